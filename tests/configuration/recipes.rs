@@ -1,9 +1,13 @@
 //! The files in the documents and those of `contrib`: each is one that `check` takes without a word.
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tollgate::config::{Sources, load};
+
+use crate::support::new_directory;
 
 /// Nothing that the text names is read: certificates of a document are nowhere.
 fn mistakes(name: &str, text: &str) -> String {
@@ -30,6 +34,46 @@ fn every_whole_file_in_the_documents_is_taken_by_check() {
     }
     assert!(files >= 4, "{files}");
 }
+
+/// Each command runs beside the file of its section, but those that want a running gate, a store or openssl.
+#[test]
+fn every_command_of_a_recipe_takes_its_file() {
+    let recipes = fs::read_to_string("docs/recipes.md").unwrap();
+    let programs = Path::new(env!("CARGO_BIN_EXE_tollgate")).parent().unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let mut commands = 0;
+    for section in recipes.split("\n## ").skip(1) {
+        let folder = new_directory();
+        symlink(fs::canonicalize("examples").unwrap(), folder.join("examples")).unwrap();
+        for key in ["device.keys", "store.key"] {
+            fs::write(folder.join(key), KEY).unwrap();
+        }
+        if let Some(file) = blocks(section, "toml").first() {
+            fs::write(folder.join("config.toml"), file).unwrap();
+        }
+        for block in blocks(section, "sh") {
+            let wants_more = |line: &&str| {
+                ["tollgate buckets", "--probe", "openssl"].iter().any(|word| line.contains(word))
+            };
+            let script = block.lines().filter(|line| !wants_more(line)).collect::<Vec<_>>().join("\n");
+            let mut command = Command::new("sh");
+            command.args(["-euc", &script]).current_dir(&folder).env("PATH", &path).env("DEVICE_KEYS", KEY);
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{script}:\n{}", String::from_utf8_lossy(&output.stderr));
+            commands += script.matches("tollgate ").count();
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    assert!(commands >= 12, "{commands}");
+}
+
+/// The blocks of code in this language.
+fn blocks<'t>(section: &'t str, language: &str) -> Vec<&'t str> {
+    let fence = format!("\n```{language}\n");
+    section.split(&fence[..]).skip(1).filter_map(|rest| rest.split("\n```").next()).collect()
+}
+
+const KEY: &str = "0123456789abcdef0123456789abcdef";
 
 #[test]
 fn the_configurations_of_images_and_clusters_are_taken_by_check() {

@@ -64,7 +64,7 @@ fn warn_of_missing_user(name: &Located<String>, reaching: &[&Limit], f: &mut Fin
     if let Some(limit) = reaching.iter().find(|limit| limit.needs_accounts()) {
         let message =
             format!("route `{}` names no `user`, which limit `{}` asks for", name.value, limit.name);
-        let hint = "add user = \"form:username\"; without it all accounts share one bucket";
+        let hint = "add user = \"form:username\"; without it each client has one bucket for all accounts";
         f.warning(&name.spot, message, hint);
     }
 }
