@@ -144,6 +144,8 @@ support::mount!(redis_together, crate::support::servers::redis::Redis, arithmeti
 #[cfg(feature = "postgres")]
 support::mount!(postgres_together, crate::support::servers::postgres::Postgres, arithmetic: several_buckets_are_one_question);
 #[cfg(feature = "mysql")]
+support::mount!(mariadb_together, crate::support::servers::mysql::MariaDb, arithmetic: several_buckets_are_one_question);
+#[cfg(feature = "mysql")]
 arithmetic!(mariadb_steps, crate::support::servers::mysql::MariaDb);
 
 #[cfg(feature = "redis")]
