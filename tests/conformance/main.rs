@@ -140,9 +140,11 @@ arithmetic!(redis_cluster_steps, crate::support::servers::redis::RedisCluster);
 #[cfg(feature = "postgres")]
 arithmetic!(postgres_steps, crate::support::servers::postgres::Postgres);
 #[cfg(feature = "redis")]
-support::mount!(redis_together, crate::support::servers::redis::Redis, arithmetic: several_buckets_are_one_question);
+support::mount!(redis_together, crate::support::servers::redis::Redis, arithmetic: several_buckets_in_one_request_are_each_done_by_itself);
 #[cfg(feature = "postgres")]
-support::mount!(postgres_together, crate::support::servers::postgres::Postgres, arithmetic: several_buckets_are_one_question);
+support::mount!(postgres_together, crate::support::servers::postgres::Postgres, arithmetic: several_buckets_in_one_request_are_each_done_by_itself);
+#[cfg(feature = "mysql")]
+support::mount!(mariadb_together, crate::support::servers::mysql::MariaDb, arithmetic: several_buckets_in_one_request_are_each_done_by_itself);
 #[cfg(feature = "mysql")]
 arithmetic!(mariadb_steps, crate::support::servers::mysql::MariaDb);
 

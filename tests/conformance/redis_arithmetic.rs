@@ -70,7 +70,7 @@ impl Script {
         let script = include_str!("../../crates/store/src/redis/swap.lua");
         let text = format!(
             "redis.call('SET', KEYS[1], ARGV[7])\nlocal function run()\n{}\nend\nlocal reply = run()\n\
-             return {{reply[1], redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}}",
+             return {{reply[2][1], redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}}",
             script.replace("redis.call('TIME')", "{ARGV[5], ARGV[6]}")
         );
         let value = [b"VERSION0", found].concat();

@@ -32,7 +32,8 @@ use tollgate::policy::field::{Field, Half, values};
 use tollgate::policy::key::KeyHasher;
 use tollgate::policy::query;
 use tollgate::proxy::headers::filter::HeaderFilter;
-use tollgate::proxy::headers::{ForwardedInfo, prepare_request, requested_upgrade, usable_request_id};
+use tollgate::proxy::headers::recorded::RecordedHeaders;
+use tollgate::proxy::headers::{ForwardedInfo, prepare_request, requested_upgrade};
 use tollgate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
 use tollgate::proxy::request::target;
 use tollgate::proxy::request::validator::Validator;
@@ -402,7 +403,7 @@ pub const PARSERS: &[Parser] = &[
         around: (b"", b""),
         read: |line| {
             with(&HeaderName::from_static("x-request-id"), line, |headers| {
-                black_box(usable_request_id(headers).is_some());
+                black_box(RecordedHeaders::of(headers).usable_request_id().is_some());
             });
         },
     },

@@ -9,6 +9,7 @@ mod address;
 mod connection;
 mod error;
 mod statements;
+mod swap;
 
 use std::sync::Arc;
 

@@ -4,11 +4,12 @@
 //! so requests run to their end ([`sql`](crate::sql)), and a connection on which one did not is never used
 //! again. The SQL is left to [`statements`](super::statements).
 
+use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable as _;
-use mysql_async::{Conn, Error, Opts, OptsBuilder, Params, Row, SslOpts, Value, params};
+use mysql_async::{Conn, Error, Opts, OptsBuilder, Params, Row, SslOpts, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -16,17 +17,15 @@ use tokio::time::timeout;
 use super::address::MysqlAddress;
 use super::error;
 use super::statements::{PurgeStatements, SESSION};
-use crate::StepSum;
+use super::swap::{MysqlSwap, SwapStatement};
 use crate::compare_and_swap::{
-    Clocked, RecordVersion, StoreError, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
+    Clocked, RecordVersion, StoreClock, StoreError, Stored, Swap, SwapRequest, SwapResults,
 };
 use crate::sql::address::SqlTls;
-use crate::sql::{
-    SqlConnecting, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of, conflict, readable,
-};
+use crate::sql::{SqlConnecting, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of, conflict};
 use crate::{sql, tls};
 use tollgate_bucket::Key;
-use tollgate_bucket::{Span, Time};
+use tollgate_bucket::Time;
 
 /// Makes connections: to the only host, or to the one of several that takes writes.
 pub(super) struct MysqlConnector {
@@ -137,89 +136,52 @@ impl SqlQueries for MysqlConnection {
         Ok(Clocked::with_clock(stored, clock))
     }
 
-    async fn swap(
-        &self,
-        statements: &Statements<PurgeStatements>,
-        key: Key,
-        old: Option<RecordVersion>,
-        new: &StoreRecord,
-    ) -> SqlReply<Swap> {
-        let version = RecordVersion::random();
-        // A statement's clock stands still while it waits for a row, for a second at most.
-        let ttl = new.ttl.plus(Span::from_secs(1)).as_nanos().div_ceil(1000);
-        let mut values: Vec<Value> = vec![
-            version.0.cast_signed().into(),
-            new.bytes.clone().into(),
-            readable(&new.limit).into(),
-            (new.full_at.as_nanos() / 1000).into(),
-            ttl.into(),
-            bytes_of(key).into(),
-        ];
-        let text = if let Some(RecordVersion(old)) = old {
-            values.push(old.cast_signed().into());
-            &statements.replace
-        } else {
-            &statements.insert
-        };
-        let (written, clock) = self.write(&statements.table, text, values).await?;
-        if written > 0 {
-            let clock =
-                clock.ok_or_else(|| StoreError::UnexpectedResponse("a write without a time".to_owned()))?;
-            return Ok(Clocked::with_clock(Swap::Done(version), time(clock)));
-        }
-        let found = self.load(statements, key).await?;
-        Ok(Clocked { value: conflict(old, found.value)?, clock: found.clock })
-    }
-
-    async fn replace_or_step(
-        &self,
-        statements: &Statements<PurgeStatements>,
-        key: Key,
-        old: RecordVersion,
-        new: &StoreRecord,
-        (sum, until): (StepSum, Time),
-    ) -> SqlReply<Swap> {
-        let version = RecordVersion::random();
-        let header = new.bytes.len().saturating_sub(8);
-        let values = params! {
-            "version" => version.0.cast_signed(),
-            "state" => new.bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
-            "name" => readable(&new.limit),
-            "full_at" => new.full_at.as_nanos() / 1000,
-            // A statement's clock stands still while it waits for a row, for a second at most.
-            "ttl" => new.ttl.plus(Span::from_secs(1)).as_nanos().div_ceil(1000),
-            "key" => &bytes_of(key)[..],
-            "old" => old.0.cast_signed(),
-            "header" => header,
-            "now" => sum.now,
-            "add" => sum.add,
-            "floor" => sum.floor,
-            "limit" => sum.limit,
-            "max_ttl" => sum.max_ttl,
-            "from" => sum.from / 1000,
-            "until" => until.as_nanos() / 1000,
-        };
-        let (written, number) = self.write(&statements.table, &statements.replace_or_step, values).await?;
-        match number.filter(|_| written > 0) {
-            Some(tat) if tat >= FIRST_NANOS => {
-                let found = [&new.bytes[..header], &tat.to_be_bytes()[..]].concat();
-                let now = Time::from_nanos(sum.now.unsigned_abs());
-                Ok(Clocked::without_clock(Swap::Stepped { found, now, version }))
+    async fn swap(&self, statements: &Statements<PurgeStatements>, swap: &SwapRequest) -> SqlReply<Swap> {
+        let asked = MysqlSwap::of(swap);
+        let text = match asked.statements()[..] {
+            [SwapStatement::Insert] => &statements.insert,
+            [SwapStatement::Replace] => &statements.replace,
+            [SwapStatement::ReplaceOrStep] => &statements.replace_or_step,
+            _ => {
+                let Clocked { mut value, clock } = self.swap_all(statements, slice::from_ref(swap)).await?;
+                return Ok(Clocked { value: value.pop().unwrap_or(Err(StoreError::WriteConflict))?, clock });
             }
-            Some(clock) => Ok(Clocked::with_clock(Swap::Done(version), time(clock))),
+        };
+        let (written, number) = self.write(&statements.table, text, asked.params()).await?;
+        match asked.result(written, number) {
+            Some((swap, clock)) => Ok(Clocked { value: swap, clock: clock.map(StoreClock::Exact) }),
             None => {
-                let found = self.load(statements, key).await?;
-                Ok(Clocked { value: conflict(Some(old), found.value)?, clock: found.clock })
+                let found = self.load(statements, swap.key).await?;
+                Ok(Clocked { value: conflict(swap.old, found.value)?, clock: found.clock })
             }
         }
     }
 
+    /// All statements are sent at once; of what was lost the row is read after that.
     async fn swap_all(
         &self,
-        _statements: &Statements<PurgeStatements>,
-        _swaps: &[SwapRequest],
+        statements: &Statements<PurgeStatements>,
+        swaps: &[SwapRequest],
     ) -> SqlReply<SwapResults> {
-        Err(StoreError::Refused("writes one row at a time".to_owned()))
+        let asked: Vec<_> = swaps.iter().map(MysqlSwap::of).collect();
+        let texts: Vec<_> = asked
+            .iter()
+            .flat_map(|swap| swap.statements().into_iter().map(|kind| swap.text(statements, kind)))
+            .collect();
+        let mut done = self.write_all(&statements.table, &texts.join("; ")).await?.into_iter();
+        let (mut results, mut clock) = (Vec::new(), None);
+        for (swap, asked) in swaps.iter().zip(&asked) {
+            let outcomes = done.by_ref().take(asked.statements().len());
+            let won = outcomes.filter_map(|(written, number)| asked.result(written, number)).last();
+            results.push(match won {
+                Some((swap, told)) => {
+                    clock = told.map(StoreClock::Exact).or(clock);
+                    Ok(swap)
+                }
+                None => conflict(swap.old, self.load(statements, swap.key).await?.value),
+            });
+        }
+        Ok(Clocked { value: results, clock })
     }
 
     async fn probe(&self, statements: &Statements<PurgeStatements>, key: Key) -> SqlReply<()> {
@@ -271,6 +233,24 @@ impl MysqlConnection {
         done.map_err(|error| error::store_error(&error, table))?;
         Ok((connection.affected_rows(), connection.last_insert_id()))
     }
+
+    /// Runs several statements. Returns the same for each.
+    async fn write_all(&self, table: &str, text: &str) -> Result<Vec<(u64, Option<u64>)>, StoreError> {
+        let mut connection = self.0.lock().await;
+        let connection = connection.as_mut().ok_or_else(closed)?;
+        let store_error = |error| error::store_error(&error, table);
+        let mut result = connection.query_iter(text).await.map_err(store_error)?;
+        let mut done = Vec::new();
+        loop {
+            done.push((result.affected_rows(), result.last_insert_id()));
+            if result.is_empty() {
+                result.drop_result().await.map_err(store_error)?;
+                return Ok(done);
+            }
+            // Goes on to the result of the next statement.
+            let _: Vec<Row> = result.collect().await.map_err(store_error)?;
+        }
+    }
 }
 
 impl Drop for MysqlConnection {
@@ -304,9 +284,6 @@ const DUPLICATE_COLUMN: u16 = 1060;
 
 /// More than the longest record.
 const MAX_PACKET_LEN: usize = 1 << 20;
-
-/// Numbers from here on are nanoseconds since 1970, smaller ones microseconds: until the year 2286.
-const FIRST_NANOS: u64 = 10_000_000_000_000_000;
 
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 

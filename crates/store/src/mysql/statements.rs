@@ -16,8 +16,8 @@ pub(super) struct PurgeStatements {
 /// The statements about this table.
 pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
     // Independent of the session's time zone, and the same throughout a statement.
-    let full_at = format!("TIMESTAMPADD(MICROSECOND, ?, {EPOCH})");
-    let expires_at = "TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))";
+    let full_at = format!("TIMESTAMPADD(MICROSECOND, :full_at, {EPOCH})");
+    let expires_at = "TIMESTAMPADD(MICROSECOND, :ttl, UTC_TIMESTAMP(6))";
     let updated_at = format!("TIMESTAMPADD(MICROSECOND, LAST_INSERT_ID({CLOCK}), {EPOCH})");
     let probed_at = &updated_at;
     let taken =
@@ -33,15 +33,15 @@ pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
              LEFT JOIN {table} AS held ON held.`key` = ? AND held.expires_at > UTC_TIMESTAMP(6)"
         ),
         replace: format!(
-            "UPDATE {table} SET version = ?, state = ?, limit_name = ?, full_at = {full_at}, \
+            "UPDATE {table} SET version = :version, state = UNHEX(:state), limit_name = :name, full_at = {full_at}, \
              updated_at = {updated_at}, expires_at = {expires_at} \
-             WHERE `key` = ? AND version = ? AND expires_at > UTC_TIMESTAMP(6)"
+             WHERE `key` = :key AND version = :old AND expires_at > UTC_TIMESTAMP(6)"
         ),
         replace_or_step: replace_or_step(table),
         swap_all: String::new(),
         insert: format!(
             "INSERT INTO {table} (version, state, limit_name, full_at, updated_at, expires_at, `key`) \
-             VALUES (?, ?, ?, {full_at}, {updated_at}, {expires_at}, ?) ON DUPLICATE KEY UPDATE {all_taken}"
+             VALUES (:version, UNHEX(:state), :name, {full_at}, {updated_at}, {expires_at}, :key) ON DUPLICATE KEY UPDATE {all_taken}"
         ),
         probe: format!(
             "INSERT INTO {table} (`key`, version, state, limit_name, full_at, expires_at, updated_at) \

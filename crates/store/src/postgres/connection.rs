@@ -3,6 +3,7 @@
 //! Requests are pipelined. The driver reads replies in a task of its own, so a reply whose caller has given up is read
 //! and dropped there. The pool is left to [`sql`](crate::sql), the SQL to [`statements`](super::statements).
 
+use std::slice;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::task::JoinHandle;
@@ -14,9 +15,7 @@ use super::address::PostgresAddress;
 use super::error;
 use super::swap_all::SwapColumns;
 use crate::StepSum;
-use crate::compare_and_swap::{
-    Clocked, RecordVersion, StoreError, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
-};
+use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, Stored, Swap, SwapRequest, SwapResults};
 use crate::sql::address::SqlTls;
 use crate::sql::{
     SqlConnecting, SqlConnection as _, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of, conflict,
@@ -93,79 +92,16 @@ impl SqlQueries for PostgresConnection {
         Ok(Clocked::with_clock(stored(&row, 1)?, clock(&row)?))
     }
 
-    async fn swap(
-        &self,
-        statements: &Statements<String>,
-        key: Key,
-        old: Option<RecordVersion>,
-        new: &StoreRecord,
-    ) -> SqlReply<Swap> {
-        let written = RecordVersion::random();
-        let (key, bytes, version) = (bytes_of(key), &new.bytes, written.0.cast_signed());
-        let (name, full_at) = (readable(&new.limit), wall(new.full_at));
-        let ttl = i64::try_from(new.ttl.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX);
-        let expected = old.map(|RecordVersion(old)| old.cast_signed());
-        let key = &key[..];
-        let mut values: Vec<Parameter<'_>> = vec![
-            (&key, Type::BYTEA),
-            (&version, Type::INT8),
-            (bytes, Type::BYTEA),
-            (&name, Type::TEXT),
-            (&full_at, Type::TIMESTAMPTZ),
-            (&ttl, Type::INT8),
-        ];
-        let text = if let Some(expected) = &expected {
-            values.push((expected, Type::INT8));
-            &statements.replace
-        } else {
-            &statements.insert
-        };
-        let row = self.query_one(&statements.table, text, &values).await?;
-        let swap = if column(&row, 1)? { Swap::Done(written) } else { conflict(old, stored(&row, 2)?)? };
-        Ok(Clocked::with_clock(swap, clock(&row)?))
-    }
-
-    async fn replace_or_step(
-        &self,
-        statements: &Statements<String>,
-        key: Key,
-        RecordVersion(old): RecordVersion,
-        new: &StoreRecord,
-        (sum, until): (StepSum, Time),
-    ) -> SqlReply<Swap> {
-        let version = RecordVersion::random();
-        let (key, bytes, written, old) =
-            (bytes_of(key), &new.bytes, version.0.cast_signed(), old.cast_signed());
-        let (name, full_at) = (readable(&new.limit), wall(new.full_at));
-        let (from, until) = (wall(Time::from_nanos(sum.from.unsigned_abs())), wall(until));
-        let ttl = i64::try_from(new.ttl.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX);
-        let header = i32::try_from(bytes.len().saturating_sub(8)).unwrap_or(0);
-        let values: [Parameter<'_>; 15] = [
-            (&&key[..], Type::BYTEA),
-            (&written, Type::INT8),
-            (bytes, Type::BYTEA),
-            (&name, Type::TEXT),
-            (&full_at, Type::TIMESTAMPTZ),
-            (&ttl, Type::INT8),
-            (&old, Type::INT8),
-            (&header, Type::INT4),
-            (&sum.now, Type::INT8),
-            (&sum.add, Type::INT8),
-            (&sum.floor, Type::INT8),
-            (&sum.limit, Type::INT8),
-            (&sum.max_ttl, Type::INT8),
-            (&from, Type::TIMESTAMPTZ),
-            (&until, Type::TIMESTAMPTZ),
-        ];
-        let row = self.query_one(&statements.table, &statements.replace_or_step, &values).await?;
-        let swap = match (column::<Option<bool>>(&row, 1)?, stored(&row, 2)?) {
-            (Some(true), _) => Swap::Done(version),
-            (Some(false), Some(Stored { bytes: found, .. })) => {
-                Swap::Stepped { found, now: Time::from_nanos(sum.now.unsigned_abs()), version }
+    async fn swap(&self, statements: &Statements<String>, swap: &SwapRequest) -> SqlReply<Swap> {
+        let step = swap.program.as_ref().and_then(|program| Some((program.sum()?, program.until)));
+        match (swap.old, step) {
+            (Some(old), Some(step)) => self.replace_or_step(statements, swap, old, step).await,
+            (None, Some(_)) => {
+                let Clocked { mut value, clock } = self.swap_all(statements, slice::from_ref(swap)).await?;
+                Ok(Clocked { value: value.pop().unwrap_or(Err(StoreError::WriteConflict))?, clock })
             }
-            (_, found) => conflict(Some(RecordVersion(old.cast_unsigned())), found)?,
-        };
-        Ok(Clocked::with_clock(swap, clock(&row)?))
+            (old, None) => self.replace_or_insert(statements, swap, old).await,
+        }
     }
 
     async fn swap_all(
@@ -199,6 +135,79 @@ impl SqlQueries for PostgresConnection {
 }
 
 impl PostgresConnection {
+    async fn replace_or_insert(
+        &self,
+        statements: &Statements<String>,
+        SwapRequest { key, new, .. }: &SwapRequest,
+        old: Option<RecordVersion>,
+    ) -> SqlReply<Swap> {
+        let written = RecordVersion::random();
+        let (key, bytes, version) = (bytes_of(*key), &new.bytes, written.0.cast_signed());
+        let (name, full_at) = (readable(&new.limit), wall(new.full_at));
+        let ttl = i64::try_from(new.ttl.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX);
+        let expected = old.map(|RecordVersion(old)| old.cast_signed());
+        let key = &key[..];
+        let mut values: Vec<Parameter<'_>> = vec![
+            (&key, Type::BYTEA),
+            (&version, Type::INT8),
+            (bytes, Type::BYTEA),
+            (&name, Type::TEXT),
+            (&full_at, Type::TIMESTAMPTZ),
+            (&ttl, Type::INT8),
+        ];
+        let text = if let Some(expected) = &expected {
+            values.push((expected, Type::INT8));
+            &statements.replace
+        } else {
+            &statements.insert
+        };
+        let row = self.query_one(&statements.table, text, &values).await?;
+        let swap = if column(&row, 1)? { Swap::Done(written) } else { conflict(old, stored(&row, 2)?)? };
+        Ok(Clocked::with_clock(swap, clock(&row)?))
+    }
+
+    async fn replace_or_step(
+        &self,
+        statements: &Statements<String>,
+        SwapRequest { key, new, .. }: &SwapRequest,
+        RecordVersion(old): RecordVersion,
+        (sum, until): (StepSum, Time),
+    ) -> SqlReply<Swap> {
+        let version = RecordVersion::random();
+        let (key, bytes, written, old) =
+            (bytes_of(*key), &new.bytes, version.0.cast_signed(), old.cast_signed());
+        let (name, full_at) = (readable(&new.limit), wall(new.full_at));
+        let (from, until) = (wall(Time::from_nanos(sum.from.unsigned_abs())), wall(until));
+        let ttl = i64::try_from(new.ttl.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX);
+        let header = i32::try_from(bytes.len().saturating_sub(8)).unwrap_or(0);
+        let values: [Parameter<'_>; 15] = [
+            (&&key[..], Type::BYTEA),
+            (&written, Type::INT8),
+            (bytes, Type::BYTEA),
+            (&name, Type::TEXT),
+            (&full_at, Type::TIMESTAMPTZ),
+            (&ttl, Type::INT8),
+            (&old, Type::INT8),
+            (&header, Type::INT4),
+            (&sum.now, Type::INT8),
+            (&sum.add, Type::INT8),
+            (&sum.floor, Type::INT8),
+            (&sum.limit, Type::INT8),
+            (&sum.max_ttl, Type::INT8),
+            (&from, Type::TIMESTAMPTZ),
+            (&until, Type::TIMESTAMPTZ),
+        ];
+        let row = self.query_one(&statements.table, &statements.replace_or_step, &values).await?;
+        let swap = match (column::<Option<bool>>(&row, 1)?, stored(&row, 2)?) {
+            (Some(true), _) => Swap::Done(version),
+            (Some(false), Some(Stored { bytes: found, .. })) => {
+                Swap::Stepped { found, now: Time::from_nanos(sum.now.unsigned_abs()), version }
+            }
+            (_, found) => conflict(Some(RecordVersion(old.cast_unsigned())), found)?,
+        };
+        Ok(Clocked::with_clock(swap, clock(&row)?))
+    }
+
     /// Runs a query that returns one row.
     async fn query_one(&self, table: &str, text: &str, values: &[Parameter<'_>]) -> Result<Row, StoreError> {
         let row = self.client.query_typed_one(text, values).await;

@@ -85,14 +85,14 @@ impl<'s> StoreBatch<'s> {
             return;
         }
         if self.requests.len() >= HOT_BATCH {
-            self.begin_lease(&draft);
+            self.lease(&draft);
         }
         let timeout = self.shared.timeout().to_std() * RETRY_PERCENT / 100;
         let mut tries = 0;
         while !self.requests.is_empty() && self.decide_and_write(&mut draft).await == BatchStep::Retry {
             tries += 1;
             if tries == HOT_TRIES {
-                self.begin_lease(&draft);
+                self.lease(&draft);
             }
             self.pause(tries).await;
             self.requests.retain(|request| !request.is_cancelled());
@@ -101,12 +101,12 @@ impl<'s> StoreBatch<'s> {
         }
     }
 
-    /// Takes tokens in advance from now on, if the bucket is as its limit says.
-    fn begin_lease(&self, draft: &BatchState) {
-        if let Some(request) = self.requests.first()
-            && draft.state.header == RecordHeader::of(request.bucket.spec)
+    /// Takes tokens in advance, too, if the bucket is as its limit says.
+    fn lease(&mut self, draft: &BatchState) {
+        if let Some(first) = self.requests.first()
+            && draft.state.header == RecordHeader::of(first.bucket.spec)
         {
-            self.shared.begin_lease(request, self.requests.len());
+            self.requests.extend(self.shared.begin_lease(first, self.requests.len()));
         }
     }
 

@@ -9,12 +9,11 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use super::SharedStore;
 use super::lease::{Lease, Slice};
 use super::mirror::Mirror;
-use super::request::{StoreCall, StoreOp, StoreReply, StoreRequest};
+use super::request::{StoreCall, StoreOp, StoreReply, StoreRequest, Unavailable};
 use crate::memory::BucketKey;
 use tollgate_bucket::{Admission, Continuous, Key, Op, Span, Spec, Time};
 
@@ -96,21 +95,23 @@ impl SharedStore {
         self.leases.with(bucket, |lease| lease.left(now) > 0) == Some(true)
     }
 
-    /// Begins a lease for a bucket of which so many tokens are wanted at once.
-    pub(super) fn begin_lease(self: &Arc<Self>, request: &StoreRequest, wanted: usize) {
-        let (mirror, bucket) = (&request.mirror, request.bucket);
-        if let Some(rate) = leasable(&bucket.spec)
-            && self.leases.begin(&bucket)
-        {
-            let keeper = LeaseKeeper {
-                shared: Arc::clone(self),
-                mirror: Arc::clone(mirror),
-                bucket,
-                rate,
-                demand: u32::try_from(wanted).unwrap_or(u32::MAX),
-            };
-            self.runtime.spawn(keeper.run());
-        }
+    /// Begins a lease for a bucket of which so many tokens are wanted at once. Returns the request for its first tokens.
+    pub(super) fn begin_lease(
+        self: &Arc<Self>,
+        StoreRequest { mirror, bucket, .. }: &StoreRequest,
+        wanted: usize,
+    ) -> Option<StoreRequest> {
+        let rate = leasable(&bucket.spec).filter(|_| self.leases.begin(bucket))?;
+        let keeper = LeaseKeeper {
+            shared: Arc::clone(self),
+            mirror: Arc::clone(mirror),
+            bucket: *bucket,
+            rate,
+            demand: u32::try_from(wanted).unwrap_or(u32::MAX),
+        };
+        let (request, first) = keeper.refill(keeper.now()).unzip();
+        self.runtime.spawn(keeper.run(first));
+        request.flatten()
     }
 
     fn now_of(&self, key: Key) -> Time {
@@ -129,7 +130,10 @@ struct LeaseKeeper {
 }
 
 impl LeaseKeeper {
-    async fn run(mut self) {
+    async fn run(mut self, first: Option<impl Future<Output = Refill>>) {
+        if let Some(first) = first {
+            self.add(first.await);
+        }
         let mut idle = 0;
         while idle < IDLE_ROUNDS {
             let now = self.now();
@@ -138,26 +142,34 @@ impl LeaseKeeper {
             };
             idle = if wanted == 0 { idle + 1 } else { 0 };
             self.demand = wanted.max(self.demand / 4 * 3);
-            if left < self.demand.saturating_mul(2) {
-                self.refill(now).await;
+            if left < self.demand.saturating_mul(2)
+                && let Some((request, reply)) = self.refill(now)
+            {
+                self.shared.push_requests(request);
+                self.add(reply.await);
             }
-            tokio::time::sleep(ROUND).await;
+            tokio::time::sleep(ROUND.to_std()).await;
         }
     }
 
-    /// Takes tokens as an attempt does. A bucket with few tokens is left to the attempts.
-    async fn refill(&self, now: Time) {
+    /// Asks for tokens as an attempt does. A bucket with few tokens is left to the attempts; so is one that refills faster
+    /// than this gate wants tokens of it, because time would return them before they are handed out.
+    fn refill(
+        &self,
+        now: Time,
+    ) -> Option<(Option<StoreRequest>, impl Future<Output = Refill> + Send + use<>)> {
         let part = self.mirror.buckets.peek(&self.bucket, now, 1).left / PART;
         let tokens = self.demand.saturating_mul(ROUNDS_AHEAD).min(part);
-        if tokens < self.demand.max(2) {
-            return;
-        }
-        let (request, reply) = self.shared.request_of(self.call(Op::Take(tokens)));
-        self.shared.push_requests(request);
-        if let Ok(StoreReply { verdict, .. }) = reply.await
+        let is_worth_it = self.rate.per_token().times(self.demand.into()) >= ROUND;
+        (is_worth_it && tokens >= self.demand.max(2))
+            .then(|| self.shared.request_of(self.call(Op::Take(tokens))))
+    }
+
+    fn add(&self, refill: Refill) {
+        if let Ok(StoreReply { verdict, .. }) = refill
             && verdict.is_admitted()
         {
-            let slice = Slice::new(self.rate.per_token(), verdict.receipt, verdict.full_at);
+            let slice = Slice::new(self.rate.per_token(), verdict.receipt);
             // Without a lease any more they are lost, which errs on the strict side.
             self.with_lease(|lease| lease.add(slice));
         }
@@ -176,12 +188,15 @@ impl LeaseKeeper {
     }
 }
 
+/// The reply to a request for tokens.
+type Refill = Result<StoreReply, Unavailable>;
+
 /// However it ends, the lease ends with it, and another may begin.
 impl Drop for LeaseKeeper {
     fn drop(&mut self) {
         let Some(lease) = self.shared.leases.end(self.bucket.key) else { return };
         let refund = |receipt| self.call(Op::Refund(receipt));
-        self.shared.enqueue(lease.into_receipts(self.now()).map(refund));
+        self.shared.enqueue(lease.into_receipts().map(refund));
     }
 }
 
@@ -193,7 +208,7 @@ fn leasable(spec: &Spec) -> Option<Continuous> {
 
 /// Of the tokens that are left, a gate takes one in so many at once.
 const PART: u32 = 16;
-const ROUND: Duration = Duration::from_millis(50);
+const ROUND: Span = Span::from_millis(50);
 /// For how many rounds tokens are taken.
 const ROUNDS_AHEAD: u32 = 8;
 /// After so many rounds without an attempt a lease ends: a second.

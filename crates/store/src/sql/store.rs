@@ -11,8 +11,8 @@ use crate::compare_and_swap::{
     Clocked, CompareAndSwap, RecordVersion, ServerId, StoreError, StoreFuture, StoreRecord, Stored, Swap,
     SwapRequest, SwapResults,
 };
-use crate::{StepProgram, StepShape, StepSum};
-use tollgate_bucket::{Key, Time};
+use crate::{StepProgram, StepShape};
+use tollgate_bucket::Key;
 
 /// A database's reply, or its error.
 pub(crate) type SqlReply<T> = Result<Clocked<T>, StoreError>;
@@ -28,22 +28,11 @@ pub(crate) trait SqlQueries: SqlConnection {
         key: Key,
     ) -> impl Future<Output = SqlReply<Option<Stored>>> + Send;
 
+    /// Replaces, steps or inserts one row.
     fn swap(
         &self,
         statements: &Statements<Self::Purge>,
-        key: Key,
-        old: Option<RecordVersion>,
-        new: &StoreRecord,
-    ) -> impl Future<Output = SqlReply<Swap>> + Send;
-
-    /// A swap of a row of this version; a row that differs in the last word of its state only is stepped instead.
-    fn replace_or_step(
-        &self,
-        statements: &Statements<Self::Purge>,
-        key: Key,
-        old: RecordVersion,
-        new: &StoreRecord,
-        step: (StepSum, Time),
+        swap: &SwapRequest,
     ) -> impl Future<Output = SqlReply<Swap>> + Send;
 
     /// Replaces, steps or inserts several rows in one request, each by itself.
@@ -75,7 +64,7 @@ pub(crate) struct Statements<T> {
     pub(crate) replace: String,
     /// Replaces a row of the expected version, or steps another one.
     pub(crate) replace_or_step: String,
-    /// Replaces, steps or inserts several rows; empty if no statement can.
+    /// Replaces, steps or inserts several rows; empty where that takes a statement for each.
     pub(crate) swap_all: String,
     /// Inserts a row where there is none.
     pub(crate) insert: String,
@@ -120,16 +109,9 @@ impl<D: SqlConnector<Connection: SqlQueries>> SqlStore<D> {
 }
 
 impl<D: SqlConnector<Connection: SqlQueries>> SqlStore<D> {
-    /// Inserts a row, or steps one that a rival has inserted, where one statement can do both.
-    fn insert_or_step(&self, swap: SwapRequest) -> StoreFuture<'_, Swap> {
-        if self.statements.swap_all.is_empty() {
-            return self.swap(swap.key, swap.old, swap.new);
-        }
-        Box::pin(async move {
-            let Clocked { mut value, clock } = self.swap_all(vec![swap]).await?;
-            let only = value.pop().unwrap_or(Err(StoreError::WriteConflict))?;
-            Ok(Clocked { value: only, clock })
-        })
+    fn swap_one(&self, swap: SwapRequest) -> StoreFuture<'_, Swap> {
+        let statements = Arc::clone(&self.statements);
+        Box::pin(self.pool.call(move |connection| async move { connection.swap(&statements, &swap).await }))
     }
 }
 
@@ -140,11 +122,7 @@ impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
     }
 
     fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
-        let statements = Arc::clone(&self.statements);
-        Box::pin(
-            self.pool
-                .call(move |connection| async move { connection.swap(&statements, key, old, &new).await }),
-        )
+        self.swap_one(SwapRequest { key, old, new, program: None })
     }
 
     fn can_step(&self, shape: &StepShape) -> bool {
@@ -158,18 +136,11 @@ impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
         new: StoreRecord,
         program: StepProgram,
     ) -> StoreFuture<'_, Swap> {
-        let Some(sum) = program.sum() else { return self.swap(key, old, new) };
-        let Some(old) = old else {
-            return self.insert_or_step(SwapRequest { key, old, new, program: Some(program) });
-        };
-        let statements = Arc::clone(&self.statements);
-        Box::pin(self.pool.call(move |connection| async move {
-            connection.replace_or_step(&statements, key, old, &new, (sum, program.until)).await
-        }))
+        self.swap_one(SwapRequest { key, old, new, program: Some(program) })
     }
 
     fn can_swap_together(&self, _keys: &[Key]) -> bool {
-        !self.statements.swap_all.is_empty()
+        true
     }
 
     fn swap_all(&self, swaps: Vec<SwapRequest>) -> StoreFuture<'_, SwapResults> {

@@ -8,75 +8,67 @@ fn at(millis: u64) -> Time {
     NOW.after(Span::from_millis(millis))
 }
 
-/// So many tokens of a bucket that was full, or that lacks more.
-fn slice(taken: u32, lacking: u32) -> Slice {
-    let full_at = NOW.after(TOKEN.times(u64::from(taken) + u64::from(lacking)));
-    Slice::new(TOKEN, Receipt { tokens: taken, full_at: NOW.after(TOKEN.times(taken.into())) }, full_at)
+fn slice(tokens: u32) -> Slice {
+    Slice::new(TOKEN, Receipt { tokens, full_at: NOW.after(TOKEN.times(tokens.into())) })
 }
 
 fn lease(slices: &[Slice]) -> Lease {
     Lease { slices: slices.iter().copied().collect(), wanted: 0 }
 }
 
-fn handed_out(lease: &mut Lease, now: Time) -> usize {
-    (0..1_000).take_while(|_| lease.take(1, now).is_some()).count()
-}
-
 #[test]
-fn a_lease_of_a_bucket_that_is_full_again_is_worth_nothing() {
+fn tokens_lapse_as_time_returns_them() {
     for (millis, worth) in [(0, 19), (490, 15), (1_000, 9), (1_890, 1), (1_990, 0), (5_000, 0)] {
-        assert_eq!(handed_out(&mut lease(&[slice(20, 0)]), at(millis)), worth, "{millis} ms");
-    }
-}
-
-/// At first it is worth what its own tokens are, later what is missing in the bucket.
-#[test]
-fn a_lease_of_a_bucket_that_lacks_more_keeps_its_tokens() {
-    for (millis, worth) in [(0, 19), (1_590, 4), (1_600, 20), (9_900, 20), (10_490, 15), (12_000, 0)] {
-        assert_eq!(handed_out(&mut lease(&[slice(20, 100)]), at(millis)), worth, "{millis} ms");
+        let mut lease = lease(&[slice(20)]);
+        let handed_out = (0..1_000).take_while(|_| lease.take(1, at(millis)).is_some()).count();
+        assert_eq!(handed_out, worth, "{millis} ms");
     }
 }
 
 #[test]
 fn an_attempt_gets_all_of_its_tokens_or_none() {
-    let mut lease = lease(&[slice(3, 100), slice(4, 110)]);
-    let now = at(1_700);
-    assert_eq!(lease.take(8, now), None);
-    assert_eq!(lease.take(5, now).map(|receipt| receipt.tokens), Some(5));
-    assert_eq!((lease.left(now), lease.take_wanted()), (2, 13));
+    let mut lease = lease(&[slice(30), slice(40)]);
+    let now = at(990);
+    assert_eq!(lease.take(51, now), None);
+    assert_eq!(lease.take(45, now).map(|receipt| receipt.tokens), Some(45));
+    assert_eq!((lease.left(now), lease.take_wanted()), (5, 96));
 }
 
 #[test]
 fn what_an_attempt_gives_back_is_handed_out_again_and_no_more() {
-    let mut lease = lease(&[slice(4, 100)]);
-    let now = at(10);
-    let receipt = lease.take(1, now).unwrap();
-    assert!(lease.put_back(receipt, now));
-    assert!(!lease.put_back(receipt, now), "it has all of its tokens");
-    let receipt = lease.take(1, now).unwrap();
-    assert!(!lease.put_back(receipt, receipt.full_at), "time has returned it");
+    let mut lease = lease(&[slice(20)]);
+    assert!(!lease.put_back(Receipt { tokens: 2, full_at: at(10_000) }, at(90)), "it has all but one");
+    let receipt = lease.take(5, at(90)).unwrap();
+    assert!(lease.put_back(receipt, at(90)));
+    assert_eq!(lease.left(at(90)), 19);
+    let receipt = lease.take(5, at(90)).unwrap();
+    assert!(lease.put_back(receipt, at(1_990)));
+    assert_eq!(lease.left(at(1_990)), 0, "time has returned it");
 }
 
-/// Two gates hold slices of one bucket until it would be full: with them it never gives more than it holds.
+#[test]
+fn nothing_that_was_handed_out_is_worth_more_to_the_bucket_than_its_lease() {
+    let mut lease = lease(&[slice(20)]);
+    assert_eq!(lease.take(5, at(1_400)).unwrap().full_at, at(1_900));
+    assert_eq!(lease.take(1, at(1_880)), None);
+    let rest: Vec<_> = lease.into_receipts().collect();
+    assert_eq!(rest, []);
+}
+
+/// Two gates hold tokens, and a third refunds what it has taken: the bucket and the leases never hold more than the
+/// bucket can.
 #[test]
 fn leases_and_the_bucket_together_hold_no_more_than_the_bucket() {
     let spec = Spec::Continuous(Continuous::new(10, Span::from_secs(1), 40).unwrap());
     let mut word = [0];
-    let mut leases = [Lease::default(), Lease::default()];
-    for (round, lease) in (0..).zip(&mut leases) {
-        let verdict = step(&spec, &mut word, at(round * 300), Op::Take(10)).verdict;
-        lease.add(Slice::new(TOKEN, verdict.receipt, verdict.full_at));
-    }
-    for millis in (300..4_000).step_by(50) {
+    let mut take = |now, tokens| step(&spec, &mut word, now, Op::Take(tokens)).verdict.receipt;
+    let refunded = take(at(0), 10);
+    let leases =
+        [(1, 10), (300, 15)].map(|(millis, tokens)| lease(&[Slice::new(TOKEN, take(at(millis), tokens))]));
+    let _ = step(&spec, &mut word, at(310), Op::Refund(refunded));
+    for millis in (310..4_000).step_by(10) {
         let left = step(&spec, &mut word.clone(), at(millis), Op::Peek(1)).verdict.left;
         let held: u32 = leases.iter().map(|lease| lease.left(at(millis))).sum();
         assert!(left + held <= 40, "{left} and {held} at {millis} ms");
     }
-}
-
-#[test]
-fn an_old_slice_gives_nothing_back() {
-    assert_eq!(lease(&[slice(20, 100)]).into_receipts(at(1_700)).count(), 0);
-    let young: Vec<_> = lease(&[slice(20, 100)]).into_receipts(at(1_000)).collect();
-    assert_eq!(young, [Receipt { tokens: 20, full_at: at(1_600) }]);
 }
