@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -204,7 +206,12 @@ fn memory_redis_and_memcached_need_no_preparation() {
 fn redis_and_memcached_that_answer_are_good_and_nothing_is_written() {
     if let Some(server) = started::<Redis>() {
         File::new(&server.url()).is_good("redis");
-        assert_eq!(server.cli(&["DBSIZE"]).trim(), "0");
+        // What a probe writes is gone after a millisecond, and the server forgets it a little later.
+        let is_empty = || server.cli(&["DBSIZE"]).trim() == "0";
+        assert!((0..100).any(|_| is_empty() || {
+            sleep(Duration::from_millis(50));
+            false
+        }));
     }
     if let Some(server) = started::<Memcached>() {
         File::new(&server.url()).is_good("memcached");

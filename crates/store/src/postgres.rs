@@ -8,6 +8,7 @@
 mod address;
 mod connection;
 mod error;
+mod row;
 mod statements;
 mod swap_all;
 

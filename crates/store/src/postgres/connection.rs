@@ -4,15 +4,16 @@
 //! and dropped there. The pool is left to [`sql`](crate::sql), the SQL to [`statements`](super::statements).
 
 use std::slice;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, Error, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::PostgresAddress;
 use super::error;
+use super::row::{Parameter, clock, column, stored, wall};
 use super::swap_all::SwapColumns;
 use crate::StepSum;
 use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, Stored, Swap, SwapRequest, SwapResults};
@@ -219,29 +220,6 @@ impl Drop for PostgresConnection {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// A parameter and its type.
-pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
-
-pub(super) fn column<'r, T: FromSql<'r>>(row: &'r Row, at: usize) -> Result<T, StoreError> {
-    row.try_get(at).map_err(|error| StoreError::UnexpectedResponse(error.to_string()))
-}
-
-/// The version and the bytes in two columns, both null if there is no row.
-pub(super) fn stored(row: &Row, at: usize) -> Result<Option<Stored>, StoreError> {
-    let Some(version) = column::<Option<i64>>(row, at)? else { return Ok(None) };
-    Ok(Some(Stored { version: RecordVersion(version.cast_unsigned()), bytes: column(row, at + 1)? }))
-}
-
-/// The database's clock, from the first column.
-fn clock(row: &Row) -> Result<Time, StoreError> {
-    let since = column::<SystemTime>(row, 0)?.duration_since(UNIX_EPOCH).unwrap_or_default();
-    Ok(Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
-}
-
-pub(super) fn wall(time: Time) -> SystemTime {
-    UNIX_EPOCH + Duration::from_nanos(time.as_nanos())
 }
 
 /// The number of the lock for purging this table (FNV-1a).

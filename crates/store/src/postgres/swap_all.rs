@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::connection::{Parameter, column, stored, wall};
+use super::row::{Parameter, column, stored, wall};
 use crate::compare_and_swap::{RecordVersion, StoreError, Stored, Swap, SwapRequest, SwapResults};
 use crate::sql::{bytes_of, conflict, readable};
 use tollgate_bucket::Time;
