@@ -175,8 +175,14 @@ impl RefusalSummary {
     fn end(&self, is_over: impl Fn(&OngoingRefusals) -> bool) {
         let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left = BTreeMap::clone(&self.ongoing.load());
-        let mut ended: Vec<_> =
-            left.extract_if(.., |_, ongoing| is_over(ongoing)).map(|(_, over)| over).collect();
+        let mut ended = Vec::new();
+        left.retain(|_, ongoing| {
+            let is_over = is_over(ongoing);
+            if is_over {
+                ended.push(Arc::clone(ongoing));
+            }
+            !is_over
+        });
         if ended.is_empty() {
             return;
         }

@@ -48,7 +48,7 @@ impl LengthsByBeginning {
 
     fn slot(text: &[u8]) -> usize {
         let byte = |at| usize::from(text.get(at).copied().unwrap_or_default());
-        (byte(0) * 37 ^ byte(1) * 5 ^ byte(2) * 89) % BEGINNINGS
+        ((byte(0) * 37) ^ (byte(1) * 5) ^ (byte(2) * 89)) % BEGINNINGS
     }
 }
 
@@ -214,9 +214,9 @@ fn is_plain(text: &str) -> bool {
 /// Letters, digits and the hyphen.
 const PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
-    let mut byte = 0;
+    let mut byte = 0_u8;
     while byte < 128 {
-        plain[byte as usize] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'-';
+        plain[byte as usize] = byte.is_ascii_alphanumeric() || byte == b'-';
         byte += 1;
     }
     plain
