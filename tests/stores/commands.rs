@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -14,7 +13,7 @@ use crate::support::servers::memcached::Memcached;
 use crate::support::servers::mysql::MariaDb;
 use crate::support::servers::postgres::Postgres;
 use crate::support::servers::redis::Redis;
-use crate::support::{BINARY, Server, free_port, new_directory, started};
+use crate::support::{BINARY, Server, eventually, free_port, new_directory, started};
 
 const FILE: &str = "listen = \"http://127.0.0.1:1\"\nupstream = \"http://127.0.0.1:2\"\n\
     [route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"10 per 5m\"\n";
@@ -207,11 +206,7 @@ fn redis_and_memcached_that_answer_are_good_and_nothing_is_written() {
     if let Some(server) = started::<Redis>() {
         File::new(&server.url()).is_good("redis");
         // What a probe writes is gone after a millisecond, and the server forgets it a little later.
-        let is_empty = || server.cli(&["DBSIZE"]).trim() == "0";
-        assert!((0..100).any(|_| is_empty() || {
-            sleep(Duration::from_millis(50));
-            false
-        }));
+        assert!(eventually(Duration::from_secs(5), || server.cli(&["DBSIZE"]).trim() == "0"));
     }
     if let Some(server) = started::<Memcached>() {
         File::new(&server.url()).is_good("memcached");

@@ -1,9 +1,8 @@
-//! Response framing: whether the head of a response gives the length of its body in one way only.
+//! Response framing: how the head of a response gives the length of its body, if it does so in one way only.
 //!
-//! hyper takes `gzip, chunked` for `chunked`, prefers chunks to a length beside them, and reads `2, 2` as a number. The
-//! client would get a response with another framing than the upstream's. So `transaction::forward` treats an ambiguous
-//! response as broken; a correct upstream never sends one. The check covers responses without a body, too, because some
-//! clients look for a body there.
+//! Clients differ in how they read `gzip, chunked`, chunks beside a length, or `2, 2`. So `http1::response_head` treats an
+//! ambiguous response as broken; a correct upstream never sends one. The check covers responses without a body, too,
+//! because some clients look for a body there.
 
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue};
