@@ -49,6 +49,10 @@ fn value(path: &str, kind: KeyType, notes: &Notes) -> Value {
             json!({"anyOf": [item, {"type": "array", "items": item}]})
         }
         KeyType::Secret => json!({"type": "string"}),
+        KeyType::Integer if values::may_be_list(path) => {
+            let items = with_bounds(json!({"type": "integer"}), path);
+            with_bounds(json!({"type": ["integer", "array"], "items": items, "minItems": 1}), path)
+        }
         KeyType::Integer => with_bounds(json!({"type": "integer"}), path),
         KeyType::Number => with_bounds(json!({"type": "number"}), path),
         KeyType::Boolean => json!({"type": "boolean"}),

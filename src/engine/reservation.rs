@@ -102,6 +102,11 @@ impl Reservation {
     ) -> Option<Op> {
         let limit = &rules.policy.limits[charge.limit];
         match (limit.kind, outcome) {
+            (LimitKind::Rate, Outcome::Success)
+                if limit.is_reset_by_success && self.belongs_to_account(limit) =>
+            {
+                Some(Op::Give(u32::MAX))
+            }
             _ if limit.charge_on == ChargeOn::Attempts => None,
             (LimitKind::Escalation, Outcome::Failure) => Some(Op::Strike),
             (LimitKind::Escalation | LimitKind::Cap, Outcome::Success) if self.belongs_to_account(limit) => {
