@@ -106,6 +106,7 @@ raw_tables! {
         wait: Option<Text>,
         count: Option<Text>,
         reset: Option<Text>,
+        in_flight: Option<Located<i64>>,
         unit: Option<Text>,
         max_failures: Option<Located<i64>>,
         escalate: Option<RawNamed<RawEscalate>>,

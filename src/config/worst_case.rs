@@ -73,6 +73,9 @@ pub fn worst_case(limit: &Limit) -> String {
     if limit.charge_on == ChargeOn::Failures {
         text.push_str("; only failures count");
     }
+    if let Some(in_flight) = limit.in_flight {
+        text.push_str(&format!("; at most {} in flight", grouped(in_flight.into())));
+    }
     if limit.is_reset_by_success {
         text.push_str("; a success fills the bucket");
     }

@@ -34,6 +34,8 @@ pub struct Limit {
     pub charge_on: ChargeOn,
     /// Whether a success fills the bucket: `reset = "success"`.
     pub is_reset_by_success: bool,
+    /// Attempts of one bucket that may be at the application at once.
+    pub in_flight: Option<u32>,
     /// The unit that is counted once.
     pub unit: Unit,
     /// The kind among the limits of the same name.
@@ -126,6 +128,7 @@ impl Limit {
             candidate_of: None,
             charge_on: ChargeOn::Attempts,
             is_reset_by_success: false,
+            in_flight: None,
             unit: Unit::Attempts,
             kind: LimitKind::Rate,
         }

@@ -8,10 +8,11 @@ use super::super::ladder;
 use super::super::raw::{self, RawNamed};
 use super::super::values::LimitKey;
 use super::buckets;
-use super::fields::{check_name, distinct, one_of, parsed};
+use super::fields::{check_name, distinct, one_of, parsed, within};
 use super::networks::Networks;
 use super::rate_parts::{Extras, GivenRate};
 use super::rates;
+use super::routes::MAX_IN_FLIGHT;
 use super::settings::prefixes;
 use super::shapes;
 use crate::bucket::{Continuous, Spec};
@@ -79,6 +80,7 @@ fn check_limit(
     Some(Limit {
         key,
         is_reset_by_success,
+        in_flight: within(raw.in_flight.as_ref(), 1..=MAX_IN_FLIGHT, f),
         prefixes,
         rates,
         exempt,

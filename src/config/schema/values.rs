@@ -11,8 +11,8 @@ use crate::config::preset::presets;
 /// The path of a limit.
 pub(super) const LIMIT: &str = "limit.*";
 /// Keys of a limit that its candidate may not have.
-pub(super) const NOT_IN_CANDIDATES: [&str; 6] =
-    ["mode", "routes", "max_failures", "escalate", "candidate", "ladder"];
+pub(super) const NOT_IN_CANDIDATES: [&str; 7] =
+    ["mode", "routes", "max_failures", "escalate", "candidate", "ladder", "in_flight"];
 
 /// The words that a key takes.
 pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
@@ -70,7 +70,7 @@ pub(super) fn bounds(path: &str) -> Option<(Value, Value)> {
     let (least, most): (i64, i64) = match path {
         "client.ipv4" | "limit.*.ipv4" => (0, 32),
         "client.ipv6" | "limit.*.ipv6" => (0, 128),
-        "route.*.in_flight" => (1, 1_000_000),
+        "route.*.in_flight" | "limit.*.in_flight" => (1, 1_000_000),
         "limit.*.initial" | "limit.*.debt" => (0, u32::MAX.into()),
         "limit.*.max_failures" => (0, 10_000),
         "limit.*.escalate.after" => (1, Escalation::MAX_STRIKES.into()),
@@ -165,7 +165,7 @@ const DURATIONS: [&str; 15] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 32] = [
+const EXAMPLES: [&str; 33] = [
     "listen",
     "upstream",
     "networks.*",
@@ -189,6 +189,7 @@ const EXAMPLES: [&str; 32] = [
     "limit.*.ipv6",
     "limit.*.routes",
     "limit.*.reset",
+    "limit.*.in_flight",
     "limit.*.rates.*",
     "limit.*.rolling",
     "limit.*.every",
