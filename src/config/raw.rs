@@ -82,6 +82,7 @@ raw_tables! {
         json: Option<Text>,
         body: Option<Text>,
         equals: Option<Text>,
+        weight: Option<Located<i64>>,
     }
 
     /// `[limit.NAME]`.

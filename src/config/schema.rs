@@ -73,7 +73,7 @@ fn value(path: &str, kind: KeyType, notes: &Notes) -> Value {
 /// A table of known keys; a limit's candidate is a table of its own keys again.
 fn table(path: &str, keys: Vec<(&'static str, KeyType)>, notes: &Notes) -> Value {
     let mut properties = Map::new();
-    for (name, kind) in keys {
+    for (name, kind) in keys.into_iter().filter(|(name, _)| !values::is_misplaced(&below(path, name))) {
         // `attack` and `escalate` are tables that count as present when they are empty.
         properties.insert(name.to_owned(), key(&below(path, name), kind, notes));
     }

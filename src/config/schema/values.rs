@@ -73,6 +73,7 @@ pub(super) fn bounds(path: &str) -> Option<(Value, Value)> {
         "route.*.in_flight" | "limit.*.in_flight" => (1, 1_000_000),
         "limit.*.initial" | "limit.*.debt" => (0, u32::MAX.into()),
         "limit.*.max_failures" => (0, 10_000),
+        "route.*.failure.weight" => (1, 10),
         "limit.*.escalate.after" => (1, Escalation::MAX_STRIKES.into()),
         "limit.*.escalate.factor" => (1, Escalation::MAX_FACTOR.into()),
         "store.capacity" => (1, 1_000_000_000),
@@ -85,6 +86,11 @@ pub(super) fn bounds(path: &str) -> Option<(Value, Value)> {
         _ => return None,
     };
     Some((json!(least), json!(most)))
+}
+
+/// Whether the check refuses a key here, though the table has it elsewhere.
+pub(super) fn is_misplaced(path: &str) -> bool {
+    matches!(path, "route.*.success.weight" | "route.*.neutral.weight")
 }
 
 /// Whether a key of one number takes a list as well: a number for each rung of a ladder.
