@@ -6,8 +6,10 @@
 
 mod candidate;
 mod check;
+mod derived_limits;
 mod diagnostic;
 mod document;
+mod ladder;
 mod overrides;
 pub mod preset;
 mod raw;
@@ -252,6 +254,8 @@ fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {
         overrides::merge_set(&mut root, &sources.set, &mut findings);
         let applications = preset::expand(&mut root, &mut findings);
         candidate::expand(&mut root, &mut findings);
+        ladder::expand(&mut root, &mut findings);
+        derived_limits::name_all(&mut root);
         let raw = raw::RawFile::read(&root, &mut findings);
         let config = check::check(&raw, &applications, sources, &file, &mut findings);
         if let Some(running) = running {

@@ -167,6 +167,7 @@ impl Engine {
         let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, &self.store, now));
         let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
         let limits = policy.routes.iter().map(|route| old.concurrency_limit_for(&route.name)).collect();
+        let in_flight = policy.limits.iter().map(|limit| old.in_flight_of(&limit.name)).collect();
         let generation = old.generation + 1;
         let attack_modes = AttackModes::of(&policy);
         let rules = Rules {
@@ -176,6 +177,7 @@ impl Engine {
             overrides,
             buckets,
             concurrency_limits: limits,
+            in_flight,
             attack_modes,
         };
         rules.keep_attack_modes(&old);

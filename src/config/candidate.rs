@@ -4,8 +4,6 @@
 //! own. The expansion puts it into the document before it is read, so the rest of the check sees a limit like any other.
 //! What a candidate may refuse is left to the policy: nothing.
 
-use std::collections::BTreeMap;
-
 use super::diagnostic::{Findings, Spot, suggest};
 use super::document::{Located, TomlEntry, TomlTable, TomlValue};
 
@@ -32,7 +30,6 @@ pub(super) fn expand(root: &mut TomlTable, f: &mut Findings) {
         limits.0.push(live);
         limits.0.extend(candidate);
     }
-    name_all(root);
 }
 
 /// The live limit without its candidate, and the candidate as a limit of its own.
@@ -80,50 +77,13 @@ fn merge(live: &TomlTable, own: TomlTable, spot: &Spot, f: &mut Findings) -> Tom
     TomlTable(merged)
 }
 
-/// A route that names a limit means its candidate, too.
-fn name_all(root: &mut TomlTable) {
-    let names: Vec<String> = tables(root, "limit").map(|entry| entry.key.value.clone()).collect();
-    let Some(TomlEntry { node: Located { value: TomlValue::Table(routes), .. }, .. }) = root.get_mut("route")
-    else {
-        return;
-    };
-    for route in &mut routes.0 {
-        let TomlValue::Table(route) = &mut route.node.value else { continue };
-        let Some(TomlEntry { node, .. }) = route.get_mut("limits") else { continue };
-        let mut listed = match &node.value {
-            TomlValue::List(items) => items.clone(),
-            _ => vec![node.clone()],
-        };
-        let mut candidates: BTreeMap<String, Located<TomlValue>> = BTreeMap::new();
-        for item in &listed {
-            let TomlValue::String(name) = &item.value else { continue };
-            let name = format!("{name}{ENDING}");
-            if names.contains(&name) {
-                candidates.insert(name.clone(), item.with(TomlValue::String(name)));
-            }
-        }
-        if !candidates.is_empty() {
-            listed.extend(candidates.into_values());
-            node.value = TomlValue::List(listed);
-        }
-    }
-}
-
-fn tables<'t>(root: &'t TomlTable, name: &str) -> impl Iterator<Item = &'t TomlEntry> {
-    let entries = match root.get(name).map(|entry| &entry.node.value) {
-        Some(TomlValue::Table(table)) => table.0.as_slice(),
-        _ => &[],
-    };
-    entries.iter()
-}
-
 /// Keys that select a shape: a candidate with one of them takes none of [`SHAPE_KEYS`] over.
 const SHAPES: [&str; 3] = ["rolling", "refill", "floor"];
 const SHAPE_KEYS: [&str; 7] = ["rate", "rolling", "every", "refill", "anchor", "floor", "wait"];
 /// Keys that a candidate may have.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "rate", "refill", "anchor", "rolling", "every", "initial", "floor", "debt", "wait", "key", "ipv4",
-    "ipv6", "count", "unit", "exempt", "rates",
+    "ipv6", "count", "reset", "unit", "exempt", "rates",
 ];
 /// Keys of a limit that say something else than its shape.
-const OF_LIVE: [&str; 5] = ["mode", "routes", "candidate", "max_failures", "escalate"];
+const OF_LIVE: [&str; 7] = ["mode", "routes", "candidate", "max_failures", "escalate", "ladder", "in_flight"];

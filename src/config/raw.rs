@@ -82,6 +82,7 @@ raw_tables! {
         json: Option<Text>,
         body: Option<Text>,
         equals: Option<Text>,
+        weight: Option<Located<i64>>,
     }
 
     /// `[limit.NAME]`.
@@ -90,6 +91,8 @@ raw_tables! {
         rate: RawKey<Text>,
         exempt: Option<StringList>,
         rates: Vec<RawNamed<Text>>,
+        /// Never there: its rungs are limits of their own by now.
+        ladder: Option<StringList>,
         ipv4: Option<Located<i64>>,
         ipv6: Option<Located<i64>>,
         mode: Option<Text>,
@@ -103,6 +106,8 @@ raw_tables! {
         floor: Option<Text>,
         wait: Option<Text>,
         count: Option<Text>,
+        reset: Option<Text>,
+        in_flight: Option<Located<i64>>,
         unit: Option<Text>,
         max_failures: Option<Located<i64>>,
         escalate: Option<RawNamed<RawEscalate>>,

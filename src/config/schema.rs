@@ -49,6 +49,10 @@ fn value(path: &str, kind: KeyType, notes: &Notes) -> Value {
             json!({"anyOf": [item, {"type": "array", "items": item}]})
         }
         KeyType::Secret => json!({"type": "string"}),
+        KeyType::Integer if values::may_be_list(path) => {
+            let items = with_bounds(json!({"type": "integer"}), path);
+            with_bounds(json!({"type": ["integer", "array"], "items": items, "minItems": 1}), path)
+        }
         KeyType::Integer => with_bounds(json!({"type": "integer"}), path),
         KeyType::Number => with_bounds(json!({"type": "number"}), path),
         KeyType::Boolean => json!({"type": "boolean"}),
@@ -69,7 +73,7 @@ fn value(path: &str, kind: KeyType, notes: &Notes) -> Value {
 /// A table of known keys; a limit's candidate is a table of its own keys again.
 fn table(path: &str, keys: Vec<(&'static str, KeyType)>, notes: &Notes) -> Value {
     let mut properties = Map::new();
-    for (name, kind) in keys {
+    for (name, kind) in keys.into_iter().filter(|(name, _)| !values::is_misplaced(&below(path, name))) {
         // `attack` and `escalate` are tables that count as present when they are empty.
         properties.insert(name.to_owned(), key(&below(path, name), kind, notes));
     }

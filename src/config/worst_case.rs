@@ -58,6 +58,9 @@ pub fn worst_case(limit: &Limit) -> String {
             "; passwords are counted, not attempts: one of the last 16 costs nothing, \
              200 times until the bucket is full"
         }
+        Unit::Clients => {
+            "; addresses are counted, not attempts: one of the last 16 costs nothing, however often it tries"
+        }
     });
     let rates: BTreeMap<&str, Option<Spec>> =
         limit.rates.iter().map(|(_, rate)| (&*rate.class, rate.spec)).collect();
@@ -69,6 +72,12 @@ pub fn worst_case(limit: &Limit) -> String {
     }
     if limit.charge_on == ChargeOn::Failures {
         text.push_str("; only failures count");
+    }
+    if let Some(in_flight) = limit.in_flight {
+        text.push_str(&format!("; at most {} in flight", grouped(in_flight.into())));
+    }
+    if limit.is_reset_by_success {
+        text.push_str("; a success fills the bucket");
     }
     match (limit.mode, &limit.candidate_of) {
         (Mode::Off, _) => text.push_str("; off, nothing is counted"),

@@ -1,15 +1,18 @@
-//! Counts the requests in flight of each route, over all workers.
+//! Counts the requests in flight of each route, and of each bucket of a limit that bounds them, over all workers.
 //!
 //! It only counts; its caller refunds the tokens of a request that gets no permit. A route without `in_flight` counts
 //! only held attempts, so that an attempt without a bound shares nothing but the buckets with other threads.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-use super::{Reservation, Rules};
+use super::{LimitStatus, Reservation, Rules};
+use crate::bucket::Key;
+use crate::policy::{LimitKind, Mode};
 use crate::time::Span;
 
 /// The requests in flight of one route. A route keeps it as long as its name is in the rules.
@@ -19,15 +22,25 @@ pub(super) struct ConcurrencyLimit {
     held: AtomicU32,
 }
 
-/// The permits of one attempt: one for each route that counts it. Dropping releases them.
+/// The requests in flight of each bucket of one limit. A limit keeps it as long as its name is in the rules.
+#[derive(Debug, Default)]
+pub(super) struct BucketsInFlight(Mutex<HashMap<Key, u32>>);
+
+/// The permits of one attempt: one for each route that counts it, and each limit that bounds it. Dropping releases them.
 #[derive(Debug, Default)]
 #[must_use]
-pub struct ConcurrencyPermits(SmallVec<[ConcurrencyPermit; 1]>);
+pub struct ConcurrencyPermits(SmallVec<[ConcurrencyPermit; 1]>, Vec<BucketPermit>);
 
 #[derive(Debug)]
 struct ConcurrencyPermit {
     limit: Arc<ConcurrencyLimit>,
     kind: PermitKind,
+}
+
+#[derive(Debug)]
+struct BucketPermit {
+    limit: Arc<BucketsInFlight>,
+    bucket: Key,
 }
 
 /// The counter that a permit belongs to.
@@ -40,13 +53,35 @@ enum PermitKind {
 }
 
 impl Rules {
-    /// Permits for an attempt; `None` if one of its routes is at its limit of requests in flight, or of held attempts.
+    /// Permits for an attempt; `None` if one of its routes is at its limit of requests in flight, or of held attempts, or
+    /// one of its limits at that of requests in flight for the bucket.
     #[must_use]
     pub fn acquire_permits(&self, reservation: &Reservation) -> Option<ConcurrencyPermits> {
         let routes = reservation.routes.iter().filter(|_| reservation.generation == self.generation);
         let limits =
             routes.map(|&route| (&self.concurrency_limits[route], self.policy.routes[route].in_flight));
-        ConcurrencyPermits::acquire(limits, reservation.hold > Span::ZERO)
+        let mut permits = ConcurrencyPermits::acquire(limits, reservation.hold > Span::ZERO)?;
+        if reservation.generation == self.generation {
+            permits.1 = self.acquire_of_buckets(&reservation.statuses)?;
+        }
+        Some(permits)
+    }
+
+    fn acquire_of_buckets(&self, statuses: &[LimitStatus]) -> Option<Vec<BucketPermit>> {
+        let bounded = statuses.iter().filter_map(|LimitStatus { charge, .. }| {
+            let limit = &self.policy.limits[charge.limit];
+            let is_bounding = limit.kind == LimitKind::Rate && limit.mode == Mode::Enforce;
+            Some((charge, limit.in_flight.filter(|_| is_bounding)?))
+        });
+        bounded
+            .map(|(charge, max)| BucketPermit::acquire(&self.in_flight[charge.limit], charge.key, max))
+            .collect()
+    }
+
+    /// The counters of a limit by name, likewise.
+    pub(super) fn in_flight_of(&self, limit: &str) -> Arc<BucketsInFlight> {
+        let index = self.index_of(limit, LimitKind::Rate);
+        index.map_or_else(Arc::default, |index| Arc::clone(&self.in_flight[index]))
     }
 
     /// The counters of a route by name: requests in flight stay counted when the rules change.
@@ -72,7 +107,7 @@ impl ConcurrencyPermits {
             limit.try_acquire(kind, max)?;
             permits.push(ConcurrencyPermit { limit: Arc::clone(limit), kind });
         }
-        Some(Self(permits))
+        Some(Self(permits, Vec::new()))
     }
 
     /// Releases the permits for holding: the attempt goes on to the upstream.
@@ -98,6 +133,36 @@ impl ConcurrencyLimit {
 impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
         self.limit.counter(self.kind).fetch_sub(1, Relaxed);
+    }
+}
+
+impl BucketsInFlight {
+    fn counts(&self) -> MutexGuard<'_, HashMap<Key, u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BucketPermit {
+    fn acquire(limit: &Arc<BucketsInFlight>, bucket: Key, max: u32) -> Option<Self> {
+        let mut counts = limit.counts();
+        let count = counts.entry(bucket).or_default();
+        if *count >= max {
+            return None;
+        }
+        *count = count.saturating_add(1);
+        Some(Self { limit: Arc::clone(limit), bucket })
+    }
+}
+
+impl Drop for BucketPermit {
+    fn drop(&mut self) {
+        let mut counts = self.limit.counts();
+        if let Some(count) = counts.get_mut(&self.bucket) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                counts.remove(&self.bucket);
+            }
+        }
     }
 }
 
@@ -152,6 +217,20 @@ mod tests {
         let first = ConcurrencyPermits::acquire(routes(), false);
         assert!(first.is_some() && ConcurrencyPermits::acquire(routes(), false).is_none());
         assert_eq!(wide.bounded.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn each_bucket_has_places_of_its_own_and_one_without_requests_is_forgotten() {
+        let limit = Arc::new(BucketsInFlight::default());
+        let acquire = |key| BucketPermit::acquire(&limit, Key(key), 2);
+        let one = [acquire(1), acquire(1)];
+        assert!(one.iter().all(Option::is_some) && acquire(1).is_none());
+        let other = acquire(2);
+        assert!(other.is_some() && limit.counts().len() == 2);
+        drop(one);
+        assert!(acquire(1).is_some());
+        drop(other);
+        assert!(limit.counts().is_empty());
     }
 
     #[test]

@@ -9,7 +9,8 @@ use super::{AttemptFacts, Engine, LimitStatus, LimitStatuses, Rules, limit_statu
 use crate::bucket::{Effect, Op};
 use crate::event::{Event, Outcome};
 use crate::policy::device::Claim;
-use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind};
+use crate::policy::outcome::Judgement;
+use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind, Unit};
 use crate::store::DecidedBy;
 use crate::time::{Span, Time};
 
@@ -75,7 +76,8 @@ impl Reservation {
     }
 
     /// Settles the attempt by its outcome. `rules` have to be those that decided; with others nothing is refunded.
-    pub fn settle(self, engine: &Engine, rules: &Rules, outcome: Outcome) {
+    pub fn settle(self, engine: &Engine, rules: &Rules, judged: impl Into<Judgement>) {
+        let Judgement { outcome, weight } = judged.into();
         let (generation, route) = (self.generation, self.route());
         engine.events.emit(&Event::Settled { generation, route, outcome });
         if rules.generation != generation {
@@ -87,10 +89,12 @@ impl Reservation {
             let is_settled = !(is_observed_refusal && status.charge.effect == Effect::Observe);
             Some((&status.charge, self.settling(status, rules, outcome).filter(|_| is_settled)?))
         });
+        let is_heavy = outcome == Outcome::Failure && weight > 1;
+        let heavy = self.statuses.iter().filter(|_| is_heavy).flat_map(|status| extra(status, rules, weight));
         let is_reset = outcome == Outcome::Success && self.is_of_one_account;
         let reset = self.refilled_on_success.iter().filter(|_| is_reset);
         let reset = reset.map(|charge| (charge, Op::Give(u32::MAX)));
-        engine.apply(rules, self.decided_by, settled.chain(reset));
+        engine.apply(rules, self.decided_by, settled.chain(heavy).chain(reset));
     }
 
     /// What this outcome does to the bucket of a limit.
@@ -102,6 +106,11 @@ impl Reservation {
     ) -> Option<Op> {
         let limit = &rules.policy.limits[charge.limit];
         match (limit.kind, outcome) {
+            (LimitKind::Rate, Outcome::Success)
+                if limit.is_reset_by_success && self.belongs_to_account(limit) =>
+            {
+                Some(Op::Give(u32::MAX))
+            }
             _ if limit.charge_on == ChargeOn::Attempts => None,
             (LimitKind::Escalation, Outcome::Failure) => Some(Op::Strike),
             (LimitKind::Escalation | LimitKind::Cap, Outcome::Success) if self.belongs_to_account(limit) => {
@@ -125,4 +134,19 @@ impl Reservation {
         let refunds = self.statuses.iter().map(|status| (&status.charge, Op::Refund(status.verdict.receipt)));
         engine.apply(rules, self.decided_by, refunds);
     }
+}
+
+/// What a failure that counts as several takes besides, one failure at a time: as much as is there. Only where failures are
+/// what a bucket counts.
+fn extra<'s>(
+    LimitStatus { charge, .. }: &'s LimitStatus,
+    rules: &Rules,
+    weight: u32,
+) -> impl Iterator<Item = (&'s Charge, Op)> {
+    let limit = &rules.policy.limits[charge.limit];
+    let counts = limit.kind == LimitKind::Rate
+        && limit.charge_on == ChargeOn::Failures
+        && limit.unit == Unit::Attempts;
+    let times = if counts { weight.saturating_sub(1) } else { 0 };
+    std::iter::repeat_with(move || (charge, Op::Take(charge.cost))).take(usize::try_from(times).unwrap_or(0))
 }

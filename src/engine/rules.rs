@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::Engine;
 use super::attack_mode::AttackModes;
-use super::concurrency_limit::ConcurrencyLimit;
+use super::concurrency_limit::{BucketsInFlight, ConcurrencyLimit};
 use super::limit_status::{self, LimitStatus, LimitStatuses};
 use super::overrides::Overrides;
 use crate::bucket::{Op, Spec};
@@ -33,6 +33,8 @@ pub struct Rules {
     pub(super) buckets: Vec<LimitBuckets>,
     /// The counters of each route.
     pub(super) concurrency_limits: Vec<Arc<ConcurrencyLimit>>,
+    /// The requests in flight of each limit's buckets.
+    pub(super) in_flight: Vec<Arc<BucketsInFlight>>,
     pub(super) attack_modes: AttackModes,
 }
 
@@ -40,9 +42,19 @@ impl Rules {
     /// The first rules, with these buckets for the limits.
     pub(super) fn first(policy: Arc<Policy>, buckets: Vec<LimitBuckets>) -> Self {
         let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
+        let in_flight = policy.limits.iter().map(|_| Arc::default()).collect();
         let attack_modes = AttackModes::of(&policy);
         let (configured, overrides) = (Arc::clone(&policy), Overrides::default());
-        Self { generation: 0, policy, configured, overrides, buckets, concurrency_limits, attack_modes }
+        Self {
+            generation: 0,
+            policy,
+            configured,
+            overrides,
+            buckets,
+            concurrency_limits,
+            in_flight,
+            attack_modes,
+        }
     }
 
     /// The buckets of a limit's rate, as far as they are in memory.

@@ -97,7 +97,7 @@ impl VisibleRules {
         } else if holds(&self.neutral.whole, response) || may(&self.neutral) {
             Outcome::Neutral
         } else {
-            self.otherwise.by_head(response).unwrap_or(Outcome::Failure)
+            self.otherwise.by_head(response).map_or(Outcome::Failure, |judged| judged.outcome)
         }
     }
 }
@@ -111,7 +111,8 @@ impl ListedRules {
                 location: rule.location.clone().filter(|_| columns.location),
                 ..OutcomeRule::default()
             };
-            if visible == *rule {
+            // What a failure counts as, `replay` leaves out.
+            if visible == (OutcomeRule { extra: 0, ..rule.clone() }) {
                 whole.push(visible);
             } else if visible == OutcomeRule::default() {
                 has_invisible = true;
@@ -125,7 +126,8 @@ impl ListedRules {
 }
 
 fn holds(list: &OutcomeRules, response: &ResponseView<'_>) -> bool {
-    !list.success.is_empty() && list.by_head(response) == Some(Outcome::Success)
+    !list.success.is_empty()
+        && list.by_head(response).is_some_and(|judged| judged.outcome == Outcome::Success)
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ impl Recorded {
             ResponseView { method: &self.method, status: self.status, headers: &self.answer_headers };
         let seen = BodyPrefix { bytes: self.answer_body.as_bytes(), complete: true };
         let rules = &policy.routes[route].rules;
-        rules.by_head(&answer).unwrap_or_else(|| rules.by_body(&answer, seen))
+        rules.by_head(&answer).unwrap_or_else(|| rules.by_body(&answer, seen)).outcome
     }
 }
 

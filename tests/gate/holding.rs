@@ -10,6 +10,7 @@
 
 use crate::support;
 
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -179,6 +180,20 @@ fn more_than_in_flight_is_a_503_that_costs_nothing() {
     assert!(eventually(Duration::from_secs(5), || gate.metric("tollgate_connections", "") < 0.5));
     let _third = on_their_way(&gate, &upstream, 1);
     assert_eq!(gate.ask(attempt()).status, 429, "three were there, and three were taken");
+}
+
+#[test]
+fn slow_requests_of_one_address_leave_places_to_the_others() {
+    let upstream = dawdling();
+    let tables = "[route.login]\nmatch = \"POST /login\"\nin_flight = 5\n\
+                  [limit.address]\nrate = \"30 per 1h\"\nin_flight = 2\n";
+    let gate = Gate::start(&upstream.file(tables));
+    let _slow = on_their_way(&gate, &upstream, 2);
+    let answer = gate.ask(attempt());
+    assert_eq!((answer.status, answer.retry_after()), (503, 1));
+    let mut other = gate.connect_from(Ipv4Addr::new(127, 0, 0, 9));
+    other.send(attempt());
+    upstream.wait_for(3);
 }
 
 #[test]

@@ -24,6 +24,20 @@ fn distinct_accounts_are_what_an_address_pays_for() {
 }
 
 #[test]
+fn the_addresses_that_try_an_account_are_what_it_pays_for() {
+    let application = application();
+    let tables = "[limit.crowd]\nkey = \"user\"\nrate = \"3 per 1h\"\nunit = \"clients\"\nipv4 = 24\n\
+        count = \"failures\"\n";
+    let gate = Gate::start(&application.file(&format!("{ROUTE}{tables}")));
+    let from = |subnet, host| status_from(&gate, Ipv4Addr::new(127, 0, subnet, host), "alice", "wrong");
+    for host in 1..20 {
+        assert_eq!(from(1, host), 200, "neighbours are one");
+    }
+    assert_eq!([from(2, 1), from(3, 1), from(4, 1), from(1, 77), from(5, 1)], [200, 200, 429, 200, 429]);
+    assert_eq!(status_from(&gate, Ipv4Addr::new(127, 0, 4, 1), "bob", "wrong"), 200, "another account");
+}
+
+#[test]
 fn a_phone_that_repeats_one_wrong_password_does_not_lock_its_owner_out() {
     let application = application();
     let tables =

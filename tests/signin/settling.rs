@@ -57,6 +57,24 @@ fn an_application_that_breaks_or_does_not_answer_is_paid_for() {
     assert_eq!(guesses(&gate, "alice"), 1);
 }
 
+#[test]
+fn a_failure_of_some_weight_takes_what_is_there_and_a_pair_is_full_after_a_success() {
+    let application = application();
+    let route = ROUTE.replace("[route.login]\n", "[route.login]\nfailure = { status = 500, weight = 3 }\n");
+    let pair =
+        "[limit.pair]\nkey = \"user+ip\"\nrate = \"5 per 1h\"\ncount = \"failures\"\nreset = \"success\"\n";
+    let gate = Gate::start(&application.file(&format!("{route}{pair}")));
+    assert_eq!(gate.ask(sign_in("alice", "crash")).status, 500);
+    assert_eq!(guesses(&gate, "alice"), 2, "three of five were taken");
+    assert_eq!(gate.ask(sign_in("bob", "wrong")).status, 200);
+    assert_eq!(gate.ask(sign_in("bob", "crash")).status, 500);
+    assert_eq!(gate.ask(sign_in("bob", &right("bob"))).status, 302);
+    assert_eq!(guesses(&gate, "bob"), 5, "the success filled it");
+    for status in [500, 500, 429] {
+        assert_eq!(gate.ask(sign_in("carol", "crash")).status, status);
+    }
+}
+
 /// E23: a client that hangs up before the answer has paid for its guess.
 #[test]
 fn a_client_that_hangs_up_before_the_answer_has_paid() {

@@ -41,6 +41,7 @@ impl Rules {
             let unit = match name {
                 "spray" => Unit::Users,
                 "guesses" => Unit::Passwords,
+                "crowd" => Unit::Clients,
                 _ => Unit::Attempts,
             };
             let burst = dice.tokens(3..12);
@@ -107,7 +108,7 @@ impl Drawn {
         let bucket = Continuous::new(1, per, self.burst).unwrap();
         match self.unit {
             Unit::Attempts => Spec::Continuous(bucket),
-            Unit::Users => Spec::Distinct(Distinct::new(bucket, None).unwrap()),
+            Unit::Users | Unit::Clients => Spec::Distinct(Distinct::new(bucket, None).unwrap()),
             Unit::Passwords => Spec::Distinct(Distinct::new(bucket, Some(200)).unwrap()),
         }
     }
@@ -116,7 +117,7 @@ impl Drawn {
     pub(crate) fn owner(&self, address: &str, account: &str, device: Option<&str>) -> Option<Owner> {
         let whose = match (self.name, device) {
             ("address" | "spray", _) => address.to_owned(),
-            ("account" | "guesses", None) => account.to_owned(),
+            ("account" | "guesses" | "crowd", None) => account.to_owned(),
             ("pair", _) => format!("{account} at {address}"),
             ("device", Some(device)) => format!("{account} on {device}"),
             _ => return None,
@@ -132,11 +133,12 @@ pub(crate) fn devices() -> Devices {
     Devices::new(vec![SECRET.to_vec()], Span::from_secs(86_400 * 180), "known")
 }
 
-const NAMES: [(&str, &[KeyPart]); 6] = [
+const NAMES: [(&str, &[KeyPart]); 7] = [
     ("address", &[KeyPart::Ip]),
     ("spray", &[KeyPart::Ip]),
     ("account", &[KeyPart::User]),
     ("guesses", &[KeyPart::User]),
+    ("crowd", &[KeyPart::User]),
     ("pair", &[KeyPart::User, KeyPart::Ip]),
     ("device", &[KeyPart::User, KeyPart::Device]),
 ];

@@ -244,6 +244,7 @@ impl World {
                 Unit::Attempts => String::new(),
                 Unit::Users => request.account.clone(),
                 Unit::Passwords => request.password.clone(),
+                Unit::Clients => request.address.to_string(),
             };
             let is_new = self.tried.insert((owner.clone(), thing));
             let may_be_free = drawn.unit != Unit::Attempts && !is_new;

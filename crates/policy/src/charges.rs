@@ -337,14 +337,14 @@ impl Charge {
 impl ChargePlan<'_> {
     /// The tag of what is counted once, and the tokens that the attempt costs; `None` if that is not known yet.
     fn split_cost(&self, limit: &Limit, spec: &Spec) -> Option<(Option<u64>, SplitCost)> {
-        let (tag, times) = match &self.identity {
-            IdentityState::Unknown if limit.needs_accounts() => return None,
-            IdentityState::Known(identity) => match limit.unit {
-                Unit::Attempts => (None, None),
-                Unit::Users => (identity.account(), Some(identity.accounts)),
-                Unit::Passwords => (identity.password, Some(identity.guesses)),
-            },
-            IdentityState::Unknown | IdentityState::NotNeeded => (None, None),
+        let (tag, times) = match (limit.unit, &self.identity) {
+            (_, IdentityState::Unknown) if limit.needs_accounts() => return None,
+            (Unit::Users, IdentityState::Known(identity)) => (identity.account(), Some(identity.accounts)),
+            (Unit::Passwords, IdentityState::Known(identity)) => (identity.password, Some(identity.guesses)),
+            (Unit::Clients, _) => {
+                (Some(self.hasher.tag_of_client(limit.prefixes, self.attempt.client)), Some(1))
+            }
+            _ => (None, None),
         };
         // An attempt with many guesses is refused when `max_failures` is reached, not because it can never fit.
         let max = if limit.kind == LimitKind::Cap { spec.burst() } else { u32::MAX };

@@ -165,6 +165,14 @@ impl KeyHasher {
         hasher
     }
 
+    /// The tag of a client's prefix, where a bucket counts clients.
+    pub(super) fn tag_of_client(&self, lengths: PrefixLengths, client: Client) -> u64 {
+        let mut hasher = self.start();
+        hasher.write_u8(b't');
+        write_client(&mut hasher, lengths, client);
+        hasher.finish()
+    }
+
     /// The start of every hash.
     pub(super) fn start(&self) -> SipHasher13 {
         self.0

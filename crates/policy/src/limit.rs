@@ -32,6 +32,10 @@ pub struct Limit {
     pub candidate_of: Option<Arc<str>>,
     /// Whether all attempts are charged, or failures only.
     pub charge_on: ChargeOn,
+    /// Whether a success fills the bucket: `reset = "success"`.
+    pub is_reset_by_success: bool,
+    /// Attempts of one bucket that may be at the application at once.
+    pub in_flight: Option<u32>,
     /// The unit that is counted once.
     pub unit: Unit,
     /// The kind among the limits of the same name.
@@ -56,6 +60,8 @@ pub enum Unit {
     Users,
     /// A pair of account and password: recent ones are not charged again.
     Passwords,
+    /// A client's prefix: recent ones are not charged again.
+    Clients,
 }
 
 /// The kind of a sub-limit. A limit of the file may have several buckets for each key: each is a [`Limit`] with the
@@ -121,6 +127,8 @@ impl Limit {
             mode: Mode::Enforce,
             candidate_of: None,
             charge_on: ChargeOn::Attempts,
+            is_reset_by_success: false,
+            in_flight: None,
             unit: Unit::Attempts,
             kind: LimitKind::Rate,
         }
@@ -181,6 +189,6 @@ impl Limit {
     /// Whether the limit depends on the accounts of an attempt.
     #[must_use]
     pub fn needs_accounts(&self) -> bool {
-        self.is_hidden() || self.unit != Unit::Attempts
+        self.is_hidden() || matches!(self.unit, Unit::Users | Unit::Passwords)
     }
 }

@@ -48,6 +48,29 @@ impl Outcome {
     }
 }
 
+/// An outcome, and what it costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Judgement {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// How many failures a failure counts as, at least 1.
+    pub weight: u32,
+}
+
+impl From<Outcome> for Judgement {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, weight: 1 }
+    }
+}
+
+impl Judgement {
+    /// The judgement of an attempt that two routes count: see [`Outcome::and`]. The heavier weight counts.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { outcome: self.outcome.and(other.outcome), weight: self.weight.max(other.weight) }
+    }
+}
+
 /// The rules of one route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutcomeRules {
@@ -98,18 +121,47 @@ impl OutcomeRules {
         self.failure.iter().chain(&self.success).any(OutcomeRule::reads_bodies)
     }
 
-    /// The outcome by the head alone; `None` if it depends on the body.
+    /// The judgement by the head alone; `None` if it depends on the body.
     #[must_use]
-    pub fn by_head(&self, response: &ResponseView<'_>) -> Option<Outcome> {
+    pub fn by_head(&self, response: &ResponseView<'_>) -> Option<Judgement> {
         let view = if self.read_bodies() { BodyView::before_body(response) } else { BodyView::NotRead };
-        self.check(response, &view).or_else(|| view.is_unreadable().then_some(Outcome::Failure))
+        let outcome = self.check(response, &view);
+        let outcome = outcome.or_else(|| view.is_unreadable().then_some(Outcome::Failure))?;
+        // A weight may depend on the body, too.
+        let is_known = !self.has_weights() || !self.read_bodies() || view.is_unreadable();
+        let is_judged = outcome != Outcome::Failure || is_known;
+        is_judged.then(|| self.weighed(outcome, response, &view))
     }
 
-    /// The outcome by head and body. `body` has to hold all bytes, or the first [`MAX_BODY_READ`](Self::MAX_BODY_READ);
+    /// The judgement by head and body. `body` has to hold all bytes, or the first [`MAX_BODY_READ`](Self::MAX_BODY_READ);
     /// bytes beyond are not read.
     #[must_use]
-    pub fn by_body(&self, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Outcome {
-        self.check(response, &BodyView::read(response, body)).unwrap_or(Outcome::Failure)
+    pub fn by_body(&self, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Judgement {
+        let view = BodyView::read(response, body);
+        let outcome = self.check(response, &view).unwrap_or(Outcome::Failure);
+        self.weighed(outcome, response, &view)
+    }
+
+    fn has_weights(&self) -> bool {
+        self.failure.iter().any(|rule| rule.extra > 0)
+    }
+
+    /// The outcome with the weight of the first rule that holds, or of one before it that is undecided and weighs more.
+    fn weighed(&self, outcome: Outcome, response: &ResponseView<'_>, view: &BodyView<'_>) -> Judgement {
+        if outcome != Outcome::Failure || !self.has_weights() {
+            return outcome.into();
+        }
+        let mut extra = 0;
+        for rule in &self.failure {
+            let holds = rule.holds(response, view);
+            if holds != Some(false) {
+                extra = rule.extra.max(extra);
+            }
+            if holds == Some(true) {
+                break;
+            }
+        }
+        Judgement { outcome, weight: extra.saturating_add(1) }
     }
 
     /// `None` if unread parts of the body make a difference.

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use super::super::candidate;
 use super::super::diagnostic::Findings;
+use super::super::ladder;
 use super::super::raw::{self, RawNamed};
 use super::super::values::LimitKey;
 use super::buckets;
-use super::fields::{check_name, distinct, one_of, parsed};
+use super::fields::{check_name, distinct, one_of, parsed, within};
 use super::networks::Networks;
 use super::rate_parts::{Extras, GivenRate};
 use super::rates;
+use super::routes::MAX_IN_FLIGHT;
 use super::settings::prefixes;
 use super::shapes;
 use crate::bucket::{Continuous, Spec};
@@ -42,7 +44,7 @@ fn check_limit(
     f: &mut Findings,
 ) -> Option<Limit> {
     let live = candidate::live_name(&name.value);
-    if live.is_none() {
+    if live.is_none() && ladder::limit_of_rung(&name.value).is_none() {
         check_name(name, f);
     }
     if let Some(value) = &raw.candidate {
@@ -52,7 +54,7 @@ fn check_limit(
     let counts = [("attempts", ChargeOn::Attempts), ("failures", ChargeOn::Failures)];
     let charge_on = one_of(raw.count.as_ref(), &counts, f).unwrap_or(ChargeOn::Attempts);
     let modes = [("enforce", Mode::Enforce), ("observe", Mode::Observe), ("off", Mode::Off)];
-    if raw.rate.key.is_none() && raw.rolling.key.is_none() {
+    if raw.rate.key.is_none() && raw.rolling.key.is_none() && raw.ladder.is_none() {
         let hint = "rate = \"10 per 5m\"";
         f.error(&name.spot, format!("limit `{}` has no `rate`", name.value), hint);
     }
@@ -73,9 +75,12 @@ fn check_limit(
         warn_of_lengths(parts, raw, client, f);
         refuse_debt_of_accounts(parts, raw, f);
     }
+    let is_reset_by_success = reset(raw, key.as_ref(), f);
     let LimitKey(key) = key?;
     Some(Limit {
         key,
+        is_reset_by_success,
+        in_flight: within(raw.in_flight.as_ref(), 1..=MAX_IN_FLIGHT, f),
         prefixes,
         rates,
         exempt,
@@ -98,8 +103,22 @@ fn refuse_debt_of_accounts(parts: &[KeyPart], raw: &raw::RawLimit, f: &mut Findi
     }
 }
 
+/// Whether a success fills the bucket. That of an address, or of an account, would help an attacker who signs in to an
+/// account of their own.
+fn reset(raw: &raw::RawLimit, key: Option<&LimitKey>, f: &mut Findings) -> bool {
+    let Some(()) = one_of(raw.reset.as_ref(), &[("success", ())], f) else { return false };
+    let has = |part| key.is_none_or(|LimitKey(parts)| parts.contains(part));
+    let is_of_pairs = has(&KeyPart::User) && (has(&KeyPart::Ip) || has(&KeyPart::Device));
+    if let Some(text) = raw.reset.as_ref().filter(|_| !is_of_pairs) {
+        let hint = "only with both \"user\" and \"ip\" or \"device\" in `key`, as in key = \"user+ip\"";
+        f.error(&text.spot, "a success proves too little for `reset` here", hint);
+    }
+    is_of_pairs
+}
+
 fn warn_of_lengths(parts: &[KeyPart], raw: &raw::RawLimit, client: PrefixLengths, f: &mut Findings) {
-    if !parts.contains(&KeyPart::Ip) {
+    let counts_clients = raw.unit.as_ref().is_some_and(|unit| unit.value == "clients");
+    if !parts.contains(&KeyPart::Ip) && !counts_clients {
         for length in raw.ipv4.iter().chain(&raw.ipv6) {
             f.warning(&length.spot, "this prefix length changes nothing", "the limit's `key` has no \"ip\"");
         }

@@ -10,7 +10,7 @@ use http::HeaderName;
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::{Located, TomlValue};
 use super::super::raw::{self, RawItem};
-use super::fields::one_of;
+use super::fields::{one_of, within};
 use crate::policy::outcome::{Glob, JsonPointer, Outcome, OutcomeRule, OutcomeRules, Statuses};
 
 /// The rules of a route. Where there are some and `otherwise` is absent, any other answer is a failure.
@@ -22,6 +22,13 @@ pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {
         if let Some(text) = &rule.value.body {
             f.error(&text.spot, "`body` cannot tell a success: a page can echo what a user typed", OTHER);
         }
+    }
+    for weight in route.success.iter().chain(&route.neutral).filter_map(|rule| rule.value.weight.as_ref()) {
+        f.error(
+            &weight.spot,
+            "`weight` on a rule of what is no failure",
+            "only a failure costs more than one",
+        );
     }
     let success = rules(&route.success, f);
     for rule in &route.neutral {
@@ -83,6 +90,8 @@ fn check_rule(raw: &raw::RawRule, f: &mut Findings) -> OutcomeRule {
         header: raw.header.as_ref().and_then(|text| Some((header(text, f)?, equals()))),
         json: raw.json.as_ref().and_then(|text| Some((pointer(text, f)?, equals()))),
         body: raw.body.as_ref().and_then(|text| pattern(text, f)),
+        extra: within(raw.weight.as_ref(), 1..=MAX_WEIGHT, f)
+            .map_or(0, |weight: u32| weight.saturating_sub(1)),
     }
 }
 
@@ -185,11 +194,15 @@ fn warn_of_covered<'c, const LISTS: usize>(
 impl SourcedRule<'_> {
     /// A rule without conditions lost them to a mistake, and would seem to cover every other.
     fn covers(&self, later: &Self) -> bool {
-        let is_empty = |checked: &Self| checked.rule == OutcomeRule::default();
+        let is_empty = |checked: &Self| {
+            checked.rule == OutcomeRule { extra: checked.rule.extra, ..OutcomeRule::default() }
+        };
         !is_empty(self) && !is_empty(later) && self.rule.covers(&later.rule)
     }
 }
 
 const OF_HEADS: &str = "tell it by `status`, `location`, `set_cookie` or `header`";
 const OTHER: &str = "tell it by `status`, `location`, `set_cookie`, `header` or `json`";
+/// Each is a step of its own.
+const MAX_WEIGHT: i64 = 10;
 const MAX_PATTERN_LEN: usize = 1024;

@@ -198,4 +198,4 @@ pub(super) fn tokens(count: u32) -> String {
 
 /// Each connection may hold this much in memory.
 const MAX_BODY: usize = 16 * 1024 * 1024;
-const MAX_IN_FLIGHT: i64 = 1_000_000;
+pub(super) const MAX_IN_FLIGHT: i64 = 1_000_000;

@@ -1,4 +1,4 @@
-//! `unit`: whether attempts are counted, or the accounts or passwords that they try.
+//! `unit`: whether attempts are counted, or the accounts or passwords that they try, or the clients that try.
 //!
 //! It wraps the buckets that a limit has already: its own and those of some clients. Only a plain `rate` can count an
 //! item once, because items are remembered as long as the bucket is not full. With `debt` a refused item would cost a
@@ -10,6 +10,7 @@ use super::super::raw::{self, RawNamed};
 use super::super::values::Duration;
 use super::fields::one_of;
 use crate::bucket::{Distinct, Spec};
+use crate::policy::key::KeyPart;
 use crate::policy::network::NetworkMap;
 use crate::policy::{ClassRate, Limit, Unit};
 use crate::time::Span;
@@ -24,9 +25,22 @@ pub(super) fn check(raw: &[RawNamed<raw::RawLimit>], limits: &mut [Option<Limit>
                 let message = format!("`{key}` does not go with unit = \"{}\"", text.value);
                 f.error(spot, message, "only a plain `rate` counts a thing once");
             }
-            (None, Some(limit)) => count_once(limit, unit),
+            (None, Some(limit)) => {
+                refuse_clients_of_one(text, limit, unit, f);
+                count_once(limit, unit);
+            }
             (None, None) => {}
         }
+    }
+}
+
+/// An account is tried by many clients; the bucket of an address or a device belongs to one.
+fn refuse_clients_of_one(text: &Located<String>, limit: &Limit, unit: Unit, f: &mut Findings) {
+    let is_of_one = |part: &KeyPart| matches!(part, KeyPart::Ip | KeyPart::Device);
+    if unit == Unit::Clients && limit.key.iter().any(is_of_one) {
+        let message =
+            format!("limit `{}` has a bucket for each client: there is one client to count", limit.name);
+        f.error(&text.spot, message, "as in key = \"user\"");
     }
 }
 
@@ -63,8 +77,12 @@ fn free_repeats(unit: Unit) -> Option<u32> {
     (unit == Unit::Passwords).then_some(FREE_PASSWORDS)
 }
 
-const UNITS: [(&str, Unit); 3] =
-    [("attempts", Unit::Attempts), ("users", Unit::Users), ("passwords", Unit::Passwords)];
+const UNITS: [(&str, Unit); 4] = [
+    ("attempts", Unit::Attempts),
+    ("users", Unit::Users),
+    ("passwords", Unit::Passwords),
+    ("clients", Unit::Clients),
+];
 /// About what a telephone with an old password sends in one night. The free repeats tell an attacker whether a password
 /// was tried before, no more often than this.
 const FREE_PASSWORDS: u32 = 200;

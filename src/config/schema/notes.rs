@@ -129,7 +129,7 @@ fn json(value: &DeValue<'_>) -> Value {
 const SAMPLE: &str = include_str!("../../../config.toml");
 
 /// Keys that the sample shows within the value of another key or in a sentence.
-const ELSEWHERE: [(&str, &str); 28] = [
+const ELSEWHERE: [(&str, &str); 29] = [
     ("client", "Who is the client?"),
     ("networks", "Names for networks, for `exempt`, `trust` and `rates`."),
     ("route", "What is protected. A request that matches no route is forwarded and never counted."),
@@ -154,6 +154,7 @@ const ELSEWHERE: [(&str, &str); 28] = [
     ("route.*.RULE.json", "A JSON pointer into the answer; with `equals` for an exact value."),
     ("route.*.RULE.body", "A text in the first 64 KiB of the answer, for failures only."),
     ("route.*.RULE.equals", "The exact value of `header` or `json`."),
+    ("route.*.RULE.weight", "How many failures a failure by this rule counts as; of `failure` only."),
     ("limit.*.rolling", "At most this number in any window of whole periods, which are `every` long."),
     ("limit.*.every", "The length of a period of `rolling`."),
     (

@@ -11,7 +11,8 @@ use crate::config::preset::presets;
 /// The path of a limit.
 pub(super) const LIMIT: &str = "limit.*";
 /// Keys of a limit that its candidate may not have.
-pub(super) const NOT_IN_CANDIDATES: [&str; 5] = ["mode", "routes", "max_failures", "escalate", "candidate"];
+pub(super) const NOT_IN_CANDIDATES: [&str; 7] =
+    ["mode", "routes", "max_failures", "escalate", "candidate", "ladder", "in_flight"];
 
 /// The words that a key takes.
 pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
@@ -25,7 +26,8 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "limit.*.refill" => &["continuous", "interval"],
         "limit.*.anchor" => &["first", "clock"],
         "limit.*.count" => &["attempts", "failures"],
-        "limit.*.unit" => &["attempts", "users", "passwords"],
+        "limit.*.reset" => &["success"],
+        "limit.*.unit" => &["attempts", "users", "passwords", "clients"],
         "store.on_error" => &["local", "allow", "deny"],
         "store.arithmetic" => &["store", "gate"],
         "refuse.headers" => &["refused", "always", "never"],
@@ -49,7 +51,11 @@ pub(super) fn pattern(path: &str) -> Option<String> {
         "route.*.user" | "route.*.password" | "route.*.when" => FIELD.to_owned(),
         "route.*.body" | "proxy.body_memory" => r"^[0-9]+(B|KiB|MiB|GiB)$".to_owned(),
         "limit.*.key" => format!("^{PART}(\\+{PART})*$"),
-        "limit.*.rate" | "limit.*.rolling" | "limit.*.floor" | "route.*.attack.failures" => {
+        "limit.*.rate"
+        | "limit.*.ladder"
+        | "limit.*.rolling"
+        | "limit.*.floor"
+        | "route.*.attack.failures" => {
             format!("^{}$", rate())
         }
         "limit.*.rates.*" | "proxy.client_rate" => format!("^(off|{})$", rate()),
@@ -64,9 +70,10 @@ pub(super) fn bounds(path: &str) -> Option<(Value, Value)> {
     let (least, most): (i64, i64) = match path {
         "client.ipv4" | "limit.*.ipv4" => (0, 32),
         "client.ipv6" | "limit.*.ipv6" => (0, 128),
-        "route.*.in_flight" => (1, 1_000_000),
+        "route.*.in_flight" | "limit.*.in_flight" => (1, 1_000_000),
         "limit.*.initial" | "limit.*.debt" => (0, u32::MAX.into()),
         "limit.*.max_failures" => (0, 10_000),
+        "route.*.failure.weight" => (1, 10),
         "limit.*.escalate.after" => (1, Escalation::MAX_STRIKES.into()),
         "limit.*.escalate.factor" => (1, Escalation::MAX_FACTOR.into()),
         "store.capacity" => (1, 1_000_000_000),
@@ -79,6 +86,16 @@ pub(super) fn bounds(path: &str) -> Option<(Value, Value)> {
         _ => return None,
     };
     Some((json!(least), json!(most)))
+}
+
+/// Whether the check refuses a key here, though the table has it elsewhere.
+pub(super) fn is_misplaced(path: &str) -> bool {
+    matches!(path, "route.*.success.weight" | "route.*.neutral.weight")
+}
+
+/// Whether a key of one number takes a list as well: a number for each rung of a ladder.
+pub(super) fn may_be_list(path: &str) -> bool {
+    matches!(path, "limit.*.ipv4" | "limit.*.ipv6")
 }
 
 /// The schema of a key that takes values of several types.
@@ -154,7 +171,7 @@ const DURATIONS: [&str; 15] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 30] = [
+const EXAMPLES: [&str; 33] = [
     "listen",
     "upstream",
     "networks.*",
@@ -172,10 +189,13 @@ const EXAMPLES: [&str; 30] = [
     "route.*.neutral",
     "limit.*.rate",
     "limit.*.exempt",
+    "limit.*.ladder",
     "limit.*.initial",
     "limit.*.ipv4",
     "limit.*.ipv6",
     "limit.*.routes",
+    "limit.*.reset",
+    "limit.*.in_flight",
     "limit.*.rates.*",
     "limit.*.rolling",
     "limit.*.every",

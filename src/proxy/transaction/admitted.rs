@@ -11,7 +11,7 @@ use super::access_record::OutcomeCell;
 use super::server::Server;
 use crate::engine::Reservation;
 use crate::policy::Route;
-use crate::policy::outcome::{BodyPrefix, Outcome, ResponseView};
+use crate::policy::outcome::{BodyPrefix, Judgement, Outcome, ResponseView};
 use crate::proxy::runtime_config::WorkerConfig;
 
 /// An admitted attempt until its outcome is known.
@@ -44,19 +44,21 @@ impl AdmittedAttempt {
         self.routes().any(|route| route.rules.read_bodies())
     }
 
-    /// The outcome by the head of the response; `None` if it depends on the body.
-    pub(super) fn by_head(&self, response: &ResponseView<'_>) -> Option<Outcome> {
-        let outcomes = self.routes().map(|route| route.rules.by_head(response));
-        outcomes.reduce(|one, other| match (one, other) {
-            (Some(Outcome::Failure), _) | (_, Some(Outcome::Failure)) => Some(Outcome::Failure),
+    /// The judgement by the head of the response; `None` if it depends on the body.
+    pub(super) fn by_head(&self, response: &ResponseView<'_>) -> Option<Judgement> {
+        let judged = self.routes().map(|route| route.rules.by_head(response));
+        judged.reduce(|one, other| match (one, other) {
+            (Some(failure), None) | (None, Some(failure)) if failure.outcome == Outcome::Failure => {
+                Some(failure)
+            }
             (one, other) => Some(one?.and(other?)),
         })?
     }
 
-    /// The outcome by head and body.
-    pub(super) fn by_body(&self, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Outcome {
-        let outcomes = self.routes().map(|route| route.rules.by_body(response, body));
-        outcomes.reduce(Outcome::and).unwrap_or(Outcome::Failure)
+    /// The judgement by head and body.
+    pub(super) fn by_body(&self, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Judgement {
+        let judged = self.routes().map(|route| route.rules.by_body(response, body));
+        judged.reduce(Judgement::and).unwrap_or(Outcome::Failure.into())
     }
 
     /// Whether the outcome has to be known before the head of the response is sent: a success may set a device cookie.
@@ -65,12 +67,14 @@ impl AdmittedAttempt {
     }
 
     /// Settles the attempt. Returns a `Set-Cookie` for the response if the client becomes a known device.
-    pub(super) fn settle(mut self, outcome: Outcome) -> Option<HeaderValue> {
+    pub(super) fn settle(mut self, judged: impl Into<Judgement>) -> Option<HeaderValue> {
+        let judged = judged.into();
+        let outcome = judged.outcome;
         let reservation = self.reservation.take()?;
         let (engine, rules) = (&self.server.engine, &self.config.shared.rules);
         self.outcome.set(Some((outcome, engine.time())));
         let claim = reservation.claim().filter(|_| outcome == Outcome::Success).cloned();
-        reservation.settle(engine, rules, outcome);
+        reservation.settle(engine, rules, judged);
         rules.policy.devices.as_ref()?.issue(&claim?, engine.clock().now(), self.is_secure)
     }
 

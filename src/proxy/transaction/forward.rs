@@ -24,7 +24,7 @@ use super::inspect::BodyInspector;
 use super::relay::relay;
 use super::server::Server;
 use crate::event::Failure;
-use crate::policy::outcome::{BodyPrefix, Outcome, ResponseView};
+use crate::policy::outcome::{BodyPrefix, Judgement, Outcome, ResponseView};
 use crate::proxy::body::{BodyError, IncomingBody, RequestBody, ResponseBody, UploadProgress, UploadState};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
@@ -165,8 +165,8 @@ impl UpstreamRequest {
         let attempt = self.attempt.take()?;
         let view =
             ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
-        let outcome = attempt.by_body(&view, BodyPrefix { bytes: &[], complete: false });
-        Some(Settlement { attempt, outcome })
+        let judged = attempt.by_body(&view, BodyPrefix { bytes: &[], complete: false });
+        Some(Settlement { attempt, judged })
     }
 
     /// Chooses when the attempt is settled, by the head of the response.
@@ -175,7 +175,7 @@ impl UpstreamRequest {
         let view =
             ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
         match attempt.by_head(&view) {
-            Some(outcome) => SettlePlan::Known(Some(Settlement { attempt, outcome })),
+            Some(judged) => SettlePlan::Known(Some(Settlement { attempt, judged })),
             None if attempt.settles_before_head() => {
                 SettlePlan::BeforeHead(BodyInspector::new(attempt, &view))
             }
@@ -197,13 +197,13 @@ enum SettlePlan {
 /// An attempt with its outcome. Dropped, it is a failure: the client gets another response than this one.
 struct Settlement {
     attempt: AdmittedAttempt,
-    outcome: Outcome,
+    judged: Judgement,
 }
 
 impl Settlement {
     /// Settles the attempt. Returns a `Set-Cookie` for the response.
     fn settle(self) -> Option<HeaderValue> {
-        self.attempt.settle(self.outcome)
+        self.attempt.settle(self.judged)
     }
 }
 

@@ -53,8 +53,8 @@ impl BodyInspector {
     pub(super) fn settle(self, complete: bool) -> Option<HeaderValue> {
         let view = ResponseView { method: &self.method, status: self.status, headers: &self.headers };
         let body = BodyPrefix { bytes: &self.seen, complete: complete && !self.is_truncated };
-        let outcome = self.attempt.by_body(&view, body);
-        self.attempt.settle(outcome)
+        let judged = self.attempt.by_body(&view, body);
+        self.attempt.settle(judged)
     }
 
     /// Reads until the outcome is known, and settles. Returns the pieces read, to be sent before the rest, and the

@@ -28,6 +28,8 @@ pub struct OutcomeRule {
     pub json: Option<(JsonPointer, Option<String>)>,
     /// The read part of the body contains this text. Bytes are compared, so case matters.
     pub body: Option<String>,
+    /// How many failures more than one a failure by this rule counts as.
+    pub extra: u32,
 }
 
 /// Some status codes.

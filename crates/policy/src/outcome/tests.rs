@@ -53,21 +53,24 @@ fn headers(lines: &[(HeaderName, &str)]) -> HeaderMap {
 /// The outcome of a `POST` by the head alone.
 fn head(rules: &OutcomeRules, status: u16, lines: &[(HeaderName, &str)]) -> Option<Outcome> {
     let headers = headers(lines);
-    rules.by_head(&ResponseView {
+    let judged = rules.by_head(&ResponseView {
         method: &Method::POST,
         status: StatusCode::from_u16(status).unwrap(),
         headers: &headers,
-    })
+    });
+    judged.map(|judged| judged.outcome)
 }
 
 /// The outcome of a `POST` by head and a complete body.
 fn whole(rules: &OutcomeRules, status: u16, lines: &[(HeaderName, &str)], bytes: &[u8]) -> Outcome {
+    whole_judged(rules, status, lines, bytes).outcome
+}
+
+fn whole_judged(rules: &OutcomeRules, status: u16, lines: &[(HeaderName, &str)], bytes: &[u8]) -> Judgement {
     let headers = headers(lines);
     let status = StatusCode::from_u16(status).unwrap();
-    rules.by_body(
-        &ResponseView { method: &Method::POST, status, headers: &headers },
-        BodyPrefix { bytes, complete: true },
-    )
+    let response = ResponseView { method: &Method::POST, status, headers: &headers };
+    rules.by_body(&response, BodyPrefix { bytes, complete: true })
 }
 
 #[test]
@@ -265,7 +268,29 @@ fn what_cannot_be_read_fails() {
 
     let (empty, post) = (HeaderMap::new(), BodyPrefix { bytes: b"", complete: true });
     let to_head = ResponseView { method: &Method::HEAD, status: StatusCode::OK, headers: &empty };
-    assert_eq!((strict.by_head(&to_head), strict.by_body(&to_head, post)), (Some(Failure), Failure));
+    let failure = Judgement::from(Failure);
+    assert_eq!((strict.by_head(&to_head), strict.by_body(&to_head, post)), (Some(failure), failure));
+}
+
+#[test]
+fn a_failure_weighs_what_the_first_rule_says_or_an_undecided_one_before_it() {
+    let weighing = |rule: OutcomeRule, weight: u32| OutcomeRule { extra: weight - 1, ..rule };
+    let failure = vec![weighing(body("no such user"), 5), weighing(status(401), 3), status(403)];
+    let rules = rules(failure, vec![status(302)], Failure);
+    let weight = |code, text: &str| {
+        let (empty, status) = (HeaderMap::new(), StatusCode::from_u16(code).unwrap());
+        let response = ResponseView { method: &Method::POST, status, headers: &empty };
+        assert_eq!(rules.by_head(&response), None, "the weight depends on the body");
+        let judged = rules.by_body(&response, BodyPrefix { bytes: text.as_bytes(), complete: true });
+        (judged.outcome, judged.weight)
+    };
+    assert_eq!(weight(401, "no such user"), (Failure, 5));
+    assert_eq!(weight(401, "wrong password"), (Failure, 3));
+    assert_eq!(weight(403, "wrong password"), (Failure, 1));
+    assert_eq!(weight(200, "wrong password"), (Failure, 1), "by no rule");
+    assert_eq!(weight(302, "welcome"), (Success, 1));
+    let undecided = whole_judged(&rules, 401, &[(CONTENT_ENCODING, "unknown")], b"");
+    assert_eq!(undecided, Judgement { outcome: Failure, weight: 5 });
 }
 
 #[test]
@@ -276,12 +301,12 @@ fn a_body_that_was_not_seen_to_its_end_is_judged_only_by_what_stands_in_it() {
     let document = rules(vec![json("/ok", Some("false"))], Vec::new(), Success);
     let long = b" ".repeat(OutcomeRules::MAX_BODY_READ);
     let seen = |bytes| BodyPrefix { bytes, complete: false };
-    assert_eq!(text.by_body(&response, seen(&long)), Failure, "it may be after the first 64 KiB");
-    assert_eq!(document.by_body(&response, seen(&long)), Failure, "the rest is unknown");
-    assert_eq!(text.by_body(&response, seen(b"abc")), Failure, "it may be in the rest");
+    assert_eq!(text.by_body(&response, seen(&long)).outcome, Failure, "it may be after the first 64 KiB");
+    assert_eq!(document.by_body(&response, seen(&long)).outcome, Failure, "the rest is unknown");
+    assert_eq!(text.by_body(&response, seen(b"abc")).outcome, Failure, "it may be in the rest");
     let late = [&long[..], b"x"].concat();
     assert_eq!(
-        text.by_body(&response, BodyPrefix { bytes: &late, complete: true }),
+        text.by_body(&response, BodyPrefix { bytes: &late, complete: true }).outcome,
         Failure,
         "beyond the part that is read"
     );

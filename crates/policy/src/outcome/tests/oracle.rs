@@ -219,9 +219,9 @@ proptest! {
         let status = StatusCode::from_u16(given.status).unwrap();
         let response = ResponseView { method: &method, status, headers: &headers };
         let expected = by_hand([&failure, &success, &neutral], otherwise, &given);
-        prop_assert_eq!(rules.by_body(&response, BodyPrefix { bytes: &bytes, complete }), expected);
+        prop_assert_eq!(rules.by_body(&response, BodyPrefix { bytes: &bytes, complete }).outcome, expected);
         if let Some(by_head) = rules.by_head(&response) {
-            prop_assert_eq!(by_head, expected, "by the head alone");
+            prop_assert_eq!(by_head.outcome, expected, "by the head alone");
         }
     }
 }
