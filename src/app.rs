@@ -3,6 +3,7 @@
 //! It binds everything before anything starts, so a gate either runs whole or not at all. The workers leave signals,
 //! files and the admin pages to one background runtime.
 
+mod acme;
 mod allocator;
 mod attack_mode;
 mod background;
@@ -49,6 +50,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use self::certificates::TlsState;
 use self::logs::GateLogs;
 use self::observers::Observers;
 use self::otel::OtelExport;
@@ -63,7 +65,7 @@ use crate::event::Events;
 use crate::net::connection_limit::{ConnectionLimit, ConnectionQuota};
 use crate::net::listener::{BindError, BoundSocket, ListenAddress};
 use crate::net::shutdown::{self, Shutdown, Stage, Trigger};
-use crate::net::tls::{SessionCache, TlsConfigError};
+use crate::net::tls::TlsConfigError;
 use crate::net::worker_sockets::WorkerSockets;
 use crate::observe::admin::AdminSettings;
 use crate::observe::client_format::ClientFormatter;
@@ -118,8 +120,7 @@ struct Parts {
     /// One for each worker.
     heartbeats: Vec<Arc<Heartbeat>>,
     wiring: Arc<Wiring>,
-    /// TLS sessions; kept for the life of the gate, also when certificates change.
-    sessions: SessionCache,
+    tls: TlsState,
     sandbox: Sandbox,
     admin_settings: Arc<ArcSwap<AdminSettings>>,
     /// For viewers of the admin API.
@@ -274,18 +275,17 @@ impl Parts {
         let metrics = Arc::new(Metrics::new());
         let Observers { logs, otel, feed, wiring, history, hitters, events } =
             Observers::start(&config, &metrics, &clients, &clock)?;
-        let sessions = SessionCache::new();
-        let (tls_acceptor, admin_settings) = certificates::acceptors(&config, &sessions)?;
+        let tls = TlsState::new(&config.tls);
+        let (tls_acceptor, admin_settings) = tls.acceptors(&config)?;
         // The last step that can fail: an old process is frozen from then on.
         let engine =
             Arc::new(snapshot::build_engine(config.policy, &config.store, &clock, &events, old_process)?);
         metrics.watch(&engine);
         let path = config.store.snapshot.clone().filter(|_| !config.store.address.is_shared());
         let snapshotter = path.map(|path| Snapshotter::new(path, &engine, sandbox.broker().clone()));
-        let settings = config.proxy;
-        let connection_limit = Arc::new(connection_limit(&settings, &clock));
-        let body_memory = BodyMemory::new(settings.body_memory);
-        let (upstream_max, connector) = (settings.upstream_max, sandbox.connector());
+        let connection_limit = Arc::new(connection_limit(&config.proxy, &clock));
+        let body_memory = BodyMemory::new(config.proxy.body_memory);
+        let (upstream_max, connector) = (config.proxy.upstream_max, sandbox.connector());
         let fresh = |address| {
             Health::with_connector(connector.clone(), address, upstream_max, clock.clone(), events.clone())
         };
@@ -296,9 +296,10 @@ impl Parts {
             rules: Arc::clone(&engine.rules()),
             client: config.client,
             refuse: Arc::new(config.refuse),
-            settings: Arc::new(settings),
+            settings: Arc::new(config.proxy),
             tls_acceptor,
             redirect: config.redirect,
+            challenge_hosts: tls.challenge_hosts(&config.tls),
             upstreams,
         }));
         Ok(Self {
@@ -318,7 +319,7 @@ impl Parts {
             readiness: Arc::default(),
             heartbeats: Vec::new(),
             wiring,
-            sessions,
+            tls,
             sandbox,
             admin_settings: Arc::new(ArcSwap::from_pointee(admin_settings)),
             feed,

@@ -84,6 +84,8 @@ pub struct Config {
     pub admin_token: Option<AdminToken>,
     /// Where the gate keeps the policy of the store; `None` if it has its policy from its file.
     pub policy_copy: Option<PathBuf>,
+    /// The configuration's own file, where a change of it causes a reload: `reload = "watch"`.
+    pub watched: Option<PathBuf>,
     /// Files that the configuration names (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`,
     /// certificates of `[tls]`): a change of one causes a reload.
     pub files: Vec<PathBuf>,

@@ -76,6 +76,7 @@ impl Parts {
             () = watchdog::watch(heartbeats, &self.readiness, service_manager::watchdog_interval()) => None,
             () = self.supervised("attack mode", async || attack_mode::watch(self).await) => None,
             () = self.supervised("wiring", async || self.watch_wiring().await) => None,
+            () = self.supervised("certificates", async || self.keep_certificates().await) => None,
             () = self.write_snapshots() => None,
             () = self.keep_history() => None,
             () = self.supervised("logs", async || self.logs.sweep(self.engine.clock()).await) => None,

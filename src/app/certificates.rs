@@ -3,26 +3,60 @@
 //! A gate that starts takes an expired certificate. A reload refuses one: the gate still has the certificate that it
 //! runs with.
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
 use crate::config::Config;
 use crate::net::listener::ListenAddress;
-use crate::net::tls::{Acceptor, Certificate, SessionCache, TlsConfigError, TlsSettings};
+use crate::net::tls::{
+    Acceptor, AcmeSettings, Certificate, ChallengeKind, Challenges, SessionCache, TlsConfigError, TlsSettings,
+};
 use crate::observe::admin::AdminSettings;
+use crate::proxy::request::challenge::ChallengeHosts;
 use crate::time::Time;
 
-/// The acceptor for these certificates; `None` without any.
-fn acceptor(settings: &TlsSettings, sessions: &SessionCache) -> Result<Option<Acceptor>, TlsConfigError> {
-    if settings.certificates.is_empty() {
-        return Ok(None);
-    }
-    Acceptor::new(&settings.certificates, settings.minimum, sessions, &PROTOCOLS).map(Some)
+/// What TLS keeps while certificates and configurations change.
+pub(super) struct TlsState {
+    /// For the life of the gate, also when certificates change.
+    sessions: SessionCache,
+    /// Answers to an authority, while an order is open.
+    pub(super) challenges: Arc<Challenges>,
+    /// The settings in force.
+    pub(super) settings: ArcSwap<TlsSettings>,
 }
 
-/// Both of what a configuration makes of its certificates.
-pub(super) fn acceptors(
-    config: &Config,
-    sessions: &SessionCache,
-) -> Result<(Option<Acceptor>, AdminSettings), TlsConfigError> {
-    Ok((acceptor(&config.tls, sessions)?, admin_settings(config, sessions)?))
+impl TlsState {
+    pub(super) fn new(settings: &TlsSettings) -> Self {
+        let (sessions, challenges) = (SessionCache::new(), Arc::default());
+        Self { sessions, challenges, settings: ArcSwap::from_pointee(settings.clone()) }
+    }
+
+    /// Both of what a configuration makes of its certificates.
+    pub(super) fn acceptors(
+        &self,
+        config: &Config,
+    ) -> Result<(Option<Acceptor>, AdminSettings), TlsConfigError> {
+        Ok((self.acceptor(&config.tls)?, admin_settings(config, &self.sessions)?))
+    }
+
+    /// The names that are proved by requests; `None` if there are none.
+    pub(super) fn challenge_hosts(&self, settings: &TlsSettings) -> Option<ChallengeHosts> {
+        let acme = settings.acme.as_ref().filter(|acme| acme.challenge == ChallengeKind::Http01)?;
+        let names = acme.domains.iter().map(|(name, _)| name.clone()).collect();
+        Some(ChallengeHosts { names, challenges: Arc::clone(&self.challenges) })
+    }
+
+    /// The acceptor for these certificates, and for the challenges of an authority; `None` without either.
+    fn acceptor(&self, settings: &TlsSettings) -> Result<Option<Acceptor>, TlsConfigError> {
+        if settings.certificates.is_empty() && settings.acme.is_none() {
+            return Ok(None);
+        }
+        let acceptor = Acceptor::new(&settings.certificates, settings.minimum, &self.sessions, &PROTOCOLS)?;
+        let is_by_handshake = |acme: &AcmeSettings| acme.challenge == ChallengeKind::TlsAlpn01;
+        let is_challenged = settings.acme.as_ref().is_some_and(is_by_handshake);
+        Ok(Some(if is_challenged { acceptor.answering(&self.challenges) } else { acceptor }))
+    }
 }
 
 /// What the admin pages take from this configuration. They speak HTTP/1 alone.

@@ -14,6 +14,8 @@ pub(super) struct ConfigView<'r> {
     pub(super) config: &'r RuntimeConfig,
     pub(super) log: &'r LogSettings,
     pub(super) tls: &'r tls::TlsSettings,
+    /// `reload = "watch"`.
+    pub(super) is_watched: bool,
 }
 
 /// As in ``limit `subnet` added, route `login` changed``.
@@ -36,6 +38,7 @@ pub(super) fn diff(old: ConfigView<'_>, new: ConfigView<'_>) -> String {
         ("proxy", old.config.settings == new.config.settings),
         ("tls", old.tls == new.tls && old.config.redirect == new.config.redirect),
         ("log", old.log == new.log),
+        ("reload", old.is_watched == new.is_watched),
     ];
     changes.extend(others.iter().filter(|(_, same)| !same).map(|(name, _)| format!("`{name}` changed")));
     if changes.is_empty() { "nothing has changed".to_owned() } else { changes.join(", ") }

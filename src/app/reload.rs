@@ -1,5 +1,5 @@
 //! Reloads while the gate runs: on SIGHUP the whole file, at other times the files that it names, or the policy of the
-//! store.
+//! store. With `reload = "watch"` a change of the file itself counts like the signal.
 //!
 //! Reloads run one after the other; a request during a reload leads to one more. If only a named list changes, the
 //! file's text is taken as last read: an edit of the file itself waits for SIGHUP.
@@ -14,9 +14,9 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use self::follow::Follower;
-use super::certificates::{acceptors, newly_expired};
+use super::certificates::newly_expired;
 use super::config_diff::{ConfigView, diff};
-use super::file_watcher::FileWatcher;
+use super::file_watcher::{FileWatcher, SettledFile};
 use super::signals::SignalStream;
 use super::status::ConfigStatus;
 use super::ticks::next_tick;
@@ -41,6 +41,7 @@ pub(super) struct Reload {
     log: LogSettings,
     tls: tls::TlsSettings,
     watcher: FileWatcher,
+    own_file: SettledFile,
     follower: Follower,
     /// Replaced configurations that a worker may still hold. Dropping one may take a while, which no worker should
     /// spend.
@@ -68,6 +69,7 @@ impl Reload {
             log: config.log.clone(),
             tls: config.tls.clone(),
             watcher: FileWatcher::new(config.files.clone()),
+            own_file: SettledFile::new(config.watched.clone()),
             retired: Vec::new(),
         }
     }
@@ -109,7 +111,9 @@ impl Reload {
     async fn tick(&mut self, parts: &Parts) {
         parts.engine.release();
         self.retired.retain(|config| Arc::strong_count(config) > 1);
-        if self.watcher.poll() {
+        if self.own_file.has_changed() {
+            drop(self.reload(ReloadScope::File, parts).await);
+        } else if self.watcher.poll() {
             drop(self.reload(ReloadScope::ReferencedFiles, parts).await);
         }
     }
@@ -137,6 +141,7 @@ impl Reload {
 
     fn apply(&mut self, sources: Sources, config: Config, parts: &Parts) -> Result<String, String> {
         let (files, log, tls) = (config.files.clone(), config.log.clone(), config.tls.clone());
+        let watched = config.watched.clone();
         let former = parts.config.load_full();
         if let Some(expired) = newly_expired(&self.tls, &tls, parts.engine.clock().now()) {
             return Err(log_error(format!("the new certificate of {} has expired", expired.name())));
@@ -146,10 +151,16 @@ impl Reload {
             messages::set_level(log.level);
         }
         let changes = diff(
-            ConfigView { config: &former, log: &self.log, tls: &self.tls },
-            ConfigView { config: &parts.config.load(), log: &log, tls: &tls },
+            ConfigView {
+                config: &former,
+                log: &self.log,
+                tls: &self.tls,
+                is_watched: self.own_file.is_watched(),
+            },
+            ConfigView { config: &parts.config.load(), log: &log, tls: &tls, is_watched: watched.is_some() },
         );
         self.watcher.set_paths(files);
+        self.own_file.set_path(watched);
         self.config_status.replace(&sources, parts.engine.clock().now());
         self.retire(Some(former));
         (self.sources, self.log, self.tls) = (sources, log, tls);
@@ -166,7 +177,7 @@ impl Parts {
             return Err(AppStartError::Upgrading);
         }
         let old = self.config.load_full();
-        let (tls_acceptor, admin) = acceptors(&config, &self.sessions)?;
+        let (tls_acceptor, admin) = self.tls.acceptors(&config)?;
         if config.proxy.upstream_trust == old.settings.upstream_trust {
             // The same allocation, by which idle connections to upstreams are recognised and kept.
             config.proxy.upstream_trust.clone_from(&old.settings.upstream_trust);
@@ -187,11 +198,19 @@ impl Parts {
         let (shown, prefixes) = (config.log.clients, config.client.prefixes);
         let settings = Arc::new(config.proxy);
         let (client, refuse, redirect) = (config.client, Arc::new(config.refuse), config.redirect);
+        let hosts = self.tls.challenge_hosts(&config.tls);
         let publish = |rules: &Arc<Rules>| {
             let (rules, settings, upstreams) = (Arc::clone(rules), Arc::clone(&settings), upstreams.clone());
-            let runtime_config =
-                RuntimeConfig { rules, client, refuse, settings, tls_acceptor, redirect, upstreams };
-            self.config.store(Arc::new(runtime_config));
+            self.config.store(Arc::new(RuntimeConfig {
+                rules,
+                client,
+                refuse,
+                settings,
+                tls_acceptor,
+                redirect,
+                challenge_hosts: hosts,
+                upstreams,
+            }));
         };
         let replaced = self.engine.replace_and(config.policy, publish);
         let (stay, go) =
@@ -204,6 +223,7 @@ impl Parts {
         self.connection_limit.reconfigure(settings.connections, settings.client_max, rate);
         self.clients.change(shown, prefixes);
         self.metrics.show_certificates(&config.tls.certificates);
+        self.tls.settings.store(Arc::new(config.tls));
         self.admin_settings.store(Arc::new(admin));
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! `check` judges the text of a configuration; this command looks at the machine around it: ports, files, clock, store,
 //! upstreams, limits of the process. It sees what the user who runs it sees, so run it as the gate's user.
 
+mod certificates;
 mod files;
 mod listeners;
 mod machine;
@@ -103,6 +104,7 @@ pub(super) fn doctor(arguments: &DoctorArgs) -> anyhow::Result<Exit> {
     show(listeners::look(&config));
     show(listeners::trust(&config));
     show(files::look(&config, &sources));
+    show(certificates::look(&config));
     show(machine::descriptors(&config));
     show(upstreams::look(&config, arguments.whoami.as_deref()));
     show(stores::look(&config.store));

@@ -4,9 +4,10 @@
 //! files, `presets/limits/*.toml`, and so are the tables for proxies in front, `presets/behind/*.toml`.
 
 mod device_keys;
+mod questions;
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -20,19 +21,19 @@ use crate::config::values::{ListenUrl, UpstreamUrl};
 use crate::config::{Config, Sources, combined, load, worst_cases};
 use crate::policy::matcher::Pattern;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct InitArgs {
     /// The file to write, which must not exist yet; - is standard output
     #[arg(default_value = "config.toml")]
     file: PathBuf,
     /// Where clients connect; may be repeated
-    #[arg(long, value_name = "URL", default_value = "http://[::]:8080", value_parser = listen)]
+    #[arg(long, value_name = "URL", default_value = LISTEN, value_parser = listen)]
     listen: Vec<String>,
     /// The application; may be repeated
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8081", value_parser = upstream)]
+    #[arg(long, value_name = "URL", default_value = UPSTREAM, value_parser = upstream)]
     upstream: Vec<String>,
     /// What is protected, as in 'POST /login'; may be repeated
-    #[arg(long = "match", value_name = "PATTERN", default_value = "POST /login", value_parser = pattern)]
+    #[arg(long = "match", value_name = "PATTERN", default_value = PATTERN, value_parser = pattern)]
     patterns: Vec<String>,
     /// The application, if there is a preset for it, instead of --match: `tollgate presets` lists them
     #[arg(long, value_name = "NAME", conflicts_with = "patterns", value_parser = preset)]
@@ -54,6 +55,9 @@ pub(super) struct InitArgs {
     /// The proxy in front of this gate: whom to believe who the client is
     #[arg(long, value_name = "PROXY", value_parser = PossibleValuesParser::new(BEHIND.map(|(name, _)| name)))]
     behind: Option<String>,
+    /// Ask nothing, also on a terminal
+    #[arg(long, short)]
+    yes: bool,
     /// Show the sets of limits and what they let through at worst
     #[arg(long, exclusive = true)]
     list: bool,
@@ -63,6 +67,8 @@ pub(super) fn init(arguments: &InitArgs) -> anyhow::Result<Exit> {
     if arguments.list {
         return list(arguments);
     }
+    refuse_to_overwrite(&arguments.file)?;
+    let arguments = &questions::ask(arguments.clone())?;
     let text = arguments.text(&arguments.limits);
     if load_text(&arguments.file.display().to_string(), &text).is_none() {
         return Ok(Exit::BadConfiguration);
@@ -94,6 +100,14 @@ impl StarterSet {
 }
 
 impl InitArgs {
+    fn has_no_options(&self) -> bool {
+        let chosen = self.preset.is_some() || self.behind.is_some() || self.observe || self.device;
+        !chosen
+            && self.limits == SETS[0].name
+            && (&self.listen[..], &self.upstream[..], &self.patterns[..])
+                == (&[LISTEN.to_owned()], &[UPSTREAM.to_owned()], &[PATTERN.to_owned()])
+    }
+
     fn protected(&self) -> String {
         match &self.preset {
             Some(preset) => format!("preset = {}", quoted(preset)),
@@ -213,16 +227,21 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
-        let name = path.display();
-        match error.kind() {
-            ErrorKind::AlreadyExists => {
-                anyhow!("{name} exists already and is left as it is; name another file, or - to print it")
-            }
-            _ => anyhow!("cannot write {name}: {error}"),
+/// Before anything is asked.
+fn refuse_to_overwrite(path: &Path) -> anyhow::Result<()> {
+    let name = path.display();
+    // A link that leads nowhere is there, too.
+    match fs::symlink_metadata(path).is_ok() {
+        true => {
+            Err(anyhow!("{name} exists already and is left as it is; name another file, or - to print it"))
         }
-    })?;
+        false => Ok(()),
+    }
+}
+
+fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
+    let opened = OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = opened.with_context(|| format!("cannot write {}", path.display()))?;
     let written = file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()));
     if written.is_err() {
         // A partial file would block the next attempt. If removing fails, that attempt reports the file.
@@ -247,6 +266,9 @@ fn preset(text: &str) -> Result<String, String> {
     named(text).map(|preset| preset.name.to_owned()).map_err(|hint| format!("unknown preset: {hint}"))
 }
 
+const LISTEN: &str = "http://[::]:8080";
+const UPSTREAM: &str = "http://127.0.0.1:8081";
+const PATTERN: &str = "POST /login";
 const NO_PROXY: &str = "\
 # If another proxy stands in front of this gate, name its address here. Otherwise all its visitors are one client.
 #[client]

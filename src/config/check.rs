@@ -4,6 +4,7 @@
 //! mistakes; [`load`](super::load) discards the result if there was any.
 
 mod accounts;
+mod acme;
 mod addresses;
 mod admin;
 mod attack;
@@ -102,6 +103,7 @@ pub(super) fn check(
         admin,
         admin_token: admin::token(&raw.admin, &sources.environment, &mut files, f),
         policy_copy,
+        watched: settings::watched(raw.reload.as_ref(), sources, f),
         files: files.read,
     }
 }

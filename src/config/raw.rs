@@ -19,6 +19,7 @@ raw_tables! {
         sandbox: Option<Text>,
         mode: Option<Text>,
         policy: Option<Text>,
+        reload: Option<Text>,
         client: RawClient,
         networks: Vec<RawNamed<StringList>>,
         routes("route"): Vec<RawNamed<RawRoute>>,
@@ -199,9 +200,20 @@ raw_tables! {
     /// `[tls]`.
     RawTls {
         certificates: RawKey<Vec<RawItem<RawCertificate>>>,
+        acme: Option<RawNamed<RawAcme>>,
         minimum: Option<Text>,
         redirect: Option<Located<bool>>,
         upstream_ca: Option<Text>,
+    }
+
+    /// `tls.acme`.
+    RawAcme {
+        domains: Option<StringList>,
+        email: Option<Text>,
+        directory: Option<Text>,
+        challenge: Option<Text>,
+        state: Option<Text>,
+        directory_ca: Option<Text>,
     }
 
     /// A certificate and its key, by the paths of their files.
@@ -248,6 +260,7 @@ mod tests {
             ("otel", RawOtel::KEYS),
             ("admin", RawAdmin::KEYS),
             ("tls", RawTls::KEYS),
+            ("tls", RawAcme::KEYS),
             ("tls", RawCertificate::KEYS),
         ] {
             let lines = sample(table);

@@ -28,7 +28,20 @@ impl NetStream {
     /// Whether HTTP/2 was agreed on in the handshake (ALPN).
     #[must_use]
     pub fn speaks_http2(&self) -> bool {
-        matches!(self, Self::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2"))
+        self.protocol() == Some(b"h2")
+    }
+
+    /// Whether the handshake was all that an authority wanted, which checks a name (RFC 8737): nothing may follow.
+    #[must_use]
+    pub fn is_challenge(&self) -> bool {
+        self.protocol() == Some(ACME_TLS)
+    }
+
+    fn protocol(&self) -> Option<&[u8]> {
+        match self {
+            Self::Tls(stream) => stream.get_ref().1.alpn_protocol(),
+            Self::Tcp(_) | Self::Unix(_) => None,
+        }
     }
 }
 
@@ -136,3 +149,6 @@ impl AsyncWrite for NetStream {
         delegate!(self, cx, poll_shutdown)
     }
 }
+
+/// The protocol by which an authority checks a name in a handshake (ALPN).
+pub(in crate::net) const ACME_TLS: &[u8] = b"acme-tls/1";

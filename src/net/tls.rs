@@ -5,11 +5,15 @@
 //! is left to the reload.
 
 mod acceptor;
+pub mod acme;
 pub mod certificate;
+mod challenges;
 mod handshake;
 
 pub use self::acceptor::{Acceptor, MinVersion, SessionCache};
+pub use self::acme::{AcmeSettings, ChallengeKind};
 pub use self::certificate::Certificate;
+pub use self::challenges::{ChallengeError, Challenges, OpenChallenge};
 pub use self::handshake::{accept, connect, is_about_certificate};
 pub use tollgate_store::tls::{self as trust, TlsConfigError, Trust};
 
@@ -18,8 +22,10 @@ use tollgate_store::tls::provider;
 /// The file's settings for clients that speak TLS, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsSettings {
-    /// The first one is for clients that ask for no name, or for an unknown one.
+    /// The first one is for clients that ask for no name, or for an unknown one. Those of an authority come last.
     pub certificates: Vec<Certificate>,
+    /// The certificates that an authority issues to the gate itself.
+    pub acme: Option<AcmeSettings>,
     /// The oldest version that is accepted.
     pub minimum: MinVersion,
 }

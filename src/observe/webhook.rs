@@ -4,24 +4,17 @@
 //! beyond a restart. Their order is not promised: each says when it happened. Messages name the route and never the
 //! address, which may hold a secret.
 
-use std::convert::Infallible;
-use std::io;
-
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST};
-use http::uri::Scheme;
+use http::header::CONTENT_TYPE;
 use http::{Request, Uri};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http_body_util::Full;
 use serde_json::json;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+use super::http_client::{HttpClientError, exchange};
 use super::timestamp::rfc3339;
 use crate::event::AttackChange;
-use crate::net::stream::NetStream;
-use crate::net::tls::{self, Trust};
+use crate::net::tls::Trust;
 use crate::time::Span;
 
 /// The reports that are under way.
@@ -33,14 +26,12 @@ pub struct Webhooks(JoinSet<()>);
 enum ReportError {
     #[error("no answer within {} s", TIMEOUT.to_std().as_secs())]
     Timeout,
-    #[error("cannot connect: {0}")]
-    Connect(#[from] io::Error),
-    #[error("it does not speak HTTP: {0}")]
-    Http(#[from] hyper::Error),
+    #[error(transparent)]
+    Http(#[from] HttpClientError),
+    #[error("no request: {0}")]
+    Request(#[from] http::Error),
     #[error("it answers {0}")]
     Status(http::StatusCode),
-    #[error("there are no roots to check its certificate")]
-    NoRoots,
 }
 
 impl Webhooks {
@@ -111,45 +102,10 @@ impl Report {
     }
 
     async fn post(&self) -> Result<(), ReportError> {
-        let stream = self.connect().await?;
-        let (mut sender, connection) = http1::Builder::new().handshake(TokioIo::new(stream)).await?;
-        let exchange = async {
-            let response = sender.send_request(self.request()?).await?;
-            let status = response.status();
-            // The body says nothing, and closing over unread bytes would reset the connection.
-            let _ = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-            if status.is_success() { Ok(()) } else { Err(ReportError::Status(status)) }
-        };
-        // The exchange hears of a broken connection, and outlives one that ends with the answer.
-        let driver = async {
-            drop(connection.await);
-            std::future::pending::<Infallible>().await
-        };
-        tokio::select! {
-            done = exchange => done,
-            never = driver => match never {},
-        }
-    }
-
-    async fn connect(&self) -> Result<NetStream, ReportError> {
-        let is_secure = self.url.scheme() == Some(&Scheme::HTTPS);
-        let host = self.url.host().unwrap_or_default();
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let port = self.url.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
-        let stream = TcpStream::connect((host, port)).await?;
-        if !is_secure {
-            return Ok(NetStream::Tcp(stream));
-        }
-        let trust = self.trust.as_ref().ok_or(ReportError::NoRoots)?;
-        Ok(tls::connect(stream, host, trust).await?)
-    }
-
-    fn request(&self) -> Result<Request<Full<Bytes>>, ReportError> {
-        let target = self.url.path_and_query().map_or("/", |target| target.as_str());
-        let host = self.url.authority().map_or("", |authority| authority.as_str());
-        let request = Request::post(target).header(HOST, host).header(CONTENT_TYPE, "application/json");
-        let request = request.body(Full::new(self.body.clone()));
-        request.map_err(|error| ReportError::Connect(io::Error::other(error)))
+        let request = Request::post(&self.url).header(CONTENT_TYPE, "application/json");
+        let request = request.body(Full::new(self.body.clone()))?;
+        let status = exchange(request, self.trust.as_ref(), MAX_ANSWER).await?.status();
+        if status.is_success() { Ok(()) } else { Err(ReportError::Status(status)) }
     }
 }
 
@@ -167,7 +123,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::net::tls::{Acceptor, Certificate, MinVersion, SessionCache};
+    use crate::net::tls::{self, Acceptor, Certificate, MinVersion, SessionCache};
     use crate::policy::AttackRule;
     use crate::time::Time;
 
@@ -227,11 +183,14 @@ mod tests {
             trust,
         };
         let refused = report(Some(trust(vec![other.cert.der().clone()]))).post().await;
-        assert!(matches!(refused, Err(ReportError::Connect(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ReportError::Http(HttpClientError::Connect(_)))), "{refused:?}");
         report(Some(trust(vec![pair.cert.der().clone()]))).post().await.unwrap();
         let requests = server.await.unwrap();
         assert!(requests.len() == 1 && requests[0].starts_with("POST /hook HTTP/1.1\r\n"), "{requests:?}");
-        assert!(matches!(report(None).post().await, Err(ReportError::Connect(_) | ReportError::NoRoots)));
+        let unknown = report(None).post().await;
+        let is_expected =
+            |error: &HttpClientError| matches!(error, HttpClientError::Connect(_) | HttpClientError::NoRoots);
+        assert!(matches!(&unknown, Err(ReportError::Http(error)) if is_expected(error)), "{unknown:?}");
     }
 
     #[tokio::test]

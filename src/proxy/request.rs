@@ -1,5 +1,6 @@
 //! Reads a request: validation, target, client address and scheme. It decides nothing about limits.
 
+pub mod challenge;
 pub mod client_addr;
 pub(super) mod forwarded;
 pub mod redirect;

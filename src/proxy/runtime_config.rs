@@ -13,6 +13,7 @@ use http::{HeaderValue, Request};
 
 use super::connection::DownstreamConnection;
 use super::error::MalformedRequest;
+use super::request::challenge::ChallengeHosts;
 use super::request::client_addr::ClientSettings;
 use super::request::redirect::Redirect;
 use super::request::scheme::is_secure;
@@ -38,6 +39,8 @@ pub struct RuntimeConfig {
     pub tls_acceptor: Option<Acceptor>,
     /// The redirect of `http://` clients; `None` if they are served.
     pub redirect: Option<Redirect>,
+    /// The names that an authority checks by requests; `None` if there are none.
+    pub challenge_hosts: Option<ChallengeHosts>,
     /// Groups of upstreams, none of them empty; the first is the default. A route's
     /// [`upstream`](crate::policy::Route::upstream) is an index into this list.
     pub upstreams: Vec<Vec<Arc<Health>>>,

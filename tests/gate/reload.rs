@@ -8,6 +8,7 @@ use crate::support;
 
 use std::fs;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -469,15 +470,15 @@ fn a_file_is_taken_over_as_a_whole_or_not_at_all_however_it_is_replaced() {
     fs::write(&one, &whole).unwrap();
     fs::write(&other, whole.replace("2 per", "5 per")).unwrap();
     fs::remove_file(&file).unwrap();
-    std::os::unix::fs::symlink(&one, &file).unwrap();
+    symlink(&one, &file).unwrap();
     assert!(taken());
     let link = gate.directory.join("link");
-    std::os::unix::fs::symlink(&other, &link).unwrap();
+    symlink(&other, &link).unwrap();
     fs::rename(&link, &file).unwrap();
     assert!(taken());
     for place in ["/dev/zero", "/dev/null", gate.directory.to_str().unwrap(), "/nowhere/at/all"] {
         fs::remove_file(&file).unwrap();
-        std::os::unix::fs::symlink(place, &file).unwrap();
+        symlink(place, &file).unwrap();
         assert!(!taken(), "{place}");
     }
     fs::File::create(&one).unwrap().set_len(1 << 40).unwrap();
@@ -531,4 +532,36 @@ fn what_was_kept_for_a_changed_limit_is_let_go_of_when_its_buckets_are_full() {
     // One table of a million buckets, each of 12.8 bytes.
     let is_smaller = || gate.address_space() + 12_000 < both;
     assert!(eventually(Duration::from_secs(15), is_smaller), "{both} and now {}", gate.address_space());
+}
+
+/// As an editor saves, and as Kubernetes swaps a ConfigMap: by a link to another directory.
+#[test]
+fn a_watched_file_is_taken_over_without_a_signal_also_behind_a_link_that_is_swapped() {
+    let upstream = Upstream::start();
+    let file = |tokens| format!("reload = \"watch\"\n{}", upstream.file(&login(&limit("address", tokens))));
+    let gate = Gate::start(&file(1));
+    let taken = |count| eventually(Duration::from_secs(15), || gate.reloads() == (count, 0));
+    gate.write(&file(2));
+    assert!(taken(1), "{}", gate.messages());
+    assert_eq!(admitted(&gate, 5), 2);
+    let (own, first, second) =
+        (gate.directory.join("gate.toml"), gate.directory.join("..1"), gate.directory.join("..2"));
+    for directory in [&first, &second] {
+        fs::create_dir(directory).unwrap();
+    }
+    let text = fs::read_to_string(&own).unwrap();
+    fs::write(first.join("gate.toml"), text.replace("2 per", "4 per")).unwrap();
+    fs::write(second.join("gate.toml"), text.replace("2 per", "9 per")).unwrap();
+    symlink("..1", gate.directory.join("..data")).unwrap();
+    symlink("..data/gate.toml", gate.directory.join("gate.new")).unwrap();
+    fs::rename(gate.directory.join("gate.new"), &own).unwrap();
+    assert!(taken(2), "{}", gate.messages());
+    symlink("..2", gate.directory.join("..new")).unwrap();
+    fs::rename(gate.directory.join("..new"), gate.directory.join("..data")).unwrap();
+    assert!(taken(3), "{}", gate.messages());
+    assert_eq!(admitted_from(&gate, Ipv4Addr::new(127, 0, 0, 9), 20), 9);
+    fs::write(second.join("gate.toml"), "nonsense").unwrap();
+    let is_refused = || gate.reloads() == (3, 1);
+    assert!(eventually(Duration::from_secs(15), is_refused), "{}", gate.messages());
+    assert!(gate.messages().contains("the old one stays"), "{}", gate.messages());
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::commands::Folder;
-use crate::support::{Gate, eventually, free_port};
+use crate::support::{BINARY, Gate, eventually, free_port};
 
 fn lines_of(text: &str) -> Vec<&str> {
     text.lines().collect()
@@ -53,6 +53,37 @@ fn init_keeps_the_keys_that_are_there() {
     assert!(said.err.contains("device.keys is there already"), "{}", said.err);
     assert!(said.err.contains("tollgate run -c site.toml"), "{}", said.err);
     assert_eq!(folder.read("device.keys"), "k".repeat(40));
+}
+
+/// On a terminal, as a person answers; with options or `--yes` nobody is asked.
+#[test]
+fn init_asks_on_a_terminal_and_writes_what_was_answered() {
+    let folder = Folder::new();
+    let (pty, pts) = pty_process::blocking::open().unwrap();
+    let on_terminal = |words: &[&str]| {
+        let command = pty_process::blocking::Command::new(BINARY).arg("init").args(words);
+        command.current_dir(&folder.0).spawn_borrowed(&pts).unwrap()
+    };
+    let mut process = on_terminal(&[]);
+    (&pty).write_all(b"wordpress\nhttp://127.0.0.1:9000\n\ncaddy\nyes\n\n").unwrap();
+    let mut status = None;
+    let has_ended = || {
+        status = process.try_wait().unwrap();
+        status.is_some()
+    };
+    assert!(eventually(Duration::from_secs(20), has_ended));
+    assert!(status.unwrap().success());
+    let file = folder.read("config.toml");
+    for line in ["preset = \"wordpress\"", "upstream = \"http://127.0.0.1:9000\"", "mode = \"observe\""] {
+        assert!(lines_of(&file).contains(&line), "{line} is not in\n{file}");
+    }
+    assert!(folder.0.join("device.keys").exists());
+    assert_eq!(folder.run(&["check"]).code, Some(0));
+    for words in [&["--yes", "one.toml"][..], &["--preset", "gitea", "two.toml"]] {
+        let mut process = on_terminal(words);
+        assert!(eventually(Duration::from_secs(20), || process.try_wait().unwrap().is_some()), "{words:?}");
+        assert!(folder.read(words[words.len() - 1]).contains("http://[::]:8080"));
+    }
 }
 
 #[test]

@@ -48,6 +48,8 @@ const CRATES: &[(&str, &str)] = &[
     ("rustls", "store net"),
     ("rustls_native_certs", "store"),
     ("x509_cert", "net"),
+    ("rcgen", "net"),
+    ("instant_acme", "app"),
     ("tokio_rustls", "store net"),
     ("redis", "store"),
     ("tokio_postgres", "store"),

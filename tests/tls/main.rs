@@ -6,6 +6,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stderr,
     clippy::disallowed_methods,
     reason = "these are tests"
 )]
@@ -13,8 +14,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod acme;
 mod attacks;
 mod authority;
+mod pebble;
 mod reloading;
 mod requests;
 mod serving;

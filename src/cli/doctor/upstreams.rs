@@ -51,7 +51,7 @@ fn away(place: &str, error: &io::Error) -> Symptom {
     Symptom::bad(place, format!("does not answer: {error}"), "start the application, or mend `upstream`")
 }
 
-fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+pub(super) fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut last = io::Error::other("the name has no address");
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, PATIENCE) {

@@ -43,6 +43,13 @@ impl<'b> Files<'b> {
         self.state.unwrap_or(self.base).join(path)
     }
 
+    /// The bytes of a file that need not be there, and is watched all the same.
+    pub(super) fn if_there(&mut self, path: PathBuf) -> Option<Vec<u8>> {
+        let bytes = if self.is_sealed { None } else { read(&path).ok() };
+        self.read.push(path);
+        bytes
+    }
+
     /// The text of a file; `spot` names it.
     pub(super) fn text(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Arc<SourceText>> {
         let name = self.resolve(path).display().to_string();

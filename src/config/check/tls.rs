@@ -7,6 +7,7 @@
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
 use super::super::raw::{self, RawItem};
+use super::acme;
 use super::fields::one_of;
 use super::files::Files;
 use crate::net::listener::ListenAddress;
@@ -27,13 +28,18 @@ pub(super) fn check(
 ) -> TlsSettings {
     let now = Clock::system().now();
     let pairs = raw.tls.certificates.value.iter().flatten();
-    let certificates: Vec<Certificate> = pairs.filter_map(|pair| certificate(pair, now, files, f)).collect();
-    if let Some(spot) = &raw.tls.certificates.key
-        && !listen.iter().chain(admin).any(ListenAddress::is_tls)
-    {
-        f.warning(spot, "no listener uses these certificates", "listen = \"https://[::]:443\" uses them");
+    let mut certificates: Vec<Certificate> =
+        pairs.filter_map(|pair| certificate(pair, now, files, f)).collect();
+    let is_used = listen.iter().chain(admin).any(ListenAddress::is_tls);
+    if let Some(spot) = raw.tls.certificates.key.as_ref().filter(|_| !is_used) {
+        f.warning(spot, "no listener uses these certificates", USE_THEM);
     }
-    if raw.tls.certificates.key.is_none() {
+    if let Some(table) = raw.tls.acme.as_ref().filter(|_| !is_used) {
+        f.error(&table.name.spot, "no listener would use the certificates", USE_THEM);
+    }
+    let acme = raw.tls.acme.as_ref().and_then(|table| acme::check(table, listen, files, f));
+    certificates.extend(acme.iter().flat_map(|acme| &acme.domains).filter_map(|(_, own)| own.clone()));
+    if raw.tls.certificates.key.is_none() && raw.tls.acme.is_none() {
         let items = [&raw.listen, &raw.admin.listen].into_iter().flatten().flat_map(|list| &list.value);
         for item in items.filter(|item| is_https(&item.value)) {
             f.error(&item.spot, format!("`{}` has no certificate", item.value), EXAMPLE);
@@ -41,7 +47,7 @@ pub(super) fn check(
     }
     let minimums = [("1.2", MinVersion::Tls12), ("1.3", MinVersion::Tls13)];
     let minimum = one_of(raw.tls.minimum.as_ref(), &minimums, f).unwrap_or_default();
-    TlsSettings { certificates, minimum }
+    TlsSettings { certificates, acme, minimum }
 }
 
 fn is_https(listen: &str) -> bool {
@@ -162,6 +168,7 @@ fn warn_of_its_time(certificate: &Certificate, cert: &Located<String>, now: Time
     }
 }
 
+const USE_THEM: &str = "listen = \"https://[::]:443\" uses them";
 const HTTP1: &str = "http/1.1";
 const PAIR: &str = "as in { cert = \"fullchain.pem\", key = \"privkey.pem\" }";
 const EXAMPLE: &str = "[tls] certificates = [{ cert = \"fullchain.pem\", key = \"privkey.pem\" }] has one";

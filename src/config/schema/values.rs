@@ -20,6 +20,7 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "sandbox" => &["on", "off"],
         "mode" => &["enforce", "observe"],
         "policy" => &["file", "store"],
+        "reload" => &["signal", "watch"],
         "route.*.case" => &["insensitive", "sensitive"],
         "route.*.otherwise" => &["failure", "success", "neutral"],
         "limit.*.mode" => &["enforce", "observe", "off"],
@@ -28,6 +29,7 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "limit.*.count" => &["attempts", "failures"],
         "limit.*.reset" => &["success"],
         "limit.*.unit" => &["attempts", "users", "passwords", "clients"],
+        "tls.acme.challenge" => &["tls-alpn-01", "http-01"],
         "store.on_error" => &["local", "allow", "deny"],
         "store.arithmetic" => &["store", "gate"],
         "refuse.headers" => &["refused", "always", "never"],
@@ -59,6 +61,9 @@ pub(super) fn pattern(path: &str) -> Option<String> {
             format!("^{}$", rate())
         }
         "limit.*.rates.*" | "proxy.client_rate" => format!("^(off|{})$", rate()),
+        "tls.acme.domains" => format!("^{LABEL}(\\.{LABEL})*$"),
+        "tls.acme.email" => r"^[!-?A-~]+@[!-?A-~]+$".to_owned(),
+        "tls.acme.directory" => "^https://.+".to_owned(),
         _ if DURATIONS.contains(&path) => format!("^{DURATION}$"),
         _ => return None,
     };
@@ -131,8 +136,12 @@ pub(super) fn name(path: &str) -> &'static str {
 }
 
 /// Keys without which a table means nothing.
-pub(super) fn required(path: &str) -> Option<[&'static str; 2]> {
-    (path == "tls.certificates").then_some(["cert", "key"])
+pub(super) fn required(path: &str) -> Option<&'static [&'static str]> {
+    match path {
+        "tls.certificates" => Some(&["cert", "key"]),
+        "tls.acme" => Some(&["domains"]),
+        _ => None,
+    }
 }
 
 /// Whether the value in `config.toml` is an example: without the key there is another value, or none.
@@ -144,6 +153,7 @@ const DURATION: &str = "(?=[0-9])([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+
 const LISTEN: &str = r"^(https?://\S+|unix:.+|systemd(\+https)?:.+)$";
 const UPSTREAM: &str = r"^(https?://\S+|unix:.+)$";
 const FIELD: &str = "^(form:.+|json:.*|query:.+|header:.+|basic)$";
+const LABEL: &str = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 const PART: &str = "(ip|user|device|host|all|header:[^+]+|cookie:[^+]+)";
 
 /// `10 per 5m burst 20`.
@@ -171,7 +181,7 @@ const DURATIONS: [&str; 15] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 33] = [
+const EXAMPLES: [&str; 36] = [
     "listen",
     "upstream",
     "networks.*",
@@ -204,5 +214,8 @@ const EXAMPLES: [&str; 33] = [
     "admin.listen",
     "tls.certificates",
     "tls.upstream_ca",
+    "tls.acme.domains",
+    "tls.acme.email",
+    "tls.acme.directory_ca",
     "route.*.attack.webhook",
 ];

@@ -16,7 +16,9 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SignatureScheme, SupportedProtocolVersion, version};
 
+use super::challenges::{ChallengeResolver, Challenges};
 use super::{Certificate, TlsConfigError, provider};
+use crate::net::stream::ACME_TLS;
 
 /// The oldest version that is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -98,6 +100,16 @@ impl Acceptor {
         // The default, stated on purpose: a request that was sent twice must not be served twice.
         config.max_early_data_size = 0;
         Ok(Self(Arc::new(config)))
+    }
+
+    /// The same, answering an authority that checks a name (tls-alpn-01) as well.
+    #[must_use]
+    pub fn answering(self, challenges: &Arc<Challenges>) -> Self {
+        let mut config = Arc::unwrap_or_clone(self.0);
+        config.alpn_protocols.push(ACME_TLS.to_vec());
+        let (challenges, others) = (Arc::clone(challenges), config.cert_resolver);
+        config.cert_resolver = Arc::new(ChallengeResolver { challenges, others });
+        Self(Arc::new(config))
     }
 }
 

@@ -10,9 +10,9 @@ use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
-use x509_cert::der::Decode;
-use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{AuthorityKeyIdentifier, SubjectAltName};
 
 use super::provider;
 use crate::time::{Span, Time};
@@ -92,6 +92,17 @@ impl Certificate {
     #[must_use]
     pub fn begins(&self) -> Time {
         self.begins
+    }
+
+    /// The identifier of the issuer's key and the serial number, by which an authority knows it (RFC 9773, 4.1); `None` if
+    /// the certificate names no such key.
+    #[must_use]
+    pub fn authority_key_and_serial(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let parsed = x509_cert::Certificate::from_der(self.pair.cert.first()?).ok()?.tbs_certificate;
+        let (_, authority) = parsed.get::<AuthorityKeyIdentifier>().ok()??;
+        // Without tag and length, which take a byte each: a serial number has twenty bytes at most.
+        let serial = parsed.serial_number.to_der().ok()?.split_off(2);
+        Some((authority.key_identifier?.as_bytes().to_vec(), serial))
     }
 
     /// Until when it is valid.

@@ -232,6 +232,9 @@ impl Worker {
             // Only the settings: a connection would keep an old configuration alive.
             let settings = Arc::clone(&worker.server.config.current().shared.settings);
             let Some(stream) = worker.handshake(stream, &connection, &settings).await else { return };
+            if stream.is_challenge() {
+                return;
+            }
             let service = Service::new(Rc::clone(&worker.server), Arc::clone(&connection));
             if stream.speaks_http2() {
                 // Boxed: it would enlarge the task of an HTTP/1 connection.

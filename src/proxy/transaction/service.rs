@@ -31,6 +31,7 @@ use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::error::MalformedRequest;
 use crate::proxy::headers::recorded::RecordedHeaders;
+use crate::proxy::request::challenge::ChallengeAnswer;
 use crate::proxy::request::redirect;
 use crate::proxy::request::scheme::is_secure;
 use crate::proxy::request::target;
@@ -57,6 +58,8 @@ enum HeadDecision {
     Decided(RoutedDecision),
     /// The client is redirected to `https://` with this `Location`.
     Redirected(HeaderValue),
+    /// An authority checks a name.
+    Challenge(ChallengeAnswer),
     /// The decision needs the store.
     AwaitsStore(Rc<WorkerConfig>, Box<PendingDecision>, usize),
     /// The decision needs the body.
@@ -75,6 +78,7 @@ struct UnreadAttempt {
 enum HeadCheck {
     Malformed(MalformedRequest),
     Redirected,
+    Challenge(ChallengeAnswer),
     Decided(Box<Decision>, usize),
     AwaitsStore(Box<PendingDecision>, usize),
     NeedsBody(UnreadAttempt),
@@ -146,6 +150,7 @@ impl Server {
             Ok(HeadDecision::Redirected(location)) => {
                 context.finish_with(redirect::redirect_response(location), connection)
             }
+            Ok(HeadDecision::Challenge(answer)) => context.finish_with(answer.into_response(), connection),
             Ok(HeadDecision::AwaitsStore(config, pending, group)) => {
                 let (server, connection) = (Rc::clone(self), Arc::clone(connection));
                 ResponseFuture::Boxed(Box::pin(async move {
@@ -187,15 +192,15 @@ impl Server {
                     Ok(client) => client,
                     Err(error) => return Ok((Client::UnixSocket, HeadCheck::Malformed(error))),
                 };
+                let hosts = config.shared.challenge_hosts.as_ref();
+                if let Some(answer) = hosts.and_then(|hosts| hosts.answer(&host, request.uri().path())) {
+                    return Ok((client, HeadCheck::Challenge(answer)));
+                }
                 if config.shared.redirect.is_some() && config.shared.needs_redirect(connection, request) {
                     return Ok((client, HeadCheck::Redirected));
                 }
-                let attempt = attempt(
-                    request,
-                    &host,
-                    client,
-                    if has_body { AttemptBody::Unread } else { AttemptBody::Whole(&[]) },
-                );
+                let body = if has_body { AttemptBody::Unread } else { AttemptBody::Whole(&[]) };
+                let attempt = attempt(request, &host, client, body);
                 let routes = rules.policy.routes_of(&attempt);
                 let requirement =
                     if has_body { rules.policy.body_requirement(&attempt, &routes)? } else { None };
@@ -220,6 +225,7 @@ impl Server {
             HeadCheck::Redirected => {
                 HeadDecision::Redirected(config.shared.redirect_location(connection, request)?)
             }
+            HeadCheck::Challenge(answer) => HeadDecision::Challenge(answer),
             HeadCheck::Decided(decision, group) => {
                 HeadDecision::Decided(RoutedDecision { config, decision, group })
             }

@@ -1,0 +1,128 @@
+//! The questions of `tollgate init` on a terminal without options: each has a default, and takes what the option takes.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use super::{BEHIND, InitArgs, listen, pattern, preset, upstream};
+
+/// The same arguments with the answers, where a person can be asked and has chosen nothing yet.
+pub(super) fn ask(arguments: InitArgs) -> io::Result<InitArgs> {
+    let is_asked = !arguments.yes && arguments.has_no_options();
+    match is_asked && io::stdin().is_terminal() && io::stderr().is_terminal() {
+        true => Questions { input: io::stdin().lock(), output: io::stderr() }.ask(arguments),
+        false => Ok(arguments),
+    }
+}
+
+struct Questions<I, O> {
+    input: I,
+    output: O,
+}
+
+impl<I: BufRead, O: Write> Questions<I, O> {
+    fn ask(mut self, defaults: InitArgs) -> io::Result<InitArgs> {
+        writeln!(self.output, "Enter takes what stands in brackets.\n")?;
+        let application = "Which application? A preset of `tollgate presets`, or none";
+        let preset = self.value(application, "none", |text| none_or(text, preset))?;
+        let patterns = match &preset {
+            Some(_) => defaults.patterns,
+            None => vec![self.value("Which request is a sign-in?", &defaults.patterns[0], pattern)?],
+        };
+        let upstream = self.value("Where does the application listen?", &defaults.upstream[0], upstream)?;
+        let listen = self.value("Where do clients connect?", &defaults.listen[0], listen)?;
+        let front = "What stands in front of the gate? none, nginx, caddy, traefik or cloudflare";
+        let behind = self.value(front, "none", |text| none_or(text, proxy))?;
+        let observe = self.value("Only observe at first, and refuse nothing? yes or no", "yes", yes_or_no)?;
+        let known = "Keep a budget for browsers that have signed in before (cookies)? yes or no";
+        let device = self.value(known, "yes", yes_or_no)?;
+        let (upstream, listen) = (vec![upstream], vec![listen]);
+        Ok(InitArgs { preset, patterns, upstream, listen, behind, observe, device, ..defaults })
+    }
+
+    /// Asks until the answer is one.
+    fn value<T>(
+        &mut self,
+        question: &str,
+        default: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> io::Result<T> {
+        loop {
+            write!(self.output, "{question} [{default}] ")?;
+            self.output.flush()?;
+            let mut line = String::new();
+            if self.input.read_line(&mut line)? == 0 {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "no answer, so nothing is written"));
+            }
+            let answer = Some(line.trim()).filter(|line| !line.is_empty()).unwrap_or(default);
+            match parse(answer) {
+                Ok(value) => return Ok(value),
+                Err(why) => writeln!(self.output, "  {why}")?,
+            }
+        }
+    }
+}
+
+fn none_or(text: &str, parse: impl Fn(&str) -> Result<String, String>) -> Result<Option<String>, String> {
+    if text == "none" { Ok(None) } else { parse(text).map(Some) }
+}
+
+fn proxy(text: &str) -> Result<String, String> {
+    let known = BEHIND.iter().find(|(name, _)| *name == text);
+    known.map(|(name, _)| (*name).to_owned()).ok_or_else(|| format!("no words for `{text}` are known"))
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(true),
+        "n" | "no" => Ok(false),
+        _ => Err("yes or no".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: InitArgs,
+    }
+
+    /// What is asked of somebody who types this.
+    fn asked(typed: &str) -> (io::Result<InitArgs>, String) {
+        let mut output = Vec::new();
+        let defaults = Line::parse_from(["init"]).arguments;
+        let answers = Questions { input: typed.as_bytes(), output: &mut output }.ask(defaults);
+        (answers, String::from_utf8(output).unwrap())
+    }
+
+    #[test]
+    fn enter_takes_the_defaults_and_a_preset_needs_no_pattern() {
+        let (answers, said) = asked(&"\n".repeat(7));
+        let answers = answers.unwrap();
+        assert_eq!((answers.preset, answers.patterns), (None, vec!["POST /login".to_owned()]));
+        assert_eq!((answers.observe, answers.device, answers.behind), (true, true, None));
+        assert!(said.contains("[http://127.0.0.1:8081]") && said.contains("[http://[::]:8080]"), "{said}");
+        let (answers, said) = asked("wordpress\n\n\nnginx\nno\nn\n");
+        let answers = answers.unwrap();
+        assert_eq!(
+            (answers.preset.as_deref(), answers.behind.as_deref()),
+            (Some("wordpress"), Some("nginx"))
+        );
+        assert!(!answers.observe && !answers.device && !said.contains("sign-in?"), "{said}");
+    }
+
+    #[test]
+    fn a_wrong_answer_is_asked_for_again_and_an_end_of_the_answers_is_an_error() {
+        let (answers, said) = asked("wordpres\nnone\nlogin\nPOST /in\nsomewhere\n\n\nsquid\n\nmaybe\n\n\n");
+        let answers = answers.unwrap();
+        assert_eq!(answers.patterns, ["POST /in"]);
+        for words in ["did you mean `wordpress`", "no words for `squid`", "  yes or no"] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        assert_eq!(said.matches("Where does the application listen?").count(), 2);
+        assert_eq!(asked("\n\n").0.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

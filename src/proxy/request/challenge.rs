@@ -1,0 +1,71 @@
+//! Requests by which an authority checks a name (http-01, RFC 8555, section 8.3). The gate answers them itself.
+//!
+//! For the names of `tls.acme` no request below this path is forwarded, so an application cannot prove a name that it
+//! does not own. Which answers there are is left to `net`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+
+use crate::net::tls::Challenges;
+use crate::proxy::body::ResponseBody;
+
+/// The names that are proved by requests, and the answers.
+#[derive(Debug, Clone)]
+pub struct ChallengeHosts {
+    /// In lower case.
+    pub names: Arc<[String]>,
+    /// The answers of open orders.
+    pub challenges: Arc<Challenges>,
+}
+
+/// The answer to a challenge: the key authorization, or none for an unknown token.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::proxy) struct ChallengeAnswer(Option<String>);
+
+impl ChallengeHosts {
+    /// The answer, if a request for this path of this host is a challenge. `host` is in lower case.
+    pub(in crate::proxy) fn answer(&self, host: &str, path: &str) -> Option<ChallengeAnswer> {
+        let token = path.strip_prefix(PATH)?;
+        let is_ours = self.names.iter().any(|name| name == host);
+        is_ours.then(|| ChallengeAnswer(self.challenges.key_authorization(host, token)))
+    }
+}
+
+impl ChallengeAnswer {
+    pub(in crate::proxy) fn into_response(self) -> Response<ResponseBody> {
+        let (status, text) = match self.0 {
+            Some(text) => (StatusCode::OK, text),
+            None => (StatusCode::NOT_FOUND, String::new()),
+        };
+        let mut response = Response::new(ResponseBody::generated(Bytes::from(text)));
+        *response.status_mut() = status;
+        let kind = HeaderValue::from_static("application/octet-stream");
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+        response
+    }
+}
+
+const PATH: &str = "/.well-known/acme-challenge/";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_open_token_of_its_own_name_is_answered_and_other_hosts_keep_the_path() {
+        let challenges = Arc::new(Challenges::default());
+        let _open = challenges.open("app.test", "token", "token.key").unwrap();
+        let hosts = ChallengeHosts { names: ["app.test".to_owned()].into(), challenges };
+        let answer = |host: &str, path: &str| hosts.answer(host, path).map(|answer| answer.0);
+        let known = answer("app.test", "/.well-known/acme-challenge/token");
+        assert_eq!(known, Some(Some("token.key".to_owned())));
+        for path in ["", "tokens", "token/", "../token"] {
+            assert_eq!(answer("app.test", &format!("{PATH}{path}")), Some(None), "{path}");
+        }
+        assert_eq!(answer("other.test", "/.well-known/acme-challenge/token"), None);
+        assert_eq!(answer("app.test", "/.well-known/acme-challengetoken"), None);
+    }
+}
