@@ -76,7 +76,7 @@ fn takes_of_many_gates_are_all_there_and_their_sum_is_written_now_and_then() {
         let swap =
             gate.ask(|store| store.swap_or_step(Key(1), None, record(&case, &[0]), program())).unwrap();
         refused += u32::from(!matches!(swap, Swap::Stepped { .. }));
-        // Nobody waits for the sum.
+        // No request waits for the sum.
         gate.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
     }
     assert_eq!(refused, 0);

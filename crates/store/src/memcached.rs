@@ -77,7 +77,7 @@ impl CompareAndSwap for Memcached {
         true
     }
 
-    /// Appends, whatever version is expected. An attempt that comes late takes tokens that nobody gets, which errs on the
+    /// Appends, whatever version is expected. An attempt that comes late takes tokens that no client gets, which errs on the
     /// strict side.
     fn swap_or_step(
         &self,
@@ -244,7 +244,7 @@ impl Memcached {
             let sum = StoreRecord { bytes: journal.record, full_at: journal.full_at, ..takes.full.clone() };
             let written = self.send(self.position_of(key), MemcachedRequest::Swap(key, Some(version), sum));
             if !must {
-                // Nobody waits for it, and others try again.
+                // No attempt waits for it, and others try again.
                 tokio::spawn(await_reply(written));
                 return Ok(version);
             }

@@ -1,7 +1,7 @@
 //! A value in memcached: a record, and the takes that gates have appended to it.
 //!
 //! memcached cannot calculate, but it appends. A gate that appends its takes loses no race, and the value brings them in
-//! the order in which they came. Whoever reads it takes the steps of all entries by [`step`], one after the other; an
+//! the order in which they came. A reader takes the steps of all entries by [`step`], one after the other; an
 //! entry has the same verdict for each reader, because what stands before it never changes. A gate that reads many
 //! entries writes their sum, by compare-and-swap. Requests are left to [`memcached`](super).
 //!
