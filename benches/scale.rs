@@ -20,7 +20,14 @@ fn main() {
         let settings = if is_whole { Settings::whole(seed) } else { Settings::tiny(seed) };
         let sample = number("SAMPLE").unwrap_or(settings.sample);
         let settings = Settings { routing, sample, ..settings };
-        let all = if is_whole { settings.failing() } else { vec![settings] };
+        let mut all = if is_whole { settings.failing() } else { vec![settings] };
+        if is_whole {
+            all.extend([false, true].map(|together| Settings {
+                routing,
+                together,
+                ..Settings::million(seed)
+            }));
+        }
         all.iter().for_each(|settings| println!("{}", run(settings)));
     }
 }

@@ -102,6 +102,8 @@ pub enum Event<'a> {
         /// The name of the limit that refused.
         limit: &'a Arc<str>,
     },
+    /// A lease of a bucket of this limit admitted an attempt, without a call to the store.
+    Leased(&'a Arc<str>),
     /// Writes of other gates to a bucket of this limit won until an operation had no time left.
     RaceLost(&'a Arc<str>),
     /// The store did not reply, and an attempt was decided without it.

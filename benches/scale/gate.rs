@@ -1,7 +1,7 @@
-//! A gate: what it last saw of each bucket, and whether it calls the store at all.
+//! A gate: what it last saw of each bucket, and which shards it calls.
 //!
-//! It follows `crates/store/src/shared/mirror.rs` and `circuit_breaker.rs`, without bytes. The requests that are not simulated count
-//! for the breaker too, because one success among them closes it.
+//! It follows `crates/store/src/shared/mirror.rs` and `circuit_breaker.rs`, without bytes; each shard has a breaker. A request
+//! counts there as often as it stands for, because all requests to a shard fare alike.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -23,10 +23,18 @@ pub(crate) struct Seen {
     pub(crate) gone_at: Time,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gate {
     pub(crate) mirror: HashMap<BucketId, Seen, Scattered>,
-    failures: u32,
+    pub(crate) breakers: Vec<Breaker>,
+    /// The share of attempts that each limit refused lately.
+    refused: [u32; 2],
+}
+
+/// The breaker of a shard.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Breaker {
+    failures: u64,
     pub(crate) is_open: bool,
     pub(crate) back_since: Time,
 }
@@ -38,6 +46,29 @@ impl Seen {
 }
 
 impl Gate {
+    pub(crate) fn new(shards: usize) -> Self {
+        Self { mirror: HashMap::default(), breakers: vec![Breaker::default(); shards], refused: [0; 2] }
+    }
+
+    /// Notes what a bucket said in the store.
+    pub(crate) fn note(&mut self, bucket: BucketId, is_admitted: bool) {
+        let share = &mut self.refused[usize::from(bucket & 1 == 1)];
+        *share = *share - *share / NOTES + if is_admitted { 0 } else { ALL / NOTES };
+    }
+
+    /// The bucket of the limit that refuses most attempts, unless it was seen a moment ago.
+    pub(crate) fn refusing_most(&self, buckets: [BucketId; 2], now: Time) -> Option<BucketId> {
+        let share = |bucket: &BucketId| self.refused[usize::from(bucket & 1 == 1)];
+        let is_known = |bucket: &BucketId| self.mirror.get(bucket).is_some_and(|seen| seen.is_recent(now));
+        let refusing = buckets.into_iter().filter(|bucket| share(bucket) > ALL / 2 && !is_known(bucket));
+        refusing.max_by_key(share)
+    }
+
+    /// Whether it calls some shard no more.
+    pub(crate) fn has_open(&self) -> bool {
+        self.breakers.iter().any(|breaker| breaker.is_open)
+    }
+
     /// Runs one operation on the bucket as it is here.
     pub(crate) fn here(&mut self, bucket: BucketId, spec: &Spec, now: Time, op: Op) -> Step {
         let seen = self.mirror.entry(bucket).or_default();
@@ -61,7 +92,9 @@ impl Gate {
             !run(spec, &mut tat, now, Op::Peek(1)).verdict.is_admitted()
         })
     }
+}
 
+impl Breaker {
     pub(crate) fn is_calm(&self) -> bool {
         self.failures == 0
     }
@@ -73,12 +106,10 @@ impl Gate {
         }
     }
 
-    /// Records a failure. Returns whether it opens the breaker.
-    pub(crate) fn failed(&mut self) -> bool {
-        self.failures += 1;
-        let opens = self.failures >= MOST_FAILURES && !self.is_open;
-        self.is_open |= opens;
-        opens
+    /// Records so many failures in a row.
+    pub(crate) fn failed(&mut self, count: u64) {
+        self.failures += count;
+        self.is_open |= self.failures >= MOST_FAILURES;
     }
 }
 
@@ -109,4 +140,7 @@ impl Hasher for Scatter {
 }
 
 pub(crate) const FRESH: Span = Span::from_secs(1);
-const MOST_FAILURES: u32 = 5;
+/// A share of one.
+const ALL: u32 = 1 << 16;
+const NOTES: u32 = 32;
+const MOST_FAILURES: u64 = 5;

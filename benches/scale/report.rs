@@ -141,7 +141,7 @@ impl Report {
             phases: phases(&world.settings, &world.seconds),
             fates,
             probes: world.seconds.iter().map(|second| second.probes).sum(),
-            shut_at_end: world.gates.iter().map(|gate| u64::from(gate.is_open)).sum(),
+            shut_at_end: world.gates.iter().map(|gate| u64::from(gate.has_open())).sum(),
             mirrored_buckets: mirrored[mirrored.len() / 2],
             stored_buckets: world.store.rows(world.now) * world.settings.sample,
             settings: world.settings,
@@ -170,6 +170,11 @@ fn fates(world: &World) -> [Fate; 3] {
 
 fn phases(settings: &Settings, seconds: &[Second]) -> Vec<Phase> {
     let mut borders = vec![(0, "people alone".to_owned()), (settings.attack_at, "attack".to_owned())];
+    // By then the bursts are spent, and gates know what to expect.
+    let settled = settings.attack_at + 60;
+    if settings.failures.is_empty() && settled < settings.seconds {
+        borders.push((settled, "attack, after a minute".to_owned()));
+    }
     for &Failure { shards, from, until, is_lossy } in &settings.failures {
         let what = if is_lossy { "started again empty" } else { "away" };
         borders.push((from, format!("{shards} of {} shards {what}, {} s", settings.shards, until - from)));
@@ -183,11 +188,12 @@ fn phases(settings: &Settings, seconds: &[Second]) -> Vec<Phase> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { seed, gates, shards, routing, people, bots, hot, sample, seconds, .. } =
+        let Settings { seed, gates, shards, routing, together, people, bots, hot, sample, seconds, .. } =
             &self.settings;
+        let asks = if *together { "an attempt is one request" } else { "a bucket is one request" };
         writeln!(
             f,
-            "seed {seed}: {gates} gates ({routing:?}), {shards} shards, {people} people, {bots} bots, \
+            "seed {seed}: {gates} gates ({routing:?}), {shards} shards, {asks}, {people} people, {bots} bots, \
              {hot} hot addresses, {seconds} s, 1 subnet of {sample} simulated\n"
         )?;
         writeln!(

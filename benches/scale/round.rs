@@ -1,11 +1,12 @@
 //! Batches for one bucket at one gate, as `crates/store/src/shared/batch.rs` runs them: all waiting requests are decided
-//! together and written by one swap; a batch that loses a race continues from the current row.
+//! together and written by one swap; where another gate has written meanwhile, the store takes the step, unless the gate
+//! has decided alone before.
 //!
 //! Enqueued refunds are retried as there, but without the load that the library makes first when their outcome is
 //! uncertain: a shard that is down does nothing here. Only the store's time-out ends a wait, so an attempt that waits
 //! behind a request that fails waits for its own as well.
 
-use tollgate::bucket::{Op, Receipt, Verdict};
+use tollgate::bucket::{Op, Receipt, Spec, Verdict};
 use tollgate::time::{Span, Time};
 
 use super::gate::{FRESH, Seen, run};
@@ -55,6 +56,23 @@ impl Turn {
     fn looks(&self) -> bool {
         self.jobs.iter().any(|job| matches!(job, Job::Look { .. }))
     }
+
+    /// Decides all jobs by this state. Returns whether that changes it.
+    fn decide(&mut self, spec: &Spec, now: Time) -> bool {
+        let mut changed = false;
+        self.said.clear();
+        for job in &self.jobs {
+            let op = match job {
+                Job::Take { .. } => Op::Take(1),
+                Job::Look { .. } => Op::Peek(1),
+                Job::Refund { receipt, .. } => Op::Refund(*receipt),
+            };
+            let step = run(spec, &mut self.tat, now, op);
+            changed |= step.changed;
+            self.said.push((step.verdict, now));
+        }
+        changed
+    }
 }
 
 impl World {
@@ -76,7 +94,8 @@ impl World {
         let gate = &self.gates[place.0];
         let seen = gate.mirror.get(&place.1).copied().unwrap_or_default();
         let version = (seen.version != 0 && seen.gone_at > self.now).then_some(seen.version);
-        let may_be_lost = version.is_some() && seen.seen_at < gate.back_since;
+        let may_be_lost =
+            version.is_some() && seen.seen_at < gate.breakers[self.store.shard(place.1)].back_since;
         // Decisions that were made here alone are on top of the state that was seen.
         let (tat, is_ahead) = (seen.tat.max(seen.seen), seen.tat > seen.seen);
         *turn = Turn {
@@ -98,18 +117,7 @@ impl World {
     pub(super) fn try_round(&mut self, place: Place) {
         let spec = self.spec(place.1);
         let Some(turn) = self.turns.get_mut(&place) else { return };
-        let mut changed = false;
-        turn.said.clear();
-        for job in &turn.jobs {
-            let op = match job {
-                Job::Take { .. } => Op::Take(1),
-                Job::Look { .. } => Op::Peek(1),
-                Job::Refund { receipt, .. } => Op::Refund(*receipt),
-            };
-            let step = run(&spec, &mut turn.tat, self.now, op);
-            changed |= step.changed;
-            turn.said.push((step.verdict, self.now));
-        }
+        let changed = turn.decide(&spec, self.now);
         let is_recent = turn.seen_at <= self.now && self.now < turn.seen_at.after(FRESH);
         let is_deferrable = |(job, said): (&Job, &(Verdict, Time))| {
             !matches!(job, Job::Refund { .. }) && !said.0.is_admitted()
@@ -127,12 +135,28 @@ impl World {
     }
 
     fn ask(&mut self, place: Place, writing: Option<Writing>) {
-        if self.gates[place.0].is_open {
+        if self.gates[place.0].breakers[self.store.shard(place.1)].is_open {
             return self.fail(place);
         }
         self.count_question(place.1);
         let there = self.way();
         self.plan(there, Event::AtStore { place, writing, sent: self.now });
+    }
+
+    /// The store has the request. A race that would be lost is a step there.
+    pub(super) fn at_store(&mut self, place: Place, writing: Option<Writing>) -> Said {
+        let (spec, now) = (self.spec(place.1), self.now);
+        let said = self.store.answer(place.1, writing, now);
+        let (Said::Lost(Some(row)), Some(turn)) = (said, self.turns.get_mut(&place)) else { return said };
+        if turn.ours.is_some() || turn.is_other {
+            return said;
+        }
+        turn.tat = row.tat;
+        if !turn.decide(&spec, now) {
+            return Said::Loaded(Some(row));
+        }
+        turn.gone_at = Time::from_nanos(turn.tat).max(now.after(SHORTEST));
+        Said::Done(self.store.put(place.1, turn.tat, turn.gone_at))
     }
 
     /// The store's reply has arrived.
@@ -197,7 +221,7 @@ impl World {
         for (job, (verdict, at)) in jobs.into_iter().zip(said) {
             match job {
                 Job::Take { attempt, side } => self.hear(attempt, side, Heard::Said { verdict, at }),
-                Job::Look { attempt } => self.looked(attempt),
+                Job::Look { attempt } => self.looked(attempt, place.1, verdict.is_admitted()),
                 Job::Refund { .. } => {}
             }
         }

@@ -13,6 +13,8 @@ pub(crate) struct Settings {
     pub(crate) gates: u64,
     pub(crate) shards: u64,
     pub(crate) routing: Routing,
+    /// Whether the buckets of an attempt are asked for in one request, as without a cluster.
+    pub(crate) together: bool,
     /// People, in subnets of 256, all of whom sign in now and then.
     pub(crate) people: u64,
     /// Attempts of one person in a day.
@@ -61,6 +63,7 @@ impl Settings {
             gates: 1000,
             shards: 64,
             routing: Routing::Any,
+            together: false,
             people: 100_000_000,
             people_a_day: 2,
             bots: 500_000,
@@ -73,6 +76,12 @@ impl Settings {
             attack_at: 30,
             failures: Vec::new(),
         }
+    }
+
+    /// A million attempts a second, on a dozen shards.
+    #[allow(dead_code, reason = "its test runs nothing as large")]
+    pub(crate) fn million(seed: u64) -> Self {
+        Self { shards: 12, bots: 2_000_000, sample: 400, seconds: 100, attack_at: 10, ..Self::whole(seed) }
     }
 
     /// Runs with one failure each, after three fifths of the time; the first has none.

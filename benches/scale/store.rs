@@ -32,6 +32,7 @@ pub(crate) struct Writing {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Said {
     Loaded(Option<Row>),
+    /// Written, or stepped, with this version.
     Done(u64),
     Lost(Option<Row>),
     Nothing,
@@ -62,9 +63,8 @@ impl Store {
         self.away.len()
     }
 
-    /// How many shards are down.
-    pub(crate) fn count_away(&self) -> u64 {
-        self.away.iter().map(|&away| u64::from(away)).sum()
+    pub(crate) fn is_away(&self, shard: usize) -> bool {
+        self.away[shard]
     }
 
     /// How often a bucket was lost.
@@ -96,8 +96,13 @@ impl Store {
         if row.map(|row| row.version) != old {
             return Said::Lost(row);
         }
+        Said::Done(self.put(bucket, tat, gone_at))
+    }
+
+    /// Writes a row, and returns its version.
+    pub(crate) fn put(&mut self, bucket: BucketId, tat: u64, gone_at: Time) -> u64 {
         self.versions += 1;
         self.rows.insert(bucket, Row { tat, version: self.versions, gone_at });
-        Said::Done(self.versions)
+        self.versions
     }
 }

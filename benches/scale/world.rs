@@ -34,18 +34,31 @@ pub(super) struct World {
     attempts: Vec<Attempt>,
     free: Vec<usize>,
     specs: [Spec; 2],
+    /// Requests so far that are not counted with another one.
+    asked: u64,
+    /// Whether the next request is sent with the one before it.
+    is_together: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Event {
     Arrive(u64),
-    AtStore { place: Place, writing: Option<Writing>, sent: Time },
+    AtStore {
+        place: Place,
+        writing: Option<Writing>,
+        sent: Time,
+    },
     Said(Place, Said),
     Again(Place),
     Told(Place, Job),
-    Probe(usize),
-    Probed(usize),
-    Turn { failure: usize, away: bool },
+    ToldBoth(usize, [(BucketId, Job); 2]),
+    /// Of a gate and a shard.
+    Probe(usize, usize),
+    Probed(usize, usize),
+    Turn {
+        failure: usize,
+        away: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -65,11 +78,12 @@ struct Attempt {
 impl World {
     pub(super) fn new(settings: &Settings) -> Self {
         let seconds = (0..settings.seconds).map(|_| Second::new(settings.shards)).collect();
+        let store = Store::new(settings.shards);
         Self {
             now: START,
             dice: Dice::new(settings.seed),
-            gates: (0..settings.gates).map(|_| Gate::default()).collect(),
-            store: Store::new(settings.shards),
+            gates: (0..settings.gates).map(|_| Gate::new(store.shards())).collect(),
+            store,
             turns: HashMap::default(),
             admissions: HashMap::default(),
             seconds,
@@ -80,6 +94,8 @@ impl World {
             attempts: Vec::new(),
             free: Vec::new(),
             specs: [Settings::address(), Settings::subnet()],
+            asked: 0,
+            is_together: false,
             settings: settings.clone(),
         }
     }
@@ -90,8 +106,10 @@ impl World {
         let attack = Span::from_secs(self.settings.attack_at);
         [BOTS, HOT].into_iter().for_each(|kind| self.plan(attack, Event::Arrive(kind)));
         for gate in 0..self.gates.len() {
-            let first = Span::from_nanos(self.dice.within(0..2_000_000_000));
-            self.plan(first, Event::Probe(gate));
+            for shard in 0..self.store.shards() {
+                let first = Span::from_nanos(self.dice.within(0..2_000_000_000));
+                self.plan(first, Event::Probe(gate, shard));
+            }
         }
         for (failure, what) in self.settings.failures.clone().into_iter().enumerate() {
             self.plan(Span::from_secs(what.from), Event::Turn { failure, away: true });
@@ -113,7 +131,7 @@ impl World {
         match event {
             Event::Arrive(kind) => self.arrive(kind),
             Event::AtStore { place, writing, sent } => {
-                let said = self.store.answer(place.1, writing, self.now);
+                let said = self.at_store(place, writing);
                 let back = match said {
                     Said::Nothing => sent.after(TIMEOUT).since(self.now),
                     _ => self.way(),
@@ -123,12 +141,13 @@ impl World {
             Event::Said(place, said) => self.said(place, said),
             Event::Again(place) => self.try_round(place),
             Event::Told(place, job) => self.enqueue(place, job),
-            Event::Probe(gate) => {
-                self.second().probes += self.settings.shards;
-                let takes = if self.store.count_away() > 0 { TIMEOUT } else { Span::from_millis(1) };
-                self.plan(takes, Event::Probed(gate));
+            Event::ToldBoth(gate, both) => self.enqueue_both(gate, both),
+            Event::Probe(gate, shard) => {
+                self.second().probes += 1;
+                let takes = if self.store.is_away(shard) { TIMEOUT } else { Span::from_millis(1) };
+                self.plan(takes, Event::Probed(gate, shard));
             }
-            Event::Probed(gate) => self.probed(gate),
+            Event::Probed(gate, shard) => self.probed(gate, shard),
             Event::Turn { failure, away } => self.turn(failure, away),
         }
     }
@@ -175,13 +194,12 @@ impl World {
             self.attempts.len() - 1
         });
         self.attempts[slot] = attempt;
-        if self.gates[gate].is_open {
-            return self.hear_all(slot, Heard::Nothing);
-        }
-        // A bucket that refuses as far as the gate knows is checked alone; of two, the one that was seen longer ago.
+        // A bucket that refuses as far as the gate knows is checked first; of two, the one that was seen longer ago. Else one of
+        // the limit that refuses most.
         let here = &self.gates[gate];
         let refuses = |bucket: &BucketId| here.refuses(*bucket, &self.spec(*bucket), self.now);
-        match buckets.into_iter().filter(refuses).min_by_key(|bucket| here.mirror[bucket].seen_at) {
+        let oldest = buckets.into_iter().filter(refuses).min_by_key(|bucket| here.mirror[bucket].seen_at);
+        match oldest.or_else(|| here.refusing_most(buckets, self.now)) {
             Some(bucket) => self.enqueue((gate, bucket), Job::Look { attempt: slot }),
             None => self.ask_all(slot),
         }
@@ -189,19 +207,37 @@ impl World {
 
     fn ask_all(&mut self, slot: usize) {
         let Attempt { gate, buckets, .. } = self.attempts[slot];
-        for (side, bucket) in buckets.into_iter().enumerate() {
-            self.enqueue((gate, bucket), Job::Take { attempt: slot, side });
-        }
+        let take = |side: usize| (buckets[side], Job::Take { attempt: slot, side });
+        self.enqueue_both(gate, [take(0), take(1)]);
+    }
+
+    /// Both at once; in one request, if neither waits for a batch before it.
+    fn enqueue_both(&mut self, gate: usize, [one, other]: [(BucketId, Job); 2]) {
+        let is_free = |(bucket, _): (BucketId, Job)| !self.turns.contains_key(&(gate, bucket));
+        let can = self.settings.together && is_free(one) && is_free(other);
+        let before = self.asked;
+        self.enqueue((gate, one.0), one.1);
+        self.is_together = can && self.asked > before;
+        self.enqueue((gate, other.0), other.1);
+        self.is_together = false;
     }
 
     /// One bucket was checked: unless it, or the other one, is now known to refuse, both are called.
-    pub(super) fn looked(&mut self, slot: usize) {
+    pub(super) fn looked(&mut self, slot: usize, bucket: BucketId, is_admitted: bool) {
         let Attempt { gate, buckets, .. } = self.attempts[slot];
+        self.note(gate, bucket, is_admitted);
         let here = &self.gates[gate];
         if buckets.iter().any(|&bucket| here.is_refused_here(bucket, &self.spec(bucket), self.now)) {
             return self.hear_all(slot, Heard::Crowded);
         }
         self.ask_all(slot);
+    }
+
+    /// What is not sampled is noted as seldom as what is.
+    fn note(&mut self, gate: usize, bucket: BucketId, is_admitted: bool) {
+        if self.weight(bucket) == self.settings.sample || self.dice.once_in(self.settings.sample) {
+            self.gates[gate].note(bucket, is_admitted);
+        }
     }
 
     /// Both buckets of an attempt got the same reply.
@@ -221,6 +257,11 @@ impl World {
     fn conclude(&mut self, slot: usize) {
         let Attempt { gate, buckets, heard } = self.attempts[slot];
         self.free.push(slot);
+        for (bucket, heard) in buckets.into_iter().zip(heard) {
+            if let Some(Heard::Said { verdict, .. }) = heard {
+                self.note(gate, bucket, verdict.is_admitted());
+            }
+        }
         let taken = heard.map(|heard| match heard {
             Some(Heard::Said { verdict, at }) if verdict.is_admitted() => Some((verdict.receipt, at)),
             _ => None,
@@ -249,6 +290,11 @@ impl World {
         taken: [Option<(tollgate::bucket::Receipt, Time)>; 2],
         later: Span,
     ) {
+        if let [Some((one, _)), Some((other, _))] = taken {
+            let refund = |receipt| Job::Refund { receipt, tries: 0 };
+            let both = [(buckets[0], refund(one)), (buckets[1], refund(other))];
+            return self.plan(later, Event::ToldBoth(gate, both));
+        }
         for (bucket, taken) in buckets.into_iter().zip(taken) {
             if let Some((receipt, _)) = taken {
                 self.plan(later, Event::Told((gate, bucket), Job::Refund { receipt, tries: 0 }));
@@ -272,53 +318,28 @@ impl World {
         self.second().admitted += weight;
     }
 
-    fn probed(&mut self, gate: usize) {
-        let (now, away) = (self.now, self.store.count_away());
-        if away > 0 {
-            // Between two probes the requests that are not simulated were answered or not.
-            let others = if self.settings.sample > 1 { self.questions_of_a_gate() / 2 } else { 0 };
-            self.others(gate, others, away);
-            self.gates[gate].failed();
+    fn probed(&mut self, gate: usize, shard: usize) {
+        let breaker = &mut self.gates[gate].breakers[shard];
+        if self.store.is_away(shard) {
+            breaker.failed(1);
         } else {
-            self.gates[gate].succeeded(now);
+            breaker.succeeded(self.now);
         }
-        let pause: u64 = if self.gates[gate].is_calm() { 2_000_000_000 } else { 250_000_000 };
+        let pause: u64 = if breaker.is_calm() { 2_000_000_000 } else { 150_000_000 };
         let pause = Span::from_nanos(pause + self.dice.within(0..pause));
-        self.plan(pause, Event::Probe(gate));
+        self.plan(pause, Event::Probe(gate, shard));
     }
 
-    /// The requests of a gate in the second before.
-    fn questions_of_a_gate(&self) -> u64 {
-        let second = usize::try_from(self.now.since(START).as_nanos() / 1_000_000_000).unwrap_or(0);
-        let before = self.seconds.get(second.saturating_sub(1));
-        before.map_or(0, Second::questions) / self.settings.gates
-    }
-
-    /// Requests that are not simulated, to any shard.
-    fn others(&mut self, gate: usize, count: u64, away: u64) {
-        for _ in 0..count {
-            if self.gates[gate].is_open {
-                return;
-            }
-            if self.dice.within(0..self.settings.shards) < away {
-                self.gates[gate].failed();
-            } else {
-                self.gates[gate].succeeded(self.now);
-            }
-        }
-    }
-
-    /// Tells the breaker of a request, and of those that are not simulated and went to any shard meanwhile.
+    /// Tells the shard's breaker of a request.
     pub(super) fn heard_of(&mut self, place: Place, said: &Said) {
-        let (away, now) = (self.store.count_away(), self.now);
-        let others = if away > 0 { self.weight(place.1) - 1 } else { 0 };
+        let (weight, now) = (self.weight(place.1), self.now);
+        let breaker = &mut self.gates[place.0].breakers[self.store.shard(place.1)];
         if matches!(said, Said::Nothing) {
-            self.second().timeouts += self.weight(place.1);
-            self.gates[place.0].failed();
+            breaker.failed(weight);
+            self.second().timeouts += weight;
         } else {
-            self.gates[place.0].succeeded(now);
+            breaker.succeeded(now);
         }
-        self.others(place.0, others, away);
     }
 
     fn turn(&mut self, failure: usize, away: bool) {
@@ -329,6 +350,10 @@ impl World {
     }
 
     pub(super) fn count_question(&mut self, bucket: BucketId) {
+        if self.is_together {
+            return;
+        }
+        self.asked += 1;
         let (weight, shard) = (self.weight(bucket), self.store.shard(bucket));
         let second = self.second();
         if bucket >> 48 == HOT {
@@ -351,7 +376,7 @@ impl World {
         let second = usize::try_from(self.now.since(START).as_nanos() / 1_000_000_000).unwrap_or(last);
         let open = &mut self.seconds[second.min(last)];
         if open.shut == u64::MAX {
-            open.shut = self.gates.iter().map(|gate| u64::from(gate.is_open)).sum();
+            open.shut = self.gates.iter().map(|gate| u64::from(gate.has_open())).sum();
         }
         open
     }

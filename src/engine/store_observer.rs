@@ -48,6 +48,10 @@ impl StoreObserver for StoreEvents {
         self.0.emit(&Event::Mirrored { limit });
     }
 
+    fn admitted_by_lease(&self, limit: &Arc<str>) {
+        self.0.emit(&Event::Leased(limit));
+    }
+
     fn race_lost(&self, limit: &Arc<str>) {
         self.0.emit(&Event::RaceLost(limit));
     }

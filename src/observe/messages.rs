@@ -217,6 +217,7 @@ impl EventListener for Messages {
             Event::StoreWarning(what) => warn!("store: {what}"),
             Event::Rules { .. }
             | Event::Mirrored { .. }
+            | Event::Leased(_)
             | Event::RaceLost(_)
             | Event::FellBack(_)
             | Event::StoreCalled { .. }

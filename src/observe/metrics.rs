@@ -288,6 +288,7 @@ impl EventListener for Metrics {
             Event::BodyRefused => drop(self.bodies_refused.inc()),
             Event::Panicked => drop(self.panics.inc()),
             Event::Mirrored { .. }
+            | Event::Leased(_)
             | Event::RaceLost(_)
             | Event::FellBack(_)
             | Event::StoreCalled { .. }

@@ -16,6 +16,8 @@ mod deciding;
 mod dynamodb_questions;
 mod gate;
 #[cfg(feature = "memcached")]
+mod memcached_arithmetic;
+#[cfg(feature = "memcached")]
 mod memcached_faults;
 #[cfg(feature = "mysql")]
 mod mysql_tls;

@@ -31,6 +31,7 @@ fn sixteen_gates_at_one_bucket_with_tokens_refuse_no_attempt() {
     assert!(figures.questions <= figures.attempts + 2 * 16, "one question an attempt, and one to begin with");
 }
 
+mount!(memcached, super::Memcached, contention: a_mixed_fleet_admits_what_one_bucket_has_and_not_one_more);
 mount!(redis, super::Redis, contention: a_mixed_fleet_admits_what_one_bucket_has_and_not_one_more);
 mount!(postgres, super::Postgres, contention: a_mixed_fleet_admits_what_one_bucket_has_and_not_one_more);
 mount!(mariadb, super::MariaDb, contention: a_mixed_fleet_admits_what_one_bucket_has_and_not_one_more);
@@ -45,10 +46,25 @@ fn a_mixed_fleet_admits_what_one_bucket_has_and_not_one_more<S: Server>(server: 
 
 #[test]
 #[ignore = "five minutes, for benches/STORES.md"]
-fn the_table() {
+fn the_table_of_redis() {
     table::<Redis>();
+}
+
+#[test]
+#[ignore = "five minutes, for benches/STORES.md"]
+fn the_table_of_memcached() {
     table::<Memcached>();
+}
+
+#[test]
+#[ignore = "five minutes, for benches/STORES.md"]
+fn the_table_of_postgres() {
     table::<Postgres>();
+}
+
+#[test]
+#[ignore = "five minutes, for benches/STORES.md"]
+fn the_table_of_mariadb() {
     table::<MariaDb>();
 }
 
@@ -56,7 +72,7 @@ fn the_table() {
 fn table<S: Server>() {
     let attempts = std::env::var("ATTEMPTS").map_or(20_000, |attempts| attempts.parse().unwrap());
     for micros in [0, 1_000, 2_500] {
-        for gates in [2, 8, 16] {
+        for gates in [2, 8, 16, 24] {
             let Some(server) = started::<S>() else { return };
             let round_trip = Duration::from_micros(micros);
             let crowd = Crowd { gates, attempts, round_trip, ..Crowd::usual() };

@@ -34,3 +34,4 @@ mod relay;
 mod several_limits;
 #[path = "../support/mod.rs"]
 mod support;
+mod throughput;

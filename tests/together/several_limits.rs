@@ -20,6 +20,7 @@ use crate::support::servers::postgres::Postgres;
 use crate::support::servers::redis::Redis;
 use crate::support::{Server, mount, started};
 
+mount!(memcached, super::Memcached, several_limits: an_admitted_attempt_is_one_question);
 mount!(redis, super::Redis, several_limits: an_admitted_attempt_is_one_question);
 mount!(postgres, super::Postgres, several_limits: an_admitted_attempt_is_one_question);
 mount!(mariadb, super::MariaDb, several_limits: an_admitted_attempt_is_one_question);
@@ -51,19 +52,19 @@ fn table<S: Server>() {
     }
 }
 
-struct Fleet {
-    gates: Vec<Gate>,
-    runtime: Runtime,
-    questions: Arc<Questions>,
+pub(crate) struct Fleet {
+    pub(crate) gates: Vec<Gate>,
+    pub(crate) runtime: Runtime,
+    pub(crate) questions: Arc<Questions>,
 }
 
-struct Gate {
+pub(crate) struct Gate {
     store: Store,
     limits: Vec<LimitBuckets>,
 }
 
 #[derive(Default)]
-struct Questions(AtomicU64);
+pub(crate) struct Questions(pub(crate) AtomicU64);
 
 impl StoreObserver for Questions {
     fn call_finished(&self, _result: CallOutcome, _took: Span) {
@@ -96,7 +97,7 @@ impl Figures {
 }
 
 impl Fleet {
-    fn of<S: Server>(gates: usize, server: &S) -> Self {
+    pub(crate) fn of<S: Server>(gates: usize, server: &S) -> Self {
         let address: StoreAddress = server.url().parse().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (names, questions) = (Namespace::default(), Arc::new(Questions::default()));
@@ -139,10 +140,18 @@ impl Fleet {
         Figures { gates: self.gates.len(), limits, attempts, admitted, questions }
     }
 
-    fn take(&self, Gate { store, limits }: &Gate, count: usize, client: u64) -> bool {
+    fn take(&self, gate: &Gate, count: usize, client: u64) -> bool {
+        self.runtime.block_on(gate.take(count, |limit| bucket(limit, client)))
+    }
+}
+
+impl Gate {
+    /// An attempt at so many limits.
+    pub(crate) async fn take(&self, count: usize, bucket: impl Fn(usize) -> BucketKey) -> bool {
+        let Self { store, limits } = self;
         let withdrawal = |(limit, buckets)| Withdrawal {
             buckets,
-            bucket: bucket(limit, client),
+            bucket: bucket(limit),
             cost: 1,
             tag: None,
             effect: Effect::Enforce { owner: 0 },
@@ -151,7 +160,7 @@ impl Fleet {
         match store.take(&withdrawals, store.now()).unwrap() {
             TakeState::Done(verdict) => verdict.admitted,
             TakeState::Pending(pending) => {
-                self.runtime.block_on(pending.wait(&withdrawals)).is_ok_and(|(verdict, _)| verdict.admitted)
+                pending.wait(&withdrawals).await.is_ok_and(|(verdict, _)| verdict.admitted)
             }
         }
     }
@@ -164,11 +173,16 @@ fn bucket(limit: usize, client: u64) -> BucketKey {
         1 => client / 8,
         _ => client % 32,
     };
+    BucketKey { key: key(limit, name), class: 0, spec: spec() }
+}
+
+/// The key of a bucket of this limit.
+pub(crate) fn key(limit: usize, name: u64) -> Key {
     let mixed = (u128::from(name) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
-    BucketKey { key: Key(mixed ^ limit as u128), class: 0, spec: spec() }
+    Key(mixed ^ limit as u128)
 }
 
 /// Enough for all attempts.
-fn spec() -> Spec {
+pub(crate) fn spec() -> Spec {
     Spec::Continuous(Continuous::new(1, Span::from_secs(3_600), 1_000).unwrap())
 }

@@ -124,6 +124,18 @@ impl RecordHeader {
     /// # Errors
     /// [`DecodeError`] for all other bytes.
     pub fn decode(bytes: &[u8], state: &mut [u64; Spec::MAX_WORDS]) -> Result<Self, DecodeError> {
+        let (header, rest) = Self::decode_first(bytes, state)?;
+        if rest.is_empty() { Ok(header) } else { Err(DecodeError::Length) }
+    }
+
+    /// As [`RecordHeader::decode`], of a record that other bytes follow. Returns those.
+    ///
+    /// # Errors
+    /// [`DecodeError`] for all other bytes.
+    pub fn decode_first<'b>(
+        bytes: &'b [u8],
+        state: &mut [u64; Spec::MAX_WORDS],
+    ) -> Result<(Self, &'b [u8]), DecodeError> {
         let mut reader = RecordReader(bytes);
         let [version, shape] = reader.take()?;
         if version != LAYOUT {
@@ -143,7 +155,7 @@ impl RecordHeader {
         for word in state.iter_mut().take(spec.words()) {
             *word = reader.word()?;
         }
-        if reader.0.is_empty() { Ok(Self { spec, own_until }) } else { Err(DecodeError::Length) }
+        Ok((Self { spec, own_until }, reader.0))
     }
 
     fn convert_to(&mut self, to: Self, state: &mut [u64; Spec::MAX_WORDS], now: Time) {

@@ -8,6 +8,7 @@
 mod address;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql", feature = "dynamodb"))]
 mod backoff;
+mod bucket_state;
 mod clock_offset;
 mod compare_and_swap;
 #[cfg(feature = "dynamodb")]

@@ -6,7 +6,6 @@
 
 mod backend;
 mod batch;
-mod bucket_state;
 mod circuit_breaker;
 mod lease;
 mod leases;
@@ -97,6 +96,8 @@ pub trait StoreObserver: Send + Sync {
     fn warned(&self, what: &str);
     /// The mirror of this limit refused an attempt, without a call.
     fn refused_by_mirror(&self, _limit: &Arc<str>) {}
+    /// A lease of a bucket of this limit admitted an attempt, without a call.
+    fn admitted_by_lease(&self, _limit: &Arc<str>) {}
     /// Concurrent writes to a bucket of this limit won until an attempt had no time left.
     fn race_lost(&self, _limit: &Arc<str>) {}
     /// An attempt is decided without the store, as this option says.

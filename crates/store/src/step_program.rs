@@ -132,6 +132,30 @@ impl StepProgram {
         }
     }
 
+    /// The longest that a state lives.
+    #[must_use]
+    pub fn max_ttl(&self) -> Span {
+        match self.shape {
+            StepShape::Continuous(rate) => rate.max_ttl,
+            StepShape::Interval { max_ttl, .. } | StepShape::Floor { max_ttl, .. } => max_ttl,
+        }
+    }
+
+    /// The tokens of each operation, for a database that keeps operations and not their sum; `None` if one of them is a
+    /// refund.
+    #[must_use]
+    pub fn takes(&self) -> Option<Vec<u32>> {
+        let per_token = match self.shape {
+            StepShape::Continuous(rate) => rate.per_token.as_nanos(),
+            StepShape::Interval { .. } | StepShape::Floor { .. } => 1,
+        };
+        let tokens = |op: &StepOp| match op {
+            StepOp::Take { tokens, .. } => u32::try_from(tokens.checked_div(per_token)?).ok(),
+            StepOp::Refund { .. } => None,
+        };
+        self.ops.iter().map(tokens).collect()
+    }
+
     /// The sum of all operations; `None` if there is none, or if they can never be admitted together.
     #[must_use]
     pub fn sum(&self) -> Option<StepSum> {

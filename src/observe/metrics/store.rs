@@ -1,7 +1,7 @@
 //! Counts calls to a shared store, and what is decided without it.
 //!
-//! Nothing is shown for buckets in memory. A refusal repeated from the mirror is no request, so the two numbers side by
-//! side show what sharing costs.
+//! Nothing is shown for buckets in memory. A refusal repeated from the mirror and an admission by a lease are no requests, so
+//! these numbers side by side show what sharing costs.
 
 use std::sync::Arc;
 
@@ -26,6 +26,7 @@ pub(super) struct StoreCounters {
     duration: Family<NoLabels, Histogram, fn() -> Histogram>,
     fallbacks: Family<Label, Counter>,
     mirrored: Family<LimitLabel, Counter>,
+    leased: Family<LimitLabel, Counter>,
     races_lost: Family<LimitLabel, Counter>,
 }
 
@@ -51,6 +52,7 @@ impl Default for StoreCounters {
             duration: Family::new_with_constructor(|| Histogram::new(BOUNDS)),
             fallbacks: Family::default(),
             mirrored: Family::default(),
+            leased: Family::default(),
             races_lost: Family::default(),
         }
     }
@@ -71,6 +73,8 @@ impl StoreCounters {
         registry.register(name, help, self.fallbacks.clone());
         let (name, help) = ("tollgate_mirror_answers", "Refusals repeated without asking the shared store");
         registry.register(name, help, self.mirrored.clone());
+        let (name, help) = ("tollgate_lease_answers", "Attempts admitted without asking the shared store");
+        registry.register(name, help, self.leased.clone());
         let (name, help) =
             ("tollgate_store_races_lost", "Operations that other gates' writes left no time for");
         registry.register(name, help, self.races_lost.clone());
@@ -80,6 +84,9 @@ impl StoreCounters {
         match *event {
             Event::Mirrored { limit } => {
                 self.mirrored.get_or_create_owned(&LimitLabel { limit: Arc::clone(limit) }).inc();
+            }
+            Event::Leased(limit) => {
+                self.leased.get_or_create_owned(&LimitLabel { limit: Arc::clone(limit) }).inc();
             }
             Event::RaceLost(limit) => {
                 self.races_lost.get_or_create_owned(&LimitLabel { limit: Arc::clone(limit) }).inc();

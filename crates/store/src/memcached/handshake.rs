@@ -79,6 +79,7 @@ fn epoch(answer: MemcachedResponse, drawn: u64) -> Result<Epoch, StoreError> {
             opaque: Some(1),
             cas: Some(1..),
             value: Some(value),
+            ..
         } => {
             let stored = std::str::from_utf8(&value).ok().filter(|text| text.len() == 16);
             Ok(Epoch(stored.and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(drawn)))
@@ -97,7 +98,8 @@ mod tests {
 
     fn read(value: &[u8], cas: u64) -> Result<Epoch, StoreError> {
         let value = Some(value.to_vec());
-        epoch(MemcachedResponse::Meta { code: MetaCode::Value, cas: Some(cas), opaque: Some(1), value }, 7)
+        let (cas, opaque) = (Some(cas), Some(1));
+        epoch(MemcachedResponse::Meta { code: MetaCode::Value, cas, opaque, ttl: None, value }, 7)
     }
 
     #[test]
@@ -111,7 +113,13 @@ mod tests {
         assert_eq!(read(b"\xff\xff", 1), Ok(Epoch(7)));
         assert_eq!(
             epoch(
-                MemcachedResponse::Meta { code: MetaCode::Miss, cas: None, opaque: Some(1), value: None },
+                MemcachedResponse::Meta {
+                    code: MetaCode::Miss,
+                    cas: None,
+                    opaque: Some(1),
+                    ttl: None,
+                    value: None
+                },
                 7
             ),
             Ok(Epoch(7))

@@ -16,6 +16,8 @@ use super::stats::Stats;
 pub(super) enum MemcachedRequest {
     Load(Key),
     Swap(Key, Option<RecordVersion>, StoreRecord),
+    /// Appends to the value that is there.
+    Append(Key, Vec<u8>),
     Stats,
     /// Writes a record that no gate reads.
     Probe,
@@ -24,13 +26,21 @@ pub(super) enum MemcachedRequest {
 /// The reply to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MemcachedReply {
-    Loaded(Option<Stored>),
+    Loaded(Option<MemcachedValue>),
     Written(RecordVersion),
     /// There is another record than expected.
     Taken,
     /// There is no record any more.
     Gone,
     Stats(Stats),
+}
+
+/// A value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MemcachedValue {
+    pub(super) stored: Stored,
+    /// The seconds that it has left, if they end.
+    pub(super) ttl: Option<u64>,
 }
 
 /// The random part of a server's versions, fixed for a connection.
@@ -64,7 +74,7 @@ impl MemcachedRequest {
     ) {
         match self {
             Self::Load(key) => {
-                out.extend_from_slice(format!("mg {} v c O{opaque}\r\n", namespace.key(*key)).as_bytes());
+                out.extend_from_slice(format!("mg {} v c t O{opaque}\r\n", namespace.key(*key)).as_bytes());
             }
             Self::Swap(key, old, new) => {
                 let (key, length, ttl) = (namespace.key(*key), new.bytes.len(), expiry(new.ttl, now));
@@ -72,6 +82,12 @@ impl MemcachedRequest {
                 let line = format!("ms {key} {length} T{ttl} {condition} c O{opaque}\r\n");
                 out.extend_from_slice(line.as_bytes());
                 out.extend_from_slice(&new.bytes);
+                out.extend_from_slice(b"\r\n");
+            }
+            Self::Append(key, bytes) => {
+                let line = format!("ms {} {} MA c O{opaque}\r\n", namespace.key(*key), bytes.len());
+                out.extend_from_slice(line.as_bytes());
+                out.extend_from_slice(bytes);
                 out.extend_from_slice(b"\r\n");
             }
             Self::Stats => out.extend_from_slice(b"stats\r\n"),
@@ -84,16 +100,19 @@ impl MemcachedRequest {
 
     /// Reads the response to this request.
     pub(super) fn read(&self, answer: MemcachedResponse, epoch: Epoch) -> Result<MemcachedReply, StoreError> {
-        let MemcachedResponse::Meta { code, cas, value, .. } = answer else { return Err(wrong_response()) };
+        let MemcachedResponse::Meta { code, cas, ttl, value, .. } = answer else {
+            return Err(wrong_response());
+        };
         match (self, code, cas, value) {
             (Self::Load(_), MetaCode::Value, Some(1..), Some(bytes)) => {
                 let version = epoch.version(cas.unwrap_or_default());
-                Ok(MemcachedReply::Loaded(Some(Stored { bytes, version })))
+                Ok(MemcachedReply::Loaded(Some(MemcachedValue { stored: Stored { bytes, version }, ttl })))
             }
             (Self::Load(_), MetaCode::Miss, _, _) => Ok(MemcachedReply::Loaded(None)),
-            (Self::Swap(..) | Self::Probe, MetaCode::Done, Some(cas @ 1..), _) => {
+            (Self::Swap(..) | Self::Append(..) | Self::Probe, MetaCode::Done, Some(cas @ 1..), _) => {
                 Ok(MemcachedReply::Written(epoch.version(cas)))
             }
+            (Self::Append(..), MetaCode::NotStored, _, _) => Ok(MemcachedReply::Gone),
             (Self::Swap(..), MetaCode::NotStored | MetaCode::Exists, _, _) => Ok(MemcachedReply::Taken),
             (Self::Swap(..), MetaCode::NotFound, _, _) => Ok(MemcachedReply::Gone),
             (_, MetaCode::Value | MetaCode::Done, None | Some(0), _) => Err(no_numbers()),
@@ -145,12 +164,14 @@ mod tests {
     fn the_bytes_of_each_question() {
         let key = Key(0xab);
         let name = "tollgate:1:000000000000000000000000000000ab";
-        assert_eq!(written(&MemcachedRequest::Load(key)), format!("mg {name} v c O7\r\n"));
+        assert_eq!(written(&MemcachedRequest::Load(key)), format!("mg {name} v c t O7\r\n"));
         let new = record(Span::from_nanos(1));
         let insert = MemcachedRequest::Swap(key, None, new.clone());
         assert_eq!(written(&insert), format!("ms {name} 3 T2 ME c O7\r\nabc\r\n"));
         let swap = MemcachedRequest::Swap(key, Some(RecordVersion(1005)), new);
         assert_eq!(written(&swap), format!("ms {name} 3 T2 C5 c O7\r\nabc\r\n"));
+        let append = MemcachedRequest::Append(key, b"abc".to_vec());
+        assert_eq!(written(&append), format!("ms {name} 3 MA c O7\r\nabc\r\n"));
         assert_eq!(written(&MemcachedRequest::Stats), "stats\r\n");
     }
 
@@ -172,7 +193,10 @@ mod tests {
 
     #[test]
     fn writings_without_numbers_are_refused_instead_of_written_over() {
-        let unnumbered = |code, value| MemcachedResponse::Meta { code, cas: Some(0), opaque: Some(7), value };
+        let unnumbered = |code, value| {
+            let (cas, opaque, ttl) = (Some(0), Some(7), None);
+            MemcachedResponse::Meta { code, cas, opaque, ttl, value }
+        };
         let load =
             MemcachedRequest::Load(Key(1)).read(unnumbered(MetaCode::Value, Some(Vec::new())), Epoch(1));
         assert_eq!(load, Err(no_numbers()));

@@ -25,6 +25,8 @@ pub enum MemcachedResponse {
         cas: Option<u64>,
         /// The number of the request.
         opaque: Option<u32>,
+        /// The seconds that the value has left, if the request asked for them and they end.
+        ttl: Option<u64>,
         /// The value, if the request asked for it.
         value: Option<Vec<u8>>,
     },
@@ -157,17 +159,19 @@ fn meta<'a>(
     flags: impl Iterator<Item = &'a str>,
     value: Option<Vec<u8>>,
 ) -> Result<MemcachedResponse, BadResponse> {
-    let (mut cas, mut opaque) = (None, None);
+    let (mut cas, mut opaque, mut ttl) = (None, None, None);
     for flag in flags {
         match flag.split_at_checked(1) {
             Some(("c", text)) => cas = Some(number(text)?),
             Some(("O", text)) => {
                 opaque = Some(u32::try_from(number(text)?).map_err(|_| BadResponse::Grammar)?);
             }
+            Some(("t", "-1")) => {}
+            Some(("t", text)) => ttl = Some(number(text)?),
             _ => {}
         }
     }
-    Ok(MemcachedResponse::Meta { code, cas, opaque, value })
+    Ok(MemcachedResponse::Meta { code, cas, opaque, ttl, value })
 }
 
 fn number(text: &str) -> Result<u64, BadResponse> {

@@ -13,12 +13,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::bucket_state::BucketState;
 use super::mirror::is_recent;
 use super::request::{StoreOp, StoreReply, StoreRequest, UncertainWrite};
 use super::server::StoreServer;
 use super::swap_group::GroupMember;
 use super::{OnError, SharedStore};
+use crate::bucket_state::BucketState;
 use crate::{RecordVersion, StepProgram, StoreError, StoreRecord, Stored, Swap, SwapRequest};
 use tollgate_bucket::{Admission, Key, Op, Receipt, RecordHeader};
 use tollgate_bucket::{Span, Time};
@@ -45,6 +45,8 @@ struct BatchState {
     is_loaded: bool,
     /// Whether it was seen shortly before this batch, too.
     is_hot: bool,
+    /// Whether it was seen a moment before this batch.
+    is_busy: bool,
     /// Whether the record must be read before the next decision, because a conflict left it unknown.
     is_outdated: bool,
     /// A state known here that the store may lack: decisions that were made while it was down.
@@ -53,6 +55,8 @@ struct BatchState {
     mirror_digest: u64,
     /// Whether the state differs from the store's even if no request changes it.
     is_dirty: bool,
+    /// Whether the store's record is of another limit, or has a rate of its own.
+    is_converted: bool,
 }
 
 /// Whether a batch continues.
@@ -84,7 +88,7 @@ impl<'s> StoreBatch<'s> {
         if is_in_doubt && self.load(&mut draft).await == BatchStep::Done {
             return;
         }
-        if self.requests.len() >= HOT_BATCH {
+        if self.requests.len() >= HOT_BATCH || draft.is_busy {
             self.lease(&draft);
         }
         let timeout = self.shared.timeout().to_std() * RETRY_PERCENT / 100;
@@ -161,7 +165,9 @@ impl<'s> StoreBatch<'s> {
     /// the record lacks may be left out, and a request that may have been done must not be done again.
     fn program(&self, draft: &BatchState, now: Time) -> Option<StepProgram> {
         let header = draft.state.header;
-        let is_plain = draft.local_state.is_none() && !draft.is_dirty && header.own_until.is_none();
+        let is_plain = draft.local_state.is_none()
+            && !(draft.is_dirty || draft.is_converted)
+            && header.own_until.is_none();
         if !is_plain || !self.shared.can_step(&header.spec) {
             return None;
         }
@@ -319,9 +325,11 @@ impl BatchState {
             seen_at: known.seen_at,
             is_loaded: false,
             is_hot: !is_old && known.seen_at <= now && now < known.seen_at.after(HOT_SPAN),
+            is_busy: !is_old && known.seen_at <= now && now < known.seen_at.after(BUSY_SPAN),
             is_outdated: false,
             mirror_digest: known.digest,
             is_dirty: known.is_ahead && known.version.is_some(),
+            is_converted: false,
         }
     }
 
@@ -337,7 +345,9 @@ impl BatchState {
         // Foreign bytes are overwritten.
         let is_foreign = found.is_none() && self.version.is_some();
         self.state = found.unwrap_or_else(|| BucketState::absent(bucket.spec));
+        let header = self.state.header;
         self.state.convert_to(&bucket.spec, now);
+        self.is_converted = self.state.header != header;
         let seen = (self.local_state.is_none().then_some(self.mirror_digest), now);
         match self.version {
             _ if is_foreign => {}
@@ -361,7 +371,9 @@ impl BatchState {
 /// A bucket that was seen this recently is in constant use. Longer than a refusal is repeated, because several limits
 /// that refuse the same attempts take turns.
 const HOT_SPAN: Span = Span::from_secs(4);
-/// As many attempts at once on one bucket get a lease.
+/// A bucket that was seen this recently gets a lease: beyond 200 attempts a second one request for each is too much.
+const BUSY_SPAN: Span = Span::from_millis(5);
+/// As many attempts at once on one bucket get one, too.
 const HOT_BATCH: usize = 8;
 /// A batch that has lost as many races gets one: the first is usual, since another gate may have written long before.
 const HOT_TRIES: u32 = 2;

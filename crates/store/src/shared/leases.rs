@@ -1,10 +1,11 @@
 //! Leases of buckets that are hot: where attempts on one bucket meet, a gate takes a part of its tokens in advance and
 //! hands them out alone.
 //!
-//! A lease begins where a batch loses several races, or is large. A task of its own keeps as many tokens as the bucket is
-//! asked for in a short time, never more than a small part of what is left, and ends the lease when no attempt comes. Its
-//! tokens are taken as those of an attempt are; what they are worth later is left to [`lease`](super::lease). Buckets
-//! where refused attempts take tokens, too, or are held, have none.
+//! A lease begins where a batch loses several races, is large, or follows the one before it at once. A task of its own
+//! keeps as many tokens as the bucket is asked for in a short time, never more than a small part of what is left, and ends
+//! the lease when no attempt comes. Its tokens are taken as those of an attempt are; what they are worth later is left to
+//! [`lease`](super::lease). Buckets where refused attempts take tokens, too, or are held, have none; nor have those whose
+//! steps the store takes, unless they are so large and slow that next to none of the tokens lapse.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,6 +74,7 @@ impl SharedStore {
                 let mut verdict = mirror.buckets.peek(bucket, now, *tokens);
                 verdict.left = verdict.left.saturating_add(left);
                 (verdict.admission, verdict.receipt) = (Admission::Admitted, receipt);
+                self.observer.admitted_by_lease(mirror.limit());
                 Some(StoreReply { verdict, own: None })
             }
             // A bucket that becomes full has no other tokens beside it.
@@ -102,16 +104,20 @@ impl SharedStore {
         wanted: usize,
     ) -> Option<StoreRequest> {
         let rate = leasable(&bucket.spec).filter(|_| self.leases.begin(bucket))?;
+        let is_needed = !self.can_step(&bucket.spec);
+        let least = if is_needed { 1 } else { CHEAP_TOKENS / ROUNDS_AHEAD };
         let keeper = LeaseKeeper {
             shared: Arc::clone(self),
             mirror: Arc::clone(mirror),
             bucket: *bucket,
             rate,
-            demand: u32::try_from(wanted).unwrap_or(u32::MAX),
+            is_needed,
+            demand: u32::try_from(wanted).unwrap_or(u32::MAX).max(least),
         };
-        let (request, first) = keeper.refill(keeper.now()).unzip();
+        // Without tokens to take the keeper ends the lease at once.
+        let (request, first) = keeper.refill(keeper.now())?;
         self.runtime.spawn(keeper.run(first));
-        request.flatten()
+        request
     }
 
     fn now_of(&self, key: Key) -> Time {
@@ -125,15 +131,15 @@ struct LeaseKeeper {
     mirror: Arc<Mirror>,
     bucket: BucketKey,
     rate: Continuous,
+    /// Whether races are lost without it: where the store takes steps it only saves requests, and must not cost tokens.
+    is_needed: bool,
     /// Tokens that are wanted in a round.
     demand: u32,
 }
 
 impl LeaseKeeper {
-    async fn run(mut self, first: Option<impl Future<Output = Refill>>) {
-        if let Some(first) = first {
-            self.add(first.await);
-        }
+    async fn run(mut self, first: impl Future<Output = Refill>) {
+        self.add(first.await);
         let mut idle = 0;
         while idle < IDLE_ROUNDS {
             let now = self.now();
@@ -160,7 +166,9 @@ impl LeaseKeeper {
     ) -> Option<(Option<StoreRequest>, impl Future<Output = Refill> + Send + use<>)> {
         let part = self.mirror.buckets.peek(&self.bucket, now, 1).left / PART;
         let tokens = self.demand.saturating_mul(ROUNDS_AHEAD).min(part);
-        let is_worth_it = self.rate.per_token().times(self.demand.into()) >= ROUND;
+        let time_for = |tokens: u32| self.rate.per_token().times(tokens.into());
+        let is_cheap = tokens >= CHEAP_TOKENS && time_for(tokens) >= CHEAP_SPAN;
+        let is_worth_it = time_for(self.demand) >= ROUND && (self.is_needed || is_cheap);
         (is_worth_it && tokens >= self.demand.max(2))
             .then(|| self.shared.request_of(self.call(Op::Take(tokens))))
     }
@@ -211,6 +219,10 @@ const PART: u32 = 16;
 const ROUND: Span = Span::from_millis(50);
 /// For how many rounds tokens are taken.
 const ROUNDS_AHEAD: u32 = 8;
+/// Of so many tokens at once, which time takes so long to return, next to none lapse: the first, and those of a moment in
+/// which the gate stands still.
+const CHEAP_TOKENS: u32 = 32;
+const CHEAP_SPAN: Span = Span::from_secs(10);
 /// After so many rounds without an attempt a lease ends: a second.
 const IDLE_ROUNDS: u32 = 20;
 /// Leases of a gate at once; each has a task and some hundred bytes.

@@ -7,9 +7,10 @@
 //! record was read again. Calls are left to [`batch`](super::batch).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::bucket_state::{BucketState, digest_of};
 use crate::RecordVersion;
+use crate::bucket_state::{BucketState, digest_of};
 use crate::memory::{BucketKey, BucketTable, Buckets, TooLarge};
 use tollgate_bucket::RecordHeader;
 use tollgate_bucket::{Span, Time};
@@ -23,6 +24,8 @@ pub struct Mirror {
     entries: BucketTable,
     /// Words of a state in `entries`; zero for long states.
     state_words: usize,
+    /// The share of attempts that buckets of this limit refused lately, where the store was asked: of [`ALL`].
+    refused: AtomicU32,
 }
 
 /// What is known of a bucket before the store is called.
@@ -59,12 +62,29 @@ impl Mirror {
     pub fn new(limit: &Arc<str>, buckets: &Arc<Buckets>) -> Result<Self, TooLarge> {
         let state_words = Some(buckets.words()).filter(|words| *words <= SHORT_STATE_WORDS).unwrap_or(0);
         let entries = BucketTable::new(buckets.capacity(), ENTRY_WORDS + state_words)?;
-        Ok(Self { limit: Arc::clone(limit), buckets: Arc::clone(buckets), entries, state_words })
+        Ok(Self {
+            limit: Arc::clone(limit),
+            buckets: Arc::clone(buckets),
+            entries,
+            state_words,
+            refused: 0.into(),
+        })
     }
 
     /// The name of the limit.
     pub(crate) fn limit(&self) -> &Arc<str> {
         &self.limit
+    }
+
+    /// Notes what a bucket of this limit said in the store. Of notes at the same time one may be lost.
+    pub(crate) fn note(&self, is_admitted: bool) {
+        let (share, now) = (self.refused.load(Ordering::Relaxed), if is_admitted { 0 } else { ALL });
+        self.refused.store(share - share / NOTES + now / NOTES, Ordering::Relaxed);
+    }
+
+    /// The share of attempts that buckets of this limit refused lately, if it is most of them.
+    pub(crate) fn refuses_most(&self) -> Option<u32> {
+        Some(self.refused.load(Ordering::Relaxed)).filter(|share| *share > ALL / 2)
     }
 
     /// When the bucket was last seen in the store. Refusals made here alone since may have deepened its debt.
@@ -162,6 +182,10 @@ pub(super) fn is_recent(seen_at: Time, now: Time) -> bool {
     seen_at <= now && now < seen_at.after(FRESH)
 }
 
+/// A share of one.
+const ALL: u32 = 1 << 16;
+/// How many notes make a share.
+const NOTES: u32 = 32;
 const ENTRY_WORDS: usize = 4;
 /// Words of all shapes but rolling windows and those that remember what they counted.
 const SHORT_STATE_WORDS: usize = 3;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::bucket_state::BucketState;
 use super::mirror::Mirror;
 use crate::RecordVersion;
+use crate::bucket_state::BucketState;
 use crate::memory::BucketKey;
 use tollgate_bucket::Time;
 use tollgate_bucket::{Op, Own, Verdict, step};

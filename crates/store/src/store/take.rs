@@ -1,7 +1,8 @@
 //! Takes the tokens of an attempt from all of its buckets, or from none.
 //!
 //! Over a database: if the mirror refuses, so does the store, at once. If the mirror's entry is older than a second, one
-//! of the refusing buckets is first checked again in the database. All other attempts go there: all buckets are called
+//! of the refusing buckets is first checked again in the database; so is a bucket of a limit that refuses most attempts
+//! lately, since taking and giving back would cost more than that. All other attempts go there: all buckets are called
 //! at the same time, so that an attempt waits for the slowest call, not for the sum; if one refuses, the others get
 //! their tokens back. Meanwhile another attempt may see one token too few, never one too many.
 //!
@@ -49,8 +50,8 @@ pub struct PendingTake {
 
 /// The calls to the database.
 enum StoreCalls {
-    /// Checks again whether a bucket refuses, as its mirror does.
-    Recheck(ReplyFuture),
+    /// Checks first whether the bucket at this position refuses, as its mirror does or as others of its limit.
+    Check(usize, ReplyFuture),
     /// Takes the tokens from all buckets.
     Take(ReplyFutures),
 }
@@ -110,11 +111,11 @@ impl PendingTake {
     fn new(database: &Arc<SharedStore>, withdrawals: &[LimitWithdrawal<'_>], now: TimeAt<'_>) -> Self {
         // The oldest entry first, so that each bucket has its turn.
         let oldest = refusing(database, withdrawals, now)
-            .min_by_key(|(withdrawal, mirror)| mirror.seen_at(&withdrawal.bucket));
-        let calls = match oldest {
-            Some((withdrawal, mirror)) => {
+            .min_by_key(|(_, withdrawal, mirror)| mirror.seen_at(&withdrawal.bucket));
+        let calls = match oldest.or_else(|| refusing_most(database, withdrawals, now)) {
+            Some((at, withdrawal, mirror)) => {
                 let peek = StoreOp::Step(withdrawal.peek());
-                StoreCalls::Recheck(Box::pin(database.call(mirror, withdrawal.bucket, peek)))
+                StoreCalls::Check(at, Box::pin(database.call(mirror, withdrawal.bucket, peek)))
             }
             None => StoreCalls::Take(call_all(database, withdrawals)),
         };
@@ -133,10 +134,11 @@ impl PendingTake {
         let Self { database, calls } = self;
         let calls = match calls {
             StoreCalls::Take(calls) => calls,
-            StoreCalls::Recheck(call) => {
-                if call.await.is_err() {
+            StoreCalls::Check(at, call) => {
+                let Ok(StoreReply { verdict, .. }) = call.await else {
                     return Ok((decide_without(&database, withdrawals)?, DecidedBy::Memory));
-                }
+                };
+                note(withdrawals.get(at).into_iter().zip([&verdict]));
                 let now = database.now();
                 let refused = refuse_by_mirror(&database, withdrawals, &|key| database.time_at(key, now));
                 if let Some((_, verdict)) = refused {
@@ -171,6 +173,7 @@ fn all_or_none(
     withdrawals: &[LimitWithdrawal<'_>],
     mut verdicts: SmallVec<[Verdict; 2]>,
 ) -> CombinedVerdict {
+    note(withdrawals.iter().zip(&verdicts));
     let mut both = withdrawals.iter().zip(&verdicts);
     let admitted =
         !both.any(|(withdrawal, verdict)| withdrawal.effect.is_enforced() && !verdict.is_admitted());
@@ -185,6 +188,15 @@ fn all_or_none(
     }
     database.enqueue(refunds);
     CombinedVerdict { admitted, verdicts }
+}
+
+/// Keeps in mind how many attempts each limit refuses.
+fn note<'a, 'b: 'a>(verdicts: impl Iterator<Item = (&'a LimitWithdrawal<'b>, &'a Verdict)>) {
+    for (withdrawal, verdict) in verdicts {
+        if let Some(mirror) = &withdrawal.buckets.mirror {
+            mirror.note(verdict.is_admitted());
+        }
+    }
 }
 
 /// The database does not answer: decides as `on_error` says.
@@ -227,12 +239,30 @@ fn refuse_by_mirror<'b>(
     withdrawals: &[LimitWithdrawal<'b>],
     now: TimeAt<'_>,
 ) -> Option<(&'b Arc<Mirror>, CombinedVerdict)> {
-    let is_fresh = |(withdrawal, mirror): &(&LimitWithdrawal<'b>, &Arc<Mirror>)| {
+    let is_fresh = |(_, withdrawal, mirror): &(usize, &LimitWithdrawal<'b>, &Arc<Mirror>)| {
         mirror.is_fresh(&withdrawal.bucket, now(withdrawal.bucket.key))
     };
-    let (_, mirror) = refusing(database, withdrawals, now).find(is_fresh)?;
+    let (_, _, mirror) = refusing(database, withdrawals, now).find(is_fresh)?;
     // The buckets of a mirror are never closed.
     Some((mirror, refuse_all_at(withdrawals, now).ok()??))
+}
+
+/// Of several withdrawals the one of the limit that refuses most attempts, unless its bucket was seen a moment ago.
+fn refusing_most<'w, 'b>(
+    database: &SharedStore,
+    withdrawals: &'w [LimitWithdrawal<'b>],
+    now: TimeAt<'_>,
+) -> Option<(usize, &'w LimitWithdrawal<'b>, &'b Arc<Mirror>)> {
+    let candidate = |(at, withdrawal): (usize, &'w LimitWithdrawal<'b>)| {
+        let mirror = withdrawal.buckets.mirror.as_ref().filter(|_| withdrawal.effect.is_enforced())?;
+        let now = now(withdrawal.bucket.key);
+        let is_known =
+            mirror.is_fresh(&withdrawal.bucket, now) || database.has_leased(&withdrawal.bucket, now);
+        let share = mirror.refuses_most().filter(|_| !is_known)?;
+        Some((share, (at, withdrawal, mirror)))
+    };
+    let several = withdrawals.iter().enumerate().filter(|_| withdrawals.len() > 1);
+    several.filter_map(candidate).max_by_key(|(share, _)| *share).map(|(_, found)| found)
 }
 
 /// The withdrawals that the mirrors refuse. A bucket of which this gate has leased tokens may be empty in its mirror.
@@ -240,16 +270,17 @@ fn refusing<'w, 'b>(
     database: &'w SharedStore,
     withdrawals: &'w [LimitWithdrawal<'b>],
     now: TimeAt<'w>,
-) -> impl Iterator<Item = (&'w LimitWithdrawal<'b>, &'b Arc<Mirror>)> {
-    let refuses = move |withdrawal: &&LimitWithdrawal<'b>| {
+) -> impl Iterator<Item = (usize, &'w LimitWithdrawal<'b>, &'b Arc<Mirror>)> {
+    let refuses = move |(_, withdrawal): &(usize, &LimitWithdrawal<'b>)| {
         let now = now(withdrawal.bucket.key);
         withdrawal.effect.is_enforced()
             && !withdrawal.dry_run(now).verdict.is_admitted()
             && !database.has_leased(&withdrawal.bucket, now)
     };
-    let with_mirror =
-        |withdrawal: &'w LimitWithdrawal<'b>| Some((withdrawal, withdrawal.buckets.mirror.as_ref()?));
-    withdrawals.iter().filter(refuses).filter_map(with_mirror)
+    let with_mirror = |(at, withdrawal): (usize, &'w LimitWithdrawal<'b>)| {
+        Some((at, withdrawal, withdrawal.buckets.mirror.as_ref()?))
+    };
+    withdrawals.iter().enumerate().filter(refuses).filter_map(with_mirror)
 }
 
 fn call_all(database: &Arc<SharedStore>, withdrawals: &[LimitWithdrawal<'_>]) -> ReplyFutures {

@@ -32,12 +32,12 @@ fn one(bytes: &[u8]) -> MemcachedResponse {
 }
 
 fn bare(code: MetaCode, cas: Option<u64>, opaque: u32) -> MemcachedResponse {
-    MemcachedResponse::Meta { code, cas, opaque: Some(opaque), value: None }
+    MemcachedResponse::Meta { code, cas, opaque: Some(opaque), ttl: None, value: None }
 }
 
 fn written(answer: &MemcachedResponse) -> Vec<u8> {
     match answer {
-        MemcachedResponse::Meta { code, cas, opaque, value } => {
+        MemcachedResponse::Meta { code, cas, opaque, ttl, value } => {
             let code = match code {
                 MetaCode::Done => "HD",
                 MetaCode::Value => "VA",
@@ -49,6 +49,7 @@ fn written(answer: &MemcachedResponse) -> Vec<u8> {
             let mut line = code.to_owned();
             line += &value.as_ref().map(|value| format!(" {}", value.len())).unwrap_or_default();
             line += &cas.map(|cas| format!(" c{cas}")).unwrap_or_default();
+            line += &ttl.map(|ttl| format!(" t{ttl}")).unwrap_or_default();
             line += &opaque.map(|opaque| format!(" O{opaque}")).unwrap_or_default();
             let mut bytes = format!("{line}\r\n").into_bytes();
             if let Some(value) = value {
@@ -68,13 +69,21 @@ fn any_answer() -> impl Strategy<Value = MemcachedResponse> {
     let codes =
         vec![MetaCode::Done, MetaCode::Miss, MetaCode::NotStored, MetaCode::Exists, MetaCode::NotFound];
     let without = (prop::sample::select(codes), any::<Option<u64>>(), any::<Option<u32>>());
-    let value = (any::<Option<u64>>(), any::<Option<u32>>(), prop::collection::vec(any::<u8>(), 0..200));
+    let value = prop::collection::vec(any::<u8>(), 0..200);
+    let value = (any::<Option<u64>>(), any::<Option<u32>>(), any::<Option<u64>>(), value);
     prop_oneof![
-        without.prop_map(|(code, cas, opaque)| MemcachedResponse::Meta { code, cas, opaque, value: None }),
-        value.prop_map(|(cas, opaque, value)| MemcachedResponse::Meta {
+        without.prop_map(|(code, cas, opaque)| MemcachedResponse::Meta {
+            code,
+            cas,
+            opaque,
+            ttl: None,
+            value: None
+        }),
+        value.prop_map(|(cas, opaque, ttl, value)| MemcachedResponse::Meta {
             code: MetaCode::Value,
             cas,
             opaque,
+            ttl,
             value: Some(value)
         }),
         ("[a-z_]{1,20}", "[ -~]{0,40}").prop_map(|(name, value)| MemcachedResponse::Stat(name, value)),
@@ -100,8 +109,15 @@ fn what_a_real_server_says_is_read() {
     assert_eq!(one(b"NF c0 O7\r\n"), bare(MetaCode::NotFound, Some(0), 7));
     assert_eq!(one(b"EN O7\r\n"), bare(MetaCode::Miss, None, 7));
     let value = Some(b"a\r\n".to_vec());
-    let found = MemcachedResponse::Meta { code: MetaCode::Value, cas: Some(3), opaque: Some(7), value };
-    assert_eq!(one(b"VA 3 c3 O7\r\na\r\n\r\n"), found);
+    let found = |ttl| MemcachedResponse::Meta {
+        code: MetaCode::Value,
+        cas: Some(3),
+        opaque: Some(7),
+        ttl,
+        value: value.clone(),
+    };
+    assert_eq!(one(b"VA 3 c3 t9 O7\r\na\r\n\r\n"), found(Some(9)));
+    assert_eq!(one(b"VA 3 c3 t-1 O7\r\na\r\n\r\n"), found(None));
     assert_eq!(one(b"STAT version 1.6.18\r\n"), MemcachedResponse::Stat("version".into(), "1.6.18".into()));
     assert_eq!(one(b"END\r\n"), MemcachedResponse::End);
     let full = "out of memory storing object";
@@ -149,6 +165,7 @@ fn the_longest_line_and_the_longest_value_are_read() {
         code: MetaCode::Value,
         cas: Some(1),
         opaque: None,
+        ttl: None,
         value: Some(vec![7; MAX_VALUE_LEN]),
     };
     assert_eq!(one(&written(&answer)), answer);

@@ -27,9 +27,17 @@ impl TwoLimits {
 
     /// Takes tokens from the limits at these positions, or from none.
     fn take(&self, costs: &[(usize, u32)]) -> Result<CombinedVerdict, Unavailable> {
+        self.take_of(7, costs)
+    }
+
+    /// The same of the buckets of this client.
+    fn take_of(&self, client: u128, costs: &[(usize, u32)]) -> Result<CombinedVerdict, Unavailable> {
         let withdrawal = |&(limit, cost): &(usize, u32)| Withdrawal {
             buckets: &self.limits[limit],
-            bucket: BucketKey { key: Key(7 << 64 | limit as u128), ..bucket() },
+            bucket: BucketKey {
+                key: Key(client.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835) ^ limit as u128),
+                ..bucket()
+            },
             cost,
             tag: None,
             effect: Effect::Enforce { owner: 0 },
@@ -72,6 +80,27 @@ fn an_attempt_that_one_bucket_refuses_takes_nothing_from_the_others() {
     let other = process();
     assert!(other.is_admitted(&[(0, 10)]), "all ten are there");
     assert!(!other.is_admitted(&[(0, 1)]));
+}
+
+#[test]
+fn a_limit_that_refuses_most_attempts_is_asked_first() {
+    let ledger = Arc::new(Ledger::default());
+    let process = || TwoLimits::on(&ledger, OnError::Deny);
+    let (other, one) = (process(), process());
+    for client in 1..60 {
+        assert!(other.take_of(client, &[(1, 10)]).unwrap().admitted);
+    }
+    // Of each client this process has seen nothing.
+    let asked = (1..60).map(|client| {
+        ledger.take_asked();
+        assert!(!one.take_of(client, &[(0, 1), (1, 1)]).unwrap().admitted);
+        one.rest();
+        ledger.take_asked()
+    });
+    let asked: Vec<_> = asked.collect();
+    assert!(asked[0] > 2, "both, and one is given back");
+    assert_eq!(asked[50..], [1; 9]);
+    assert!(one.take_of(60, &[(0, 1), (1, 1)]).unwrap().admitted);
 }
 
 #[test]
