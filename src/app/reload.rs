@@ -187,10 +187,18 @@ impl Parts {
         let (shown, prefixes) = (config.log.clients, config.client.prefixes);
         let settings = Arc::new(config.proxy);
         let (client, refuse, redirect) = (config.client, Arc::new(config.refuse), config.redirect);
+        let endpoints = config.endpoints.into_iter().map(|endpoint| endpoint.settings).collect();
         let publish = |rules: &Arc<Rules>| {
-            let (rules, settings, upstreams) = (Arc::clone(rules), Arc::clone(&settings), upstreams.clone());
-            let runtime_config =
-                RuntimeConfig { rules, client, refuse, settings, tls_acceptor, redirect, upstreams };
+            let runtime_config = RuntimeConfig {
+                rules: Arc::clone(rules),
+                client,
+                refuse,
+                endpoints,
+                settings: Arc::clone(&settings),
+                tls_acceptor,
+                redirect,
+                upstreams: upstreams.clone(),
+            };
             self.config.store(Arc::new(runtime_config));
         };
         let replaced = self.engine.replace_and(config.policy, publish);

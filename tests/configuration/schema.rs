@@ -129,6 +129,8 @@ fn with(path: &str, value: Option<&Value>) -> Loaded {
     let beside = [
         ("limit.NAME.anchor", "limit.NAME.refill", "\"interval\""),
         ("limit.NAME.escalate.", "limit.NAME.escalate", "{}"),
+        ("endpoint.NAME.", "endpoint.NAME.kind", "\"forward-auth\""),
+        ("endpoint.NAME.", "endpoint.NAME.listen", "\"http://127.0.0.1:9181\""),
         ("otel.sample", "otel.endpoint", "\"http://127.0.0.1:4318\""),
         ("route.NAME.otherwise", "route.NAME.failure", "{ status = 401 }"),
         ("route.NAME.attack.", "route.NAME.attack", "{}"),

@@ -13,7 +13,7 @@ mod glob;
 mod pointer;
 mod rule;
 
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
 
 pub use self::glob::Glob;
 pub use self::pointer::JsonPointer;
@@ -59,6 +59,8 @@ pub struct OutcomeRules {
     pub neutral: Vec<OutcomeRule>,
     /// The outcome if no rule holds, unless the status alone makes it a failure.
     pub otherwise: Outcome,
+    /// The header in which the application says the outcome itself; without it the rules decide.
+    pub header: Option<HeaderName>,
 }
 
 /// The head of a response, and the method of its request.
@@ -84,7 +86,7 @@ pub struct BodyPrefix<'a> {
 impl Default for OutcomeRules {
     fn default() -> Self {
         let none = Vec::new;
-        Self { failure: none(), success: none(), neutral: none(), otherwise: Outcome::Neutral }
+        Self { failure: none(), success: none(), neutral: none(), otherwise: Outcome::Neutral, header: None }
     }
 }
 
@@ -101,6 +103,9 @@ impl OutcomeRules {
     /// The outcome by the head alone; `None` if it depends on the body.
     #[must_use]
     pub fn by_head(&self, response: &ResponseView<'_>) -> Option<Outcome> {
+        if let Some(outcome) = self.said(response.headers) {
+            return Some(outcome);
+        }
         let view = if self.read_bodies() { BodyView::before_body(response) } else { BodyView::NotRead };
         self.check(response, &view).or_else(|| view.is_unreadable().then_some(Outcome::Failure))
     }
@@ -109,7 +114,18 @@ impl OutcomeRules {
     /// bytes beyond are not read.
     #[must_use]
     pub fn by_body(&self, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Outcome {
-        self.check(response, &BodyView::read(response, body)).unwrap_or(Outcome::Failure)
+        let judged = || self.check(response, &BodyView::read(response, body)).unwrap_or(Outcome::Failure);
+        self.said(response.headers).unwrap_or_else(judged)
+    }
+
+    /// What the application itself says; an unknown word, or more than one header, is a failure.
+    fn said(&self, headers: &HeaderMap) -> Option<Outcome> {
+        let mut values = headers.get_all(self.header.as_ref()?).iter();
+        Some(match (values.next()?.as_bytes(), values.next()) {
+            (b"success", None) => Outcome::Success,
+            (b"neutral", None) => Outcome::Neutral,
+            _ => Outcome::Failure,
+        })
     }
 
     /// `None` if unread parts of the body make a difference.

@@ -4,6 +4,7 @@
 //! An expired certificate is only a warning, because a gate that does not start serves no client. A running gate
 //! refuses to reload one and keeps what it has (`app/reload.rs`).
 
+use super::super::EndpointConfig;
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
 use super::super::raw::{self, RawItem};
@@ -20,8 +21,7 @@ use crate::time::{Clock, Time};
 /// Certificates for clients and operators, and the oldest version of TLS.
 pub(super) fn check(
     raw: &raw::RawFile,
-    listen: &[ListenAddress],
-    admin: &[ListenAddress],
+    (listen, admin, endpoints): (&[ListenAddress], &[ListenAddress], &[EndpointConfig]),
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> TlsSettings {
@@ -29,12 +29,18 @@ pub(super) fn check(
     let pairs = raw.tls.certificates.value.iter().flatten();
     let certificates: Vec<Certificate> = pairs.filter_map(|pair| certificate(pair, now, files, f)).collect();
     if let Some(spot) = &raw.tls.certificates.key
-        && !listen.iter().chain(admin).any(ListenAddress::is_tls)
+        && !listen
+            .iter()
+            .chain(admin)
+            .chain(endpoints.iter().flat_map(|endpoint| &endpoint.listen))
+            .any(ListenAddress::is_tls)
     {
         f.warning(spot, "no listener uses these certificates", "listen = \"https://[::]:443\" uses them");
     }
     if raw.tls.certificates.key.is_none() {
-        let items = [&raw.listen, &raw.admin.listen].into_iter().flatten().flat_map(|list| &list.value);
+        let endpoints = raw.endpoints.iter().map(|endpoint| &endpoint.value.listen);
+        let lists = [&raw.listen, &raw.admin.listen].into_iter().chain(endpoints);
+        let items = lists.flatten().flat_map(|list| &list.value);
         for item in items.filter(|item| is_https(&item.value)) {
             f.error(&item.spot, format!("`{}` has no certificate", item.value), EXAMPLE);
         }
