@@ -60,7 +60,7 @@ use self::snapshot::Snapshotter;
 use self::status::ConfigStatus;
 use self::upgrade::OldProcess;
 use crate::config::{Config, Sources, StoreSettings};
-use crate::engine::Engine;
+use crate::engine::{Engine, OpenAttempts};
 use crate::event::Events;
 use crate::net::connection_limit::{ConnectionLimit, ConnectionQuota};
 use crate::net::listener::{BindError, BoundSocket, ListenAddress};
@@ -79,6 +79,7 @@ use crate::observe::wiring::Wiring;
 use crate::proxy::body::BodyMemory;
 use crate::proxy::downstream::heartbeat::Heartbeat;
 use crate::proxy::downstream::worker;
+use crate::proxy::endpoint::Endpoint;
 use crate::proxy::headers::request_id::RequestIds;
 use crate::proxy::respond::RefusalCache;
 use crate::proxy::runtime_config::{ConfigHandle, RuntimeConfig};
@@ -106,6 +107,8 @@ struct Parts {
     config: Arc<ArcSwap<RuntimeConfig>>,
     connection_limit: Arc<ConnectionLimit>,
     body_memory: Arc<BodyMemory>,
+    /// Those of each decision endpoint.
+    open_attempts: Arc<[OpenAttempts]>,
     clients: ClientFormatter,
     events: Events,
     metrics: Arc<Metrics>,
@@ -176,7 +179,7 @@ impl App {
             threads => threads,
         };
         let Inherited { sockets: mut inherited_sockets, mut old_process } = inherited;
-        let mut sockets = sockets::bind(&config.listen, threads, &mut inherited_sockets)?;
+        let mut sockets = sockets::bind(&config, threads, &mut inherited_sockets)?;
         let mut admin_sockets = Vec::new();
         for address in &config.admin {
             let bound = address.bind_private(&mut inherited_sockets)?;
@@ -195,8 +198,24 @@ impl App {
     /// The addresses where clients connect, with the ports that the kernel chose.
     #[must_use]
     pub fn addresses(&self) -> Vec<ListenAddress> {
-        let first = self.sockets.workers.first();
-        let mut addresses: Vec<_> = first.into_iter().flatten().map(|s| s.address().clone()).collect();
+        self.addresses_of(None)
+    }
+
+    /// The addresses where proxies ask, likewise, with the name of each endpoint.
+    #[must_use]
+    pub fn endpoint_addresses(&self) -> Vec<(Arc<str>, ListenAddress)> {
+        let config = self.parts.config.load();
+        let of = |(number, endpoint): (usize, &Endpoint)| {
+            let addresses = self.addresses_of(Some(number)).into_iter();
+            addresses.map(|address| (Arc::clone(&endpoint.name), address)).collect::<Vec<_>>()
+        };
+        config.endpoints.iter().enumerate().flat_map(of).collect()
+    }
+
+    fn addresses_of(&self, endpoint: Option<usize>) -> Vec<ListenAddress> {
+        let sockets = self.sockets.workers.first().into_iter().flatten();
+        let sockets = sockets.filter(|socket| socket.endpoint == endpoint);
+        let mut addresses: Vec<_> = sockets.map(|socket| socket.address().clone()).collect();
         addresses.dedup();
         addresses
     }
@@ -217,7 +236,8 @@ impl App {
         signals: Signals,
         until: impl Future<Output = ()>,
     ) -> Result<(), AppStartError> {
-        let addresses = [self.addresses(), self.admin_addresses()].concat();
+        let asked = self.endpoint_addresses().into_iter().map(|(_, address)| address).collect();
+        let addresses = [self.addresses(), self.admin_addresses(), asked].concat();
         let (trigger, shutdown) = shutdown::channel();
         let drain = Arc::new(Notify::new());
         let control = self.control(&drain);
@@ -281,13 +301,12 @@ impl Parts {
         let engine =
             Arc::new(snapshot::build_engine(config.policy, &config.store, &clock, &events, old_process)?);
         metrics.watch(&engine);
-        let path = config.store.snapshot.clone().filter(|_| !config.store.address.is_shared());
-        let snapshotter = path.map(|path| Snapshotter::new(path, &engine, sandbox.broker().clone()));
-        let connection_limit = Arc::new(connection_limit(&config.proxy, &clock));
-        let body_memory = BodyMemory::new(config.proxy.body_memory);
-        let (upstream_max, connector) = (config.proxy.upstream_max, sandbox.connector());
+        let snapshotter = Snapshotter::of(&config.store, &engine, &sandbox);
+        let settings = Arc::new(config.proxy);
+        let connection_limit = Arc::new(connection_limit(&settings, &clock));
         let fresh = |address| {
-            Health::with_connector(connector.clone(), address, upstream_max, clock.clone(), events.clone())
+            let (connector, clock, events) = (sandbox.connector().clone(), clock.clone(), events.clone());
+            Health::with_connector(connector, address, settings.upstream_max, clock, events)
         };
         let upstreams = upstreams::resolve(config.upstreams, &Vec::new(), fresh);
         upstreams.iter().flatten().for_each(|health| metrics.expect_upstream(health.name()));
@@ -296,7 +315,8 @@ impl Parts {
             rules: Arc::clone(&engine.rules()),
             client: config.client,
             refuse: Arc::new(config.refuse),
-            settings: Arc::new(config.proxy),
+            endpoints: config.endpoints.iter().map(|endpoint| endpoint.settings.clone()).collect(),
+            settings: Arc::clone(&settings),
             tls_acceptor,
             redirect: config.redirect,
             challenge_hosts: tls.challenge_hosts(&config.tls),
@@ -306,7 +326,8 @@ impl Parts {
             engine,
             config: runtime_config,
             connection_limit,
-            body_memory,
+            body_memory: BodyMemory::new(settings.body_memory),
+            open_attempts: config.endpoints.iter().map(|_| OpenAttempts::default()).collect(),
             clients,
             events,
             metrics,
@@ -352,10 +373,12 @@ impl Parts {
         let (engine, config, events) =
             (Arc::clone(&self.engine), Arc::clone(&self.config), self.events.clone());
         let (body_memory, tracer) = (Arc::clone(&self.body_memory), self.otel.tracer);
+        let open_attempts = Arc::clone(&self.open_attempts);
         move || Server {
             engine,
             config: ConfigHandle::new(config),
             events,
+            open_attempts,
             ids: RequestIds::default(),
             tracer,
             refusal_cache: RefusalCache::default(),

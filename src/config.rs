@@ -40,6 +40,7 @@ use crate::net::tls;
 use crate::observe::admin::AdminToken;
 use crate::observe::settings::{LogSettings, OtelSettings};
 use crate::policy::Policy;
+use crate::proxy::endpoint::Endpoint;
 use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::request::redirect::Redirect;
 use crate::proxy::respond::RefuseSettings;
@@ -51,10 +52,10 @@ use section::RawTable;
 /// A checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Addresses where clients connect, at least one.
+    /// Addresses where clients connect; at least one, unless there are [`endpoints`](Self::endpoints).
     pub listen: Vec<ListenAddress>,
     /// Groups of upstreams: the first is the default; a route's [`upstream`](crate::policy::Route::upstream) is an
-    /// index into this list. No group is empty.
+    /// index into this list. No group is empty, but the default without [`listen`](Self::listen).
     pub upstreams: Vec<Vec<UpstreamAddress>>,
     /// Whether the process gives up rights that it does not need once its sockets are bound.
     pub sandbox: bool,
@@ -68,6 +69,8 @@ pub struct Config {
     pub store: StoreSettings,
     /// `[refuse]`.
     pub refuse: RefuseSettings,
+    /// `[endpoint]`, by name.
+    pub endpoints: Vec<EndpointConfig>,
     /// `[proxy]`, and the roots that certificates of upstreams are checked against.
     pub proxy: ProxySettings,
     /// `[tls]`, the part about clients.
@@ -89,6 +92,15 @@ pub struct Config {
     /// Files that the configuration names (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`,
     /// certificates of `[tls]`): a change of one causes a reload.
     pub files: Vec<PathBuf>,
+}
+
+/// A decision endpoint, and where it listens.
+#[derive(Debug, Clone)]
+pub struct EndpointConfig {
+    /// Its addresses, at least one.
+    pub listen: Vec<ListenAddress>,
+    /// What it answers by.
+    pub settings: Endpoint,
 }
 
 /// The sources of settings; a later one wins: policy of the store, file, environment, command line.

@@ -9,6 +9,7 @@ mod bucket_admin;
 mod concurrency_limit;
 mod freeze;
 mod limit_status;
+mod open_attempts;
 mod overrides;
 mod own_rates;
 mod pending_decision;
@@ -25,6 +26,7 @@ pub use self::attempt_facts::AttemptFacts;
 pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
 pub use self::concurrency_limit::ConcurrencyPermits;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
+pub use self::open_attempts::{AttemptReceipt, NoSuchReceipt, OpenAttempt, OpenAttempts};
 pub use self::overrides::{
     Exemption, MAX_EXEMPTIONS, ModeOverride, OverrideChange, OverrideError, Overrides,
 };

@@ -5,6 +5,7 @@
 pub mod body;
 pub mod connection;
 pub mod downstream;
+pub mod endpoint;
 pub mod error;
 pub mod headers;
 pub mod request;

@@ -50,8 +50,17 @@ class Case:
     request: bytes
     status: int
     http2: bool = False
+    # Whether it is sent to a decision endpoint.
+    endpoint: bool = False
     # How much more than the tolerance its count may differ from run to run.
     spread: float = 0.0
+
+
+def question(method, path):
+    """The question of a proxy about a request as load generators send it."""
+    forwarded = {b"Method": method, b"Uri": path, b"Host": b"localhost", b"Proto": b"http", b"For": b"192.0.2.1"}
+    lines = b"".join(b"X-Forwarded-%s: %s\r\n" % line for line in forwarded.items())
+    return simple(b"GET", b"/").replace(b"\r\n\r\n", b"\r\n" + lines + b"\r\n")
 
 
 def simple(method, path, body=b""):
@@ -76,6 +85,7 @@ def plain(method, rate):
 FORM = b"username=alice&password=wrong-password&remember=1"
 CASES = {
     "refused-get": Case(plain("GET", EMPTY), simple(b"GET", b"/login"), 429),
+    "question-refused": Case(plain("GET", EMPTY), question(b"GET", b"/login"), 429, endpoint=True),
     "forwarded-get": Case(plain("GET", WIDE), simple(b"GET", b"/login"), 200),
     "forwarded-post": Case(plain("POST", WIDE), simple(b"POST", b"/login", FORM), 200),
     "wordpress-refused": Case(WORDPRESS.format(rate=EMPTY), sign_in(1024), 429),

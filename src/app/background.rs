@@ -16,6 +16,7 @@ use super::supervisor::supervise;
 use super::ticks::next_tick;
 use super::upgrade::BinaryUpgrade;
 use super::{AppStartError, Parts, attack_mode, grammar, memory, service_manager, watchdog};
+use crate::engine::OpenAttempts;
 use crate::event::Event;
 use crate::net::listener::{BoundSocket, ListenSocket, Listener, ListenerKind};
 use crate::net::shutdown::{Shutdown, Stage, Trigger};
@@ -77,6 +78,7 @@ impl Parts {
             () = self.supervised("attack mode", async || attack_mode::watch(self).await) => None,
             () = self.supervised("wiring", async || self.watch_wiring().await) => None,
             () = self.supervised("certificates", async || self.keep_certificates().await) => None,
+            () = self.expire_open_attempts() => None,
             () = self.write_snapshots() => None,
             () = self.keep_history() => None,
             () = self.supervised("logs", async || self.logs.sweep(self.engine.clock()).await) => None,
@@ -92,6 +94,20 @@ impl Parts {
             let warnings = self.wiring.check(|warning| self.events.emit(&Event::Miswired { warning }));
             self.readiness.set_warnings(warnings);
             until_any_works(&self.heartbeats).await;
+        }
+    }
+
+    /// Settles attempts whose outcome nobody reported in time. Never ends.
+    async fn expire_open_attempts(&self) {
+        if self.open_attempts.is_empty() {
+            return std::future::pending().await;
+        }
+        loop {
+            next_tick(EXPIRY_PERIOD).await;
+            self.open_attempts.iter().for_each(|open| open.expire(&self.engine));
+            if self.open_attempts.iter().all(OpenAttempts::is_empty) {
+                until_any_works(&self.heartbeats).await;
+            }
         }
     }
 
@@ -126,5 +142,7 @@ fn admin_socket(socket: BoundSocket) -> io::Result<AdminSocket> {
     })
 }
 
+/// How often attempts without a report are looked through.
+const EXPIRY_PERIOD: Duration = Duration::from_secs(1);
 /// How often signs of wrong wiring are summed up.
 const WIRING_PERIOD: Duration = Duration::from_secs(1);

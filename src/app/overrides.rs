@@ -59,6 +59,7 @@ impl Parts {
             rules: Arc::clone(rules),
             client: former.client.clone(),
             refuse: Arc::clone(&former.refuse),
+            endpoints: former.endpoints.clone(),
             settings: Arc::clone(&former.settings),
             tls_acceptor: former.tls_acceptor.clone(),
             redirect: former.redirect,

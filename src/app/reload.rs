@@ -199,18 +199,20 @@ impl Parts {
         let settings = Arc::new(config.proxy);
         let (client, refuse, redirect) = (config.client, Arc::new(config.refuse), config.redirect);
         let hosts = self.tls.challenge_hosts(&config.tls);
+        let endpoints = config.endpoints.into_iter().map(|endpoint| endpoint.settings).collect();
         let publish = |rules: &Arc<Rules>| {
-            let (rules, settings, upstreams) = (Arc::clone(rules), Arc::clone(&settings), upstreams.clone());
-            self.config.store(Arc::new(RuntimeConfig {
-                rules,
+            let runtime_config = RuntimeConfig {
+                rules: Arc::clone(rules),
                 client,
                 refuse,
-                settings,
+                endpoints,
+                settings: Arc::clone(&settings),
                 tls_acceptor,
                 redirect,
                 challenge_hosts: hosts,
-                upstreams,
-            }));
+                upstreams: upstreams.clone(),
+            };
+            self.config.store(Arc::new(runtime_config));
         };
         let replaced = self.engine.replace_and(config.policy, publish);
         let (stay, go) =

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 
 use super::AppStartError;
-use super::sandbox::Broker;
+use super::sandbox::{Broker, Sandbox};
 use super::upgrade::OldProcess;
 use crate::config::StoreSettings;
 use crate::engine::{Engine, store_observer};
@@ -37,10 +37,11 @@ pub(super) struct Snapshotter {
 }
 
 impl Snapshotter {
-    /// Writes to this file.
-    pub(super) fn new(path: PathBuf, engine: &Arc<Engine>, broker: Broker) -> Arc<Self> {
-        let (failed, paused, writing) = Default::default();
-        Arc::new(Self { path, engine: Arc::clone(engine), broker, failed, paused, writing })
+    /// Writes to the file that the settings name; `None` if they name none, or gates share the store.
+    pub(super) fn of(store: &StoreSettings, engine: &Arc<Engine>, sandbox: &Sandbox) -> Option<Arc<Self>> {
+        let path = store.snapshot.clone().filter(|_| !store.address.is_shared())?;
+        let ((failed, paused, writing), broker) = (Default::default(), sandbox.broker().clone());
+        Some(Arc::new(Self { path, engine: Arc::clone(engine), broker, failed, paused, writing }))
     }
 
     /// Writes in a loop, with a pause after each; never ends.

@@ -1,19 +1,25 @@
 //! Binds the sockets of the workers, and raises the limit of open files.
 
 use super::AppStartError;
+use crate::config::Config;
 use crate::net::inherited::InheritedSockets;
-use crate::net::listener::ListenAddress;
 use crate::net::worker_sockets::WorkerSockets;
 
-/// Binds at least one socket for each address and thread.
+/// Binds at least one socket for each address of clients and of decision endpoints, and thread.
 pub(super) fn bind(
-    addresses: &[ListenAddress],
+    config: &Config,
     threads: usize,
     inherited: &mut InheritedSockets,
 ) -> Result<WorkerSockets, AppStartError> {
     let mut sockets = WorkerSockets::new(threads);
-    for address in addresses {
-        sockets.share(&address.bind(threads, inherited)?).map_err(AppStartError::Share)?;
+    let clients = config.listen.iter().map(|address| (None, address));
+    let endpoints = config.endpoints.iter().enumerate();
+    let askers = endpoints
+        .flat_map(|(number, endpoint)| endpoint.listen.iter().map(move |address| (Some(number), address)));
+    for (endpoint, address) in clients.chain(askers) {
+        let mut bound = address.bind(threads, inherited)?;
+        bound.iter_mut().for_each(|socket| socket.endpoint = endpoint);
+        sockets.share(&bound).map_err(AppStartError::Share)?;
     }
     Ok(sockets)
 }

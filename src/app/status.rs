@@ -13,13 +13,14 @@ use tokio::sync::Notify;
 use super::{App, limits_page};
 
 use crate::config::Sources;
-use crate::engine::Engine;
+use crate::engine::{Engine, OpenAttempts};
 use crate::net::connection_limit::ConnectionLimit;
 use crate::net::listener::ListenAddress;
 use crate::observe::admin::ControlApi;
 use crate::observe::readiness::Readiness;
 use crate::observe::timestamp::rfc3339;
 use crate::policy::Mode;
+use crate::proxy::endpoint::Endpoint;
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::store::PolicyEntry;
 use crate::time::Time;
@@ -27,6 +28,8 @@ use crate::time::Time;
 /// Handles to all that the status shows.
 struct Status {
     listen: Vec<ListenAddress>,
+    endpoints: Vec<(Arc<str>, ListenAddress)>,
+    open_attempts: Arc<[OpenAttempts]>,
     admin: Vec<ListenAddress>,
     workers: usize,
     store: String,
@@ -99,6 +102,8 @@ impl App {
         let parts = &self.parts;
         let status = Status {
             listen: self.addresses(),
+            endpoints: self.endpoint_addresses(),
+            open_attempts: Arc::clone(&parts.open_attempts),
             admin: self.admin_addresses(),
             workers: self.sockets.workers.len(),
             store: self.store.address.to_string(),
@@ -130,6 +135,17 @@ impl Status {
         if live.next().is_some() && !refuses { "observe" } else { "enforce" }
     }
 
+    /// Each decision endpoint with its addresses and the number of attempts without a report.
+    fn endpoints(&self) -> Vec<Value> {
+        let config = self.config.load();
+        let of = |(endpoint, open): (&Endpoint, &OpenAttempts)| {
+            let listen = self.endpoints.iter().filter(|(name, _)| *name == endpoint.name);
+            let listen: Vec<_> = listen.map(|(_, address)| address.to_string()).collect();
+            json!({"name": *endpoint.name, "kind": "forward-auth", "listen": listen, "open": open.len()})
+        };
+        config.endpoints.iter().zip(&*self.open_attempts).map(of).collect()
+    }
+
     fn to_json(&self) -> Value {
         let names =
             |addresses: &[ListenAddress]| addresses.iter().map(ListenAddress::to_string).collect::<Vec<_>>();
@@ -148,6 +164,7 @@ impl Status {
             "since": rfc3339(self.since),
             "uptime": now.since(self.since).to_std().as_secs(),
             "listen": names(&self.listen),
+            "endpoints": self.endpoints(),
             "admin": names(&self.admin),
             "workers": self.workers,
             "connections": self.connection_limit.active(),

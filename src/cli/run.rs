@@ -62,6 +62,9 @@ async fn serve(
     for address in app.addresses() {
         tracing::info!("listening at {address}");
     }
+    for (name, address) in app.endpoint_addresses() {
+        tracing::info!("endpoint {name} at {address}");
+    }
     for address in app.admin_addresses() {
         tracing::info!("metrics and health at {address}");
     }

@@ -11,6 +11,7 @@ mod attack;
 mod bindings;
 mod buckets;
 mod device;
+mod endpoints;
 mod escalate;
 mod fields;
 pub(super) mod files;
@@ -57,18 +58,18 @@ pub(super) fn check(
     let whole = Spot::whole(file);
     let mut files = Files::of(sources);
     let networks = Networks::check(&raw.networks, &mut files, f);
-    let listen = addresses::listen(raw.listen.as_ref(), &whole, f);
+    let listen = addresses::listen(raw, &whole, f);
     let admin = admin::listen(&raw.admin, &listen, f);
-    let mut upstreams = addresses::upstreams(raw.upstream.as_ref(), &whole, f);
+    let mut upstreams = addresses::upstreams(raw, &whole, f);
+    let refuse = settings::refuse(&raw.refuse, &mut files, f);
     let client = settings::client(&raw.client, &networks, f);
     let observes = settings::observes(raw.mode.as_ref(), f);
     let mut limits = limits::check(&raw.limits, &networks, client.prefixes, f);
-    if observes {
-        limits::observe(&mut limits);
-    }
+    limits::observe(&mut limits, observes);
     units::check(&raw.limits, &mut limits, f);
     let mut routes = routes::check(&raw.routes, applications, &mut upstreams, f);
-    let tls_settings = tls::check(raw, &listen, &admin, &mut files, f);
+    let endpoints = endpoints::check(raw, &networks, &[&listen, &admin], (&refuse, &routes), f);
+    let tls_settings = tls::check(raw, (&listen, &admin, &endpoints), &mut files, f);
     let redirect = tls::redirect(&raw.tls, &listen, &client, f);
     settings::proxy_protocol(&raw.proxy, &listen, &client, f);
     let devices = device::check(&raw.device, &sources.environment, &mut files, f);
@@ -94,7 +95,8 @@ pub(super) fn check(
         client,
         policy: Policy::new(routes, limits).with_devices(devices),
         store,
-        refuse: settings::refuse(&raw.refuse, &mut files, f),
+        refuse,
+        endpoints,
         proxy,
         tls: tls_settings,
         redirect,

@@ -24,6 +24,7 @@ raw_tables! {
         networks: Vec<RawNamed<StringList>>,
         routes("route"): Vec<RawNamed<RawRoute>>,
         limits("limit"): Vec<RawNamed<RawLimit>>,
+        endpoints("endpoint"): Vec<RawNamed<RawEndpoint>>,
         device: RawDevice,
         store: RawStore,
         refuse: RawRefuse,
@@ -59,6 +60,7 @@ raw_tables! {
         failure: Vec<RawItem<RawRule>>,
         neutral: Vec<RawItem<RawRule>>,
         otherwise: Option<Text>,
+        outcome_header: Option<Text>,
         when: Option<StringList>,
         user: Option<StringList>,
         password: Option<StringList>,
@@ -122,6 +124,16 @@ raw_tables! {
         wait: Option<Text>,
         factor: Option<Located<i64>>,
         max: Option<Text>,
+    }
+
+    /// `[endpoint.NAME]`.
+    RawEndpoint {
+        kind: Option<Text>,
+        listen: Option<StringList>,
+        trust: Option<StringList>,
+        refused_status: Option<Located<i64>>,
+        outcome_timeout: Option<Text>,
+        bodies: Option<Located<bool>>,
     }
 
     /// `[device]`.
@@ -252,6 +264,7 @@ mod tests {
             ("route", RawAttack::KEYS),
             ("limit", RawLimit::KEYS),
             ("limit", RawEscalate::KEYS),
+            ("endpoint", RawEndpoint::KEYS),
             ("device", RawDevice::KEYS),
             ("store", RawStore::KEYS),
             ("refuse", RawRefuse::KEYS),

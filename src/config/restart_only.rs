@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::diagnostic::{Findings, SourceText, Spot};
 use super::document::{TomlTable, TomlValue};
-use super::{Config, StoreSettings};
+use super::{Config, EndpointConfig, StoreSettings};
 use crate::net::listener::ListenAddress;
 use crate::observe::settings::{LogSettings, OtelSettings};
 
@@ -18,6 +18,8 @@ use crate::observe::settings::{LogSettings, OtelSettings};
 #[derive(Debug, Clone, PartialEq)]
 pub struct RestartOnly {
     listen: Vec<ListenAddress>,
+    /// With their names.
+    endpoints: Vec<(Arc<str>, Vec<ListenAddress>)>,
     admin: Vec<ListenAddress>,
     sandbox: bool,
     /// Whether the policy comes from the store.
@@ -35,6 +37,7 @@ impl RestartOnly {
     pub fn of(config: &Config) -> Self {
         Self {
             listen: config.listen.clone(),
+            endpoints: config.endpoints.iter().map(named_addresses).collect(),
             admin: config.admin.clone(),
             sandbox: config.sandbox,
             policy_copy: config.policy_copy.clone(),
@@ -61,6 +64,7 @@ impl RestartOnly {
         let LogSettings { format, access, decisions, style, level: _, clients: _ } = &self.log;
         for (key, stays) in [
             ("listen", same(&self.listen, &new.listen)),
+            ("endpoint", self.endpoints == new.endpoints),
             ("sandbox", self.sandbox == new.sandbox),
             ("policy", self.policy_copy.is_some() == new.policy_copy.is_some()),
             ("proxy.threads", self.threads == new.threads),
@@ -90,6 +94,10 @@ impl RestartOnly {
             }
         }
     }
+}
+
+fn named_addresses(endpoint: &EndpointConfig) -> (Arc<str>, Vec<ListenAddress>) {
+    (Arc::clone(&endpoint.settings.name), endpoint.listen.clone())
 }
 
 /// Compares addresses without their order, which means nothing.

@@ -82,6 +82,7 @@ pub fn worst_case(limit: &Limit) -> String {
     match (limit.mode, &limit.candidate_of) {
         (Mode::Off, _) => text.push_str("; off, nothing is counted"),
         (_, Some(live)) => text.push_str(&format!("; a candidate for `{live}`, nothing is refused")),
+        (Mode::Mark, None) => text.push_str("; the application is told, nothing is refused"),
         (Mode::Observe, None) => text.push_str("; only observed, nothing is refused"),
         (Mode::Enforce, None) => {}
     }

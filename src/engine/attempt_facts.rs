@@ -30,6 +30,11 @@ impl AttemptFacts {
         Self { decided, exempt, account, is_known_device, is_under_attack }
     }
 
+    /// The account in logs, if the attempt names a single one.
+    pub(super) fn account(&self) -> Option<u64> {
+        self.account
+    }
+
     /// The record of an attempt on this route, for which the limits have these statuses.
     #[must_use]
     pub fn record(&self, rules: &Rules, route: usize, statuses: &[LimitStatus]) -> Box<AttemptRecord> {

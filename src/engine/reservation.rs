@@ -3,6 +3,7 @@
 //! A reservation is a value: dropping it keeps the charge. A success refunds its own tokens and no others, since an
 //! attacker can have successes, too; only the buckets of the account that signed in become full again.
 
+use http::HeaderValue;
 use smallvec::SmallVec;
 
 use super::{AttemptFacts, Engine, LimitStatus, LimitStatuses, Rules, limit_status};
@@ -73,6 +74,21 @@ impl Reservation {
     #[must_use]
     pub fn claim(&self) -> Option<&Claim> {
         self.claim.as_deref()
+    }
+
+    /// As [`settle`](Self::settle). Returns a `Set-Cookie` if the client becomes a known device; `is_secure` is whether
+    /// it uses TLS.
+    pub fn settle_device(
+        self,
+        engine: &Engine,
+        rules: &Rules,
+        judged: impl Into<Judgement>,
+        is_secure: bool,
+    ) -> Option<HeaderValue> {
+        let judged = judged.into();
+        let claim = self.claim().filter(|_| judged.outcome == Outcome::Success).cloned();
+        self.settle(engine, rules, judged);
+        rules.policy.devices.as_ref()?.issue(&claim?, engine.clock().now(), is_secure)
     }
 
     /// Settles the attempt by its outcome. `rules` have to be those that decided; with others nothing is refunded.

@@ -59,6 +59,8 @@ pub struct BoundSocket {
     socket: Socket,
     /// It was passed to this process.
     inherited: bool,
+    /// The number of the decision endpoint that it belongs to; `None` for clients and operators.
+    pub endpoint: Option<usize>,
 }
 
 /// An address that cannot be listened at.
@@ -151,7 +153,7 @@ impl ListenAddress {
             }
             _ => self.clone(),
         };
-        Ok(BoundSocket { address, socket_name: self.socket_name(), socket, inherited: true })
+        Ok(BoundSocket { address, socket_name: self.socket_name(), socket, inherited: true, endpoint: None })
     }
 
     /// Removes the file of a Unix socket that no process listens at any more.
@@ -185,7 +187,8 @@ impl BoundSocket {
     /// If there are no descriptors.
     pub fn try_clone(&self) -> io::Result<Self> {
         let (address, socket_name) = (self.address.clone(), self.socket_name.clone());
-        Ok(Self { address, socket_name, socket: self.socket.try_clone()?, inherited: self.inherited })
+        let Self { inherited, endpoint, .. } = *self;
+        Ok(Self { address, socket_name, socket: self.socket.try_clone()?, inherited, endpoint })
     }
 
     /// Starts to listen within the current runtime.
@@ -212,6 +215,7 @@ impl BoundSocket {
             kind,
             socket: socket?,
             outlives_process: matches!(self.address, ListenAddress::Systemd { .. }),
+            endpoint: self.endpoint,
         })
     }
 }
@@ -234,6 +238,8 @@ pub struct Listener {
     pub kind: ListenerKind,
     /// The listening socket.
     pub socket: ListenSocket,
+    /// The number of the decision endpoint that it belongs to.
+    pub endpoint: Option<usize>,
     /// The socket outlives this process, so connections in its backlog are left to the next one.
     pub outlives_process: bool,
 }
@@ -300,7 +306,8 @@ fn bind_tcp(
         let socket = tcp_socket(address, true)?;
         set_notsent_lowat(&socket);
         socket.listen(BACKLOG)?;
-        Ok(BoundSocket { address: kind(address), socket_name: socket_name.clone(), socket, inherited: false })
+        let (address, socket_name) = (kind(address), socket_name.clone());
+        Ok(BoundSocket { address, socket_name, socket, inherited: false, endpoint: None })
     };
     (0..count).map(socket).collect()
 }
@@ -330,7 +337,8 @@ fn bind_unix(path: &Path, count: usize) -> io::Result<Vec<BoundSocket>> {
     let bound = |_| {
         let socket = std::os::fd::OwnedFd::from(listener.try_clone()?).into();
         let address = ListenAddress::Unix(path.to_owned());
-        Ok(BoundSocket { socket_name: address.socket_name(), address, socket, inherited: false })
+        let socket_name = address.socket_name();
+        Ok(BoundSocket { socket_name, address, socket, inherited: false, endpoint: None })
     };
     (0..count).map(bound).collect()
 }

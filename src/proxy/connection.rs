@@ -18,6 +18,8 @@ use crate::time::Clock;
 pub struct DownstreamConnection {
     /// The kind of listener that accepted it.
     pub listener_kind: ListenerKind,
+    /// The number of the decision endpoint that accepted it; `None` for clients.
+    pub endpoint: Option<usize>,
     /// The address of the other end.
     pub peer: PeerAddr,
     /// The peer's address as a header value; `None` for a Unix socket.
@@ -30,12 +32,18 @@ pub struct DownstreamConnection {
 impl DownstreamConnection {
     /// An admitted connection.
     #[must_use]
-    pub fn new(listener_kind: ListenerKind, peer: PeerAddr, permit: Permit, clock: Clock) -> Arc<Self> {
+    pub fn new(
+        (listener_kind, endpoint): (ListenerKind, Option<usize>),
+        peer: PeerAddr,
+        permit: Permit,
+        clock: Clock,
+    ) -> Arc<Self> {
         let peer_value = match peer {
             PeerAddr::Ip(address) => Some(super::headers::address_value(address.ip())),
             PeerAddr::Unix => None,
         };
-        Arc::new(Self { listener_kind, peer, peer_value, state: ConnectionState::new(clock), permit })
+        let state = ConnectionState::new(clock);
+        Arc::new(Self { listener_kind, endpoint, peer, peer_value, state, permit })
     }
 
     /// The permit that counts the connection for its prefix.

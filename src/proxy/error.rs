@@ -2,7 +2,7 @@
 //!
 //! A refusal by a limit is not an error. `respond` renders the responses.
 
-use crate::engine::Undecided;
+use crate::engine::{NoSuchReceipt, Undecided};
 use crate::event::Failure;
 use crate::policy::canonical;
 use crate::proxy::respond::ProblemKind;
@@ -20,6 +20,15 @@ pub enum Error {
     /// The method is `CONNECT`.
     #[error("CONNECT is not served here")]
     Connect,
+    /// The peer may not ask at this decision endpoint.
+    #[error("this peer may not ask here")]
+    UntrustedAsker,
+    /// The report names no open attempt.
+    #[error(transparent)]
+    NoSuchReceipt(#[from] NoSuchReceipt),
+    /// The report is not JSON of the expected form.
+    #[error("the report is malformed")]
+    MalformedReport,
     /// The target is longer than 8 KiB, or its query has too many parameters.
     #[error("the target is too long")]
     TargetTooLong,
@@ -82,6 +91,15 @@ pub enum MalformedRequest {
     /// RFC 9113, 8.2.1.
     #[error("a header value begins or ends with a blank")]
     PaddedValue,
+    /// The question of a proxy names no client, or none that can be read.
+    #[error("the question names no client")]
+    NoClient,
+    /// The question of a proxy lacks a part of the request that it is about.
+    #[error("the question lacks `{0}`")]
+    IncompleteQuestion(&'static str),
+    /// The question of a proxy says twice what it is about, or in a form that is read in several ways.
+    #[error("the question is ambiguous: `{0}`")]
+    AmbiguousQuestion(&'static str),
     /// The `Forwarded` header does not fit the grammar of RFC 7239.
     #[error("the Forwarded header is malformed")]
     BadForwarded,
@@ -101,6 +119,9 @@ impl Error {
             Self::Malformed(_) | Self::Undecided(Undecided::Unchargeable(_)) | Self::ClientDisconnected => {
                 ProblemKind::Malformed
             }
+            Self::MalformedReport => ProblemKind::Malformed,
+            Self::UntrustedAsker => ProblemKind::Forbidden,
+            Self::NoSuchReceipt(_) => ProblemKind::Gone,
             Self::Connect => ProblemKind::MethodNotAllowed,
             Self::TargetTooLong => ProblemKind::TargetTooLong,
             Self::ClientStalled => ProblemKind::RequestTimeout,

@@ -162,6 +162,9 @@ pub fn address_value(ip: IpAddr) -> HeaderValue {
 /// The header that carries a request's id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// The header in which the application is told what marking limits would have refused.
+pub const REFUSED: HeaderName = HeaderName::from_static("x-tollgate-refused");
+
 /// Headers that most forwarded requests have in addition.
 const ADDED_HEADERS: usize = 4;
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");

@@ -10,6 +10,7 @@ mod builder;
 mod cache;
 mod details;
 mod escape;
+mod mark;
 mod problem;
 mod rate_limit;
 mod raw;
@@ -21,6 +22,7 @@ use http::{HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
 pub use self::cache::RefusalCache;
+pub use self::mark::refused_mark;
 pub use self::problem::ProblemKind;
 pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};
 pub use self::raw::raw_problem;

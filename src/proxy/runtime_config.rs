@@ -5,6 +5,7 @@
 //! load.
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use arc_swap::ArcSwap;
 use http::{HeaderValue, Request};
 
 use super::connection::DownstreamConnection;
+use super::endpoint::Endpoint;
 use super::error::MalformedRequest;
 use super::request::challenge::ChallengeHosts;
 use super::request::client_addr::ClientSettings;
@@ -22,6 +24,7 @@ use super::settings::ProxySettings;
 use super::upstream::{Backend, Health, UpstreamGroup};
 use crate::engine::Rules;
 use crate::net::listener::ListenerKind;
+use crate::net::stream::PeerAddr;
 use crate::net::tls::Acceptor;
 use crate::policy::attempt::Client;
 
@@ -33,6 +36,8 @@ pub struct RuntimeConfig {
     pub client: ClientSettings,
     /// The form of refusals.
     pub refuse: Arc<RefuseSettings>,
+    /// Decision endpoints, by their numbers.
+    pub endpoints: Vec<Endpoint>,
     /// Bounds and time-outs.
     pub settings: Arc<ProxySettings>,
     /// For clients that speak TLS; `None` without certificates.
@@ -52,8 +57,31 @@ impl RuntimeConfig {
     pub(super) fn needs_redirect<B>(&self, connection: &DownstreamConnection, request: &Request<B>) -> bool {
         let is_secure = || is_secure(request.headers(), self.client.trusts(connection.peer), false);
         matches!(connection.listener_kind, ListenerKind::Plain(_))
+            && connection.endpoint.is_none()
             && request.uri().path() != "*"
             && !is_secure()
+    }
+
+    /// The decision endpoint of a connection; `None` for a client's.
+    pub(super) fn endpoint_of(&self, connection: &DownstreamConnection) -> Option<&Endpoint> {
+        self.endpoints.get(connection.endpoint?)
+    }
+
+    /// The prefix for the connection limits of a peer at this decision endpoint; `None` for one who may ask.
+    pub(super) fn asker_prefix(&self, endpoint: Option<usize>, peer: PeerAddr) -> Option<IpAddr> {
+        let may_ask =
+            endpoint.and_then(|number| self.endpoints.get(number)).is_some_and(|at| at.trusts(peer));
+        if may_ask { None } else { self.client.connection_prefix(peer) }
+    }
+
+    /// The form of refusals on a connection.
+    pub(super) fn refuse_on(&self, connection: &DownstreamConnection) -> &Arc<RefuseSettings> {
+        self.endpoint_of(connection).map_or(&self.refuse, |endpoint| &endpoint.refuse)
+    }
+
+    /// Whether the peer of a connection says who its client is.
+    pub(super) fn trusts_peer_of(&self, connection: &DownstreamConnection) -> bool {
+        connection.endpoint.is_some() || self.client.trusts(connection.peer)
     }
 
     /// The `Location` for a redirected request.
@@ -133,7 +161,11 @@ impl WorkerConfig {
         connection: &DownstreamConnection,
         request: &Request<B>,
     ) -> Result<Client, MalformedRequest> {
-        self.shared.client.client_of(connection.peer, request.headers())
+        let settings = &self.shared.client;
+        match connection.endpoint {
+            None => settings.client_of(connection.peer, request.headers()),
+            Some(_) => settings.client_behind(connection.peer, request.headers()),
+        }
     }
 
     /// The same for the log: the peer if the client cannot be determined.

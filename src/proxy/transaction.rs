@@ -4,6 +4,7 @@ pub(super) mod access_record;
 pub(super) mod admitted;
 pub(super) mod context;
 pub(super) mod discard_body;
+pub(super) mod endpoint;
 pub(super) mod forward;
 pub(super) mod inspect;
 pub(super) mod redact;

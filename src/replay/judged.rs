@@ -74,7 +74,7 @@ struct ListedRules {
 
 impl VisibleRules {
     pub(super) fn of(route: &Route, columns: LogColumns) -> Self {
-        let OutcomeRules { failure, success, neutral, otherwise } = &route.rules;
+        let OutcomeRules { failure, success, neutral, otherwise, header: _ } = &route.rules;
         let lists = [failure, success, neutral].map(|rules| ListedRules::of(rules, columns));
         let is_partial = lists.iter().any(|list| list.has_invisible);
         let [failure, success, neutral] = lists;

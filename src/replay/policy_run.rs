@@ -70,6 +70,7 @@ impl PolicyRun {
             _ if limit.candidate_of.is_some() => "candidate",
             Mode::Enforce => "enforce",
             Mode::Observe => "observe",
+            Mode::Mark => "mark",
             Mode::Off => "off",
         });
         let modes = modes.collect();

@@ -150,7 +150,9 @@ impl Case {
         let told: BTreeSet<String> = told.iter().map(as_before).collect();
         // What another one brings along is missing no more.
         let is_missing = |message: &&String| {
-            message.ends_with("is missing") || message.starts_with("there is no variable")
+            // A listener sees what endpoints do not.
+            let is_seen = message.starts_with("no endpoint sees");
+            is_seen || message.ends_with("is missing") || message.starts_with("there is no variable")
         };
         self.mistakes.difference(&told).filter(|hidden| !is_missing(hidden)).cloned().collect()
     }
@@ -159,7 +161,10 @@ impl Case {
 /// The name that the writer of a file chose for a route or a limit.
 fn name_in(table: &str) -> Option<&str> {
     let path = table.trim_matches(['[', ']']);
-    let rest = path.strip_prefix("route.").or_else(|| path.strip_prefix("limit."))?;
+    let rest = path
+        .strip_prefix("route.")
+        .or_else(|| path.strip_prefix("limit."))
+        .or_else(|| path.strip_prefix("endpoint."))?;
     rest.split('.').next().filter(|name| !name.contains('"'))
 }
 

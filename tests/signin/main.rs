@@ -24,3 +24,4 @@ mod refusals;
 mod settling;
 #[path = "../support/mod.rs"]
 mod support;
+mod told;

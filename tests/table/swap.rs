@@ -116,6 +116,7 @@ fn a_worker_sees_rules_and_upstreams_of_one_file_and_keeps_what_stays() {
             rules: Arc::clone(rules),
             client: config.client.clone(),
             refuse: Arc::new(config.refuse.clone()),
+            endpoints: Vec::new(),
             settings: Arc::new(config.proxy.clone()),
             tls_acceptor: None,
             redirect: None,

@@ -61,7 +61,7 @@ pub enum AttemptBody<'a> {
     Unread,
     /// The whole body; empty if there is none.
     Whole(&'a [u8]),
-    /// Longer than the policy reads.
+    /// Longer than the policy reads, or not shown to it.
     TooLong,
 }
 

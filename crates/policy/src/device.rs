@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use self::cookie::MAX_TOKENS;
 use self::token::{AccountHash, DeviceToken, Nonce, TokenKey};
 use super::account::Account;
+use super::random_bytes;
 use tollgate_bucket::{Span, Time};
 
 /// `[device]`: issues and verifies tokens. Its `Debug` form hides the keys.
@@ -110,7 +111,7 @@ impl Devices {
     /// The claim has to come from the same `Devices`: with another newest key the token would match no account.
     #[must_use]
     pub fn issue(&self, claim: &Claim, now: Time, is_secure: bool) -> Option<HeaderValue> {
-        let nonce = claim.nonce.or_else(token::new_nonce)?;
+        let nonce = claim.nonce.or_else(random_bytes)?;
         let token = DeviceToken::new(self.keys.first()?, now, claim.account, nonce);
         let tokens = std::iter::once(token).chain(claim.others.iter().copied()).take(MAX_TOKENS);
         cookie::set(&self.cookie, tokens, self.ttl, is_secure)

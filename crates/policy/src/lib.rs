@@ -27,6 +27,7 @@ pub mod outcome;
 mod password_name;
 pub mod path_info;
 pub mod query;
+mod random;
 mod route;
 mod urlencoded;
 
@@ -34,10 +35,12 @@ pub use self::attack::AttackRule;
 pub use self::charges::{Charge, Charges, Unchargeable};
 pub use self::limit::{ChargeOn, ClassRate, Limit, LimitKind, Mode, Unit};
 pub use self::query::PrivateNames;
+pub use self::random::random_bytes;
 pub use self::route::{Cost, DEFAULT_BODY_BYTES, Route};
 
 use std::sync::Arc;
 
+use http::HeaderName;
 use smallvec::SmallVec;
 
 use self::attempt::{Attempt, AttemptBody};
@@ -283,6 +286,11 @@ impl Policy {
     #[must_use]
     pub fn private_names(&self) -> &PrivateNames {
         &self.names
+    }
+
+    /// The headers in which applications say outcomes: no client sees them.
+    pub fn outcome_headers(&self) -> impl Iterator<Item = &HeaderName> {
+        self.routes.iter().filter_map(|route| route.rules.header.as_ref())
     }
 
     /// Position of the rate limit that this limit belongs to; its own if it is the rate limit.

@@ -97,6 +97,8 @@ pub enum Mode {
     Enforce,
     /// Decides, logs and counts, but never refuses.
     Observe,
+    /// Never refuses either, and tells the application what it would refuse.
+    Mark,
     /// Is ignored.
     Off,
 }
@@ -108,6 +110,7 @@ impl Mode {
         match self {
             Self::Enforce => "enforce",
             Self::Observe => "observe",
+            Self::Mark => "mark",
             Self::Off => "off",
         }
     }

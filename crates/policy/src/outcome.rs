@@ -13,7 +13,7 @@ mod glob;
 mod pointer;
 mod rule;
 
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
 
 pub use self::glob::Glob;
 pub use self::pointer::JsonPointer;
@@ -82,6 +82,8 @@ pub struct OutcomeRules {
     pub neutral: Vec<OutcomeRule>,
     /// The outcome if no rule holds, unless the status alone makes it a failure.
     pub otherwise: Outcome,
+    /// The header in which the application says the outcome itself; without it the rules decide.
+    pub header: Option<HeaderName>,
 }
 
 /// The head of a response, and the method of its request.
@@ -107,7 +109,7 @@ pub struct BodyPrefix<'a> {
 impl Default for OutcomeRules {
     fn default() -> Self {
         let none = Vec::new;
-        Self { failure: none(), success: none(), neutral: none(), otherwise: Outcome::Neutral }
+        Self { failure: none(), success: none(), neutral: none(), otherwise: Outcome::Neutral, header: None }
     }
 }
 
@@ -124,6 +126,9 @@ impl OutcomeRules {
     /// The judgement by the head alone; `None` if it depends on the body.
     #[must_use]
     pub fn by_head(&self, response: &ResponseView<'_>) -> Option<Judgement> {
+        if let Some(outcome) = self.said(response.headers) {
+            return Some(outcome.into());
+        }
         let view = if self.read_bodies() { BodyView::before_body(response) } else { BodyView::NotRead };
         let outcome = self.check(response, &view);
         let outcome = outcome.or_else(|| view.is_unreadable().then_some(Outcome::Failure))?;
@@ -137,6 +142,9 @@ impl OutcomeRules {
     /// bytes beyond are not read.
     #[must_use]
     pub fn by_body(&self, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Judgement {
+        if let Some(outcome) = self.said(response.headers) {
+            return outcome.into();
+        }
         let view = BodyView::read(response, body);
         let outcome = self.check(response, &view).unwrap_or(Outcome::Failure);
         self.weighed(outcome, response, &view)
@@ -162,6 +170,16 @@ impl OutcomeRules {
             }
         }
         Judgement { outcome, weight: extra.saturating_add(1) }
+    }
+
+    /// What the application itself says; an unknown word, or more than one header, is a failure.
+    fn said(&self, headers: &HeaderMap) -> Option<Outcome> {
+        let mut values = headers.get_all(self.header.as_ref()?).iter();
+        Some(match (values.next()?.as_bytes(), values.next()) {
+            (b"success", None) => Outcome::Success,
+            (b"neutral", None) => Outcome::Neutral,
+            _ => Outcome::Failure,
+        })
     }
 
     /// `None` if unread parts of the body make a difference.

@@ -47,7 +47,9 @@ impl AllowedPaths {
             LogTarget::StandardOutput | LogTarget::Syslog(_) => None,
         });
         let write = config.store.snapshot.iter().chain(logs).flat_map(|path| writable(path)).collect();
-        let sockets = config.listen.iter().chain(&config.admin).filter_map(|address| match address {
+        let asked = config.endpoints.iter().flat_map(|endpoint| &endpoint.listen);
+        let addresses = config.listen.iter().chain(&config.admin).chain(asked);
+        let sockets = addresses.filter_map(|address| match address {
             ListenAddress::Unix(path) => Some(directory_of(path)),
             _ => None,
         });

@@ -16,7 +16,10 @@ pub(super) fn look(config: &Config) -> Vec<Symptom> {
     let running = is_running(config);
     let clients = config.listen.iter().map(|address| ("listen", address));
     let operators = config.admin.iter().map(|address| ("admin.listen", address));
-    clients.chain(operators).map(|(key, address)| listener(key, address, running)).collect()
+    let askers = config.endpoints.iter().flat_map(|endpoint| &endpoint.listen);
+    let askers = askers.map(|address| ("endpoint", address));
+    let all = clients.chain(askers).chain(operators);
+    all.map(|(key, address)| listener(key, address, running)).collect()
 }
 
 /// Whether a gate answers at the admin socket of this configuration.
@@ -89,7 +92,9 @@ pub(super) fn trust(config: &Config) -> Vec<Symptom> {
         ListenAddress::Systemd { .. } => false,
     };
     let believes = config.client.trust_unix || !config.client.trust.is_empty();
-    vec![if !believes && config.listen.iter().all(is_local) {
+    vec![if config.listen.is_empty() {
+        Symptom::good("client.trust", "those who may ask at an endpoint name the client")
+    } else if !believes && config.listen.iter().all(is_local) {
         let words =
             "the gate listens on this machine alone and believes no proxy: all visitors are one client";
         Symptom::doubtful("client.trust", words, "name the proxy, as in trust = [\"127.0.0.1\", \"::1\"]")

@@ -33,9 +33,11 @@ pub(super) fn check(
             warn_of_missing_password(&raw.name, &reaching, f);
         }
     }
+    // Applications behind an endpoint report outcomes.
+    let is_reported = !raw.endpoints.is_empty();
     for (raw, route) in raw.routes.iter().zip(routes) {
         if let Some(route) = route {
-            count_all_of_a_silent_route(raw, route, limits, f);
+            count_all_of_a_silent_route(raw, route, limits, is_reported, f);
         }
     }
 }
@@ -81,17 +83,22 @@ fn count_all_of_a_silent_route(
     raw: &RawNamed<raw::RawRoute>,
     route: &mut Route,
     limits: &[Option<Limit>],
+    is_reported: bool,
     f: &mut Findings,
 ) {
     let counts_failures = reaching(route, limits).iter().any(|limit| limit.charge_on == ChargeOn::Failures);
     let rules = &route.rules;
-    let is_silent = rules.success.is_empty() && rules.failure.is_empty() && rules.neutral.is_empty();
-    if counts_failures && is_silent && raw.value.otherwise.is_none() {
+    let is_silent = rules.header.is_none()
+        && [&rules.success, &rules.failure, &rules.neutral].into_iter().all(|rules| rules.is_empty());
+    if !(counts_failures && is_silent && raw.value.otherwise.is_none()) {
+        return;
+    }
+    route.rules.otherwise = Outcome::Failure;
+    if !is_reported {
         let message = format!("route `{}` does not say what a success is", raw.name.value);
         let hint = "every attempt counts as a failure; add success = [{ location = \"/home*\" }] or \
                     [{ set_cookie = \"SESSION\" }]";
         f.warning(&raw.name.spot, message, hint);
-        route.rules.otherwise = Outcome::Failure;
     }
 }
 

@@ -1,26 +1,26 @@
 //! `listen` and `upstream`: addresses to listen at and to forward to.
 
 use super::super::diagnostic::{Findings, Spot};
+use super::super::raw;
 use super::super::section::StringList;
 use super::super::values::{ListenUrl, UpstreamUrl};
+use super::endpoints::are_alone;
 use super::fields::{distinct, parsed};
 use crate::net::listener::ListenAddress;
 use crate::proxy::upstream::UpstreamAddress;
 
-/// `listen`, at least one.
-pub(super) fn listen(list: Option<&StringList>, whole: &Spot, f: &mut Findings) -> Vec<ListenAddress> {
-    required(list, "listen", "http://[::]:8080", whole, f);
+/// `listen`, at least one where it is needed.
+pub(super) fn listen(raw: &raw::RawFile, whole: &Spot, f: &mut Findings) -> Vec<ListenAddress> {
+    let list = raw.listen.as_ref();
+    required(list, ("listen", "http://[::]:8080", !are_alone(raw)), whole, f);
     let items = distinct(list, f);
     items.into_iter().filter_map(|item| parsed::<ListenUrl>(item, f)).map(|url| url.0).collect()
 }
 
 /// `upstream` as the first group.
-pub(super) fn upstreams(
-    list: Option<&StringList>,
-    whole: &Spot,
-    f: &mut Findings,
-) -> Vec<Vec<UpstreamAddress>> {
-    required(list, "upstream", "http://127.0.0.1:8081", whole, f);
+pub(super) fn upstreams(raw: &raw::RawFile, whole: &Spot, f: &mut Findings) -> Vec<Vec<UpstreamAddress>> {
+    let list = raw.upstream.as_ref();
+    required(list, ("upstream", "http://127.0.0.1:8081", !are_alone(raw)), whole, f);
     vec![upstream_group(list, f)]
 }
 
@@ -30,9 +30,15 @@ pub(super) fn upstream_group(list: Option<&StringList>, f: &mut Findings) -> Vec
     items.into_iter().filter_map(|item| parsed::<UpstreamUrl>(item, f)).map(|url| url.0).collect()
 }
 
-fn required(list: Option<&StringList>, key: &str, example: &str, whole: &Spot, f: &mut Findings) {
+fn required(
+    list: Option<&StringList>,
+    (key, example, is_needed): (&str, &str, bool),
+    whole: &Spot,
+    f: &mut Findings,
+) {
     let hint = format!("{key} = \"{example}\"");
     match list {
+        None if !is_needed => {}
         None => f.error(whole, format!("`{key}` is missing"), hint),
         Some(list) if list.is_empty => f.error(&list.spot, format!("`{key}` is empty"), hint),
         Some(_) => {}

@@ -31,10 +31,10 @@ pub(super) fn check(
     raw.iter().map(|named| check_limit(named, networks, client, f)).collect()
 }
 
-/// Has every limit only observe; what is off stays off.
-pub(super) fn observe(limits: &mut [Option<Limit>]) {
-    let enforcing = limits.iter_mut().flatten().filter(|limit| limit.mode == Mode::Enforce);
-    enforcing.for_each(|limit| limit.mode = Mode::Observe);
+/// Has every limit only observe if the file says so; what is off stays off.
+pub(super) fn observe(limits: &mut [Option<Limit>], observes: bool) {
+    let is_on = |limit: &&mut Limit| observes && limit.mode != Mode::Off;
+    limits.iter_mut().flatten().filter(is_on).for_each(|limit| limit.mode = Mode::Observe);
 }
 
 fn check_limit(
@@ -53,7 +53,8 @@ fn check_limit(
     }
     let counts = [("attempts", ChargeOn::Attempts), ("failures", ChargeOn::Failures)];
     let charge_on = one_of(raw.count.as_ref(), &counts, f).unwrap_or(ChargeOn::Attempts);
-    let modes = [("enforce", Mode::Enforce), ("observe", Mode::Observe), ("off", Mode::Off)];
+    let modes =
+        [("enforce", Mode::Enforce), ("observe", Mode::Observe), ("mark", Mode::Mark), ("off", Mode::Off)];
     if raw.rate.key.is_none() && raw.rolling.key.is_none() && raw.ladder.is_none() {
         let hint = "rate = \"10 per 5m\"";
         f.error(&name.spot, format!("limit `{}` has no `rate`", name.value), hint);

@@ -40,7 +40,8 @@ pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {
     warn_of_covered(&failure, [], f);
     warn_of_covered(&success, [("failure", &failure[..])], f);
     warn_of_covered(&neutral, [("failure", &failure[..]), ("success", &success[..])], f);
-    let has_none = failure.is_empty() && success.is_empty() && neutral.is_empty();
+    let is_said = route.outcome_header.is_some();
+    let has_none = failure.is_empty() && success.is_empty() && neutral.is_empty() && !is_said;
     let implied = if has_none { OutcomeRules::default().otherwise } else { Outcome::Failure };
     let otherwise = one_of(route.otherwise.as_ref(), &outcomes, f).unwrap_or(implied);
     advice::warn(route, &failure, &success, otherwise, f);
@@ -51,7 +52,21 @@ pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {
         success: without_spots(success),
         neutral: without_spots(neutral),
         otherwise,
+        header: route.outcome_header.as_ref().and_then(|name| outcome_header(name, f)),
     }
+}
+
+/// The name of the header in which the application says the outcome. It is removed from answers, so it has to be one
+/// that nothing else needs.
+fn outcome_header(name: &Located<String>, f: &mut Findings) -> Option<HeaderName> {
+    let parsed = name.value.parse::<HeaderName>().ok();
+    let is_own = |header: &HeaderName| header.as_str().starts_with("x-");
+    if parsed.as_ref().is_none_or(|header| !is_own(header)) {
+        let message = format!("`{}` is not a header of the application's own", name.value);
+        f.error(&name.spot, message, "a name that begins with X-, as in \"X-Login-Outcome\"");
+        return None;
+    }
+    parsed
 }
 
 struct SourcedRule<'r> {

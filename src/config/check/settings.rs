@@ -9,6 +9,7 @@ use super::super::Sources;
 use super::super::diagnostic::{Findings, Spot, suggest};
 use super::super::document::Located;
 use super::super::raw;
+use super::super::section::StringList;
 use super::super::values::{Prefix, RateValue, Size};
 use super::fields::{distinct, duration_within, one_of, parsed, share_of, within};
 use super::files::Files;
@@ -18,6 +19,7 @@ use crate::net::listener::ListenAddress;
 use crate::net::proxy_protocol::ProxyProtocolVersion;
 use crate::policy::Route;
 use crate::policy::key::PrefixLengths;
+use crate::policy::network::NetworkSet;
 use crate::proxy::body::BodyMemory;
 use crate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
 use crate::proxy::respond::{RefuseSettings, ShowLimits, Template};
@@ -27,24 +29,34 @@ use crate::time::Span;
 /// `[client]`.
 pub(super) fn client(raw: &raw::RawClient, networks: &Networks<'_>, f: &mut Findings) -> ClientSettings {
     let mut settings = ClientSettings::default();
-    for entry in distinct(raw.trust.as_ref(), f) {
-        if entry.value == "unix:" {
-            settings.trust_unix = true;
-            continue;
-        }
-        for net in networks.resolve(entry, f) {
-            if (Prefix { net, host_bits: false }).is_everybody() {
-                let hint = "any peer can then pose as any client: name only the proxies in front of this one";
-                f.warning(&entry.spot, format!("`client.trust` holds {net}"), hint);
-            }
-            settings.trust.insert(net, ());
-        }
-    }
+    let is_unix = |entry: &&Located<String>| entry.value == UNIX;
+    settings.trust_unix = raw.trust.iter().flat_map(|list| &list.value).any(|entry| is_unix(&entry));
+    settings.trust = trusted(raw.trust.as_ref(), "client.trust", networks, f);
     if let Some(header) = &raw.header {
         settings.header = identity_header(header, f).unwrap_or_default();
     }
     settings.prefixes = prefixes(raw.ipv4.as_ref(), raw.ipv6.as_ref(), settings.prefixes, f);
     settings
+}
+
+/// The networks of a `trust`, without [`UNIX`].
+pub(super) fn trusted(
+    list: Option<&StringList>,
+    key: &str,
+    networks: &Networks<'_>,
+    f: &mut Findings,
+) -> NetworkSet {
+    let mut trust = NetworkSet::default();
+    for entry in distinct(list, f).into_iter().filter(|entry| entry.value != UNIX) {
+        for net in networks.resolve(entry, f) {
+            if (Prefix { net, host_bits: false }).is_everybody() {
+                let hint = "any peer can then pose as any client: name only the proxies in front of this one";
+                f.warning(&entry.spot, format!("`{key}` holds {net}"), hint);
+            }
+            trust.insert(net, ());
+        }
+    }
+    trust
 }
 
 /// Prefix lengths, by default those of `default`.
@@ -244,6 +256,8 @@ const VERSIONS: [(&str, Option<ProxyProtocolVersion>); 4] = [
     ("v2", Some(ProxyProtocolVersion::V2)),
     ("any", Some(ProxyProtocolVersion::Any)),
 ];
+/// Stands for every peer on a Unix socket.
+const UNIX: &str = "unix:";
 const DAY: Span = Span::from_secs(86_400);
 /// A time-out of zero would end every request at once.
 const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=DAY;

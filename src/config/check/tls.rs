@@ -4,6 +4,7 @@
 //! An expired certificate is only a warning, because a gate that does not start serves no client. A running gate
 //! refuses to reload one and keeps what it has (`app/reload.rs`).
 
+use super::super::EndpointConfig;
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
 use super::super::raw::{self, RawItem};
@@ -21,8 +22,7 @@ use crate::time::{Clock, Time};
 /// Certificates for clients and operators, and the oldest version of TLS.
 pub(super) fn check(
     raw: &raw::RawFile,
-    listen: &[ListenAddress],
-    admin: &[ListenAddress],
+    (listen, admin, endpoints): (&[ListenAddress], &[ListenAddress], &[EndpointConfig]),
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> TlsSettings {
@@ -30,7 +30,8 @@ pub(super) fn check(
     let pairs = raw.tls.certificates.value.iter().flatten();
     let mut certificates: Vec<Certificate> =
         pairs.filter_map(|pair| certificate(pair, now, files, f)).collect();
-    let is_used = listen.iter().chain(admin).any(ListenAddress::is_tls);
+    let of_endpoints = endpoints.iter().flat_map(|endpoint| &endpoint.listen);
+    let is_used = listen.iter().chain(admin).chain(of_endpoints).any(ListenAddress::is_tls);
     if let Some(spot) = raw.tls.certificates.key.as_ref().filter(|_| !is_used) {
         f.warning(spot, "no listener uses these certificates", USE_THEM);
     }
@@ -40,7 +41,9 @@ pub(super) fn check(
     let acme = raw.tls.acme.as_ref().and_then(|table| acme::check(table, listen, files, f));
     certificates.extend(acme.iter().flat_map(|acme| &acme.domains).filter_map(|(_, own)| own.clone()));
     if raw.tls.certificates.key.is_none() && raw.tls.acme.is_none() {
-        let items = [&raw.listen, &raw.admin.listen].into_iter().flatten().flat_map(|list| &list.value);
+        let endpoints = raw.endpoints.iter().map(|endpoint| &endpoint.value.listen);
+        let lists = [&raw.listen, &raw.admin.listen].into_iter().chain(endpoints);
+        let items = lists.flatten().flat_map(|list| &list.value);
         for item in items.filter(|item| is_https(&item.value)) {
             f.error(&item.spot, format!("`{}` has no certificate", item.value), EXAMPLE);
         }

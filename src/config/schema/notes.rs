@@ -89,7 +89,7 @@ impl NoteReader {
 /// `route.login.attack` is `route.*.attack`.
 fn path_of_table(table: &str) -> String {
     let mut parts: Vec<&str> = table.split('.').collect();
-    if let ["route" | "limit", name, ..] = &mut parts[..] {
+    if let ["route" | "limit" | "endpoint", name, ..] = &mut parts[..] {
         *name = "*";
     }
     parts.join(".")
@@ -129,7 +129,7 @@ fn json(value: &DeValue<'_>) -> Value {
 const SAMPLE: &str = include_str!("../../../config.toml");
 
 /// Keys that the sample shows within the value of another key or in a sentence.
-const ELSEWHERE: [(&str, &str); 29] = [
+const ELSEWHERE: [(&str, &str); 30] = [
     ("client", "Who is the client?"),
     ("networks", "Names for networks, for `exempt`, `trust` and `rates`."),
     ("route", "What is protected. A request that matches no route is forwarded and never counted."),
@@ -138,6 +138,7 @@ const ELSEWHERE: [(&str, &str); 29] = [
     ("limit", "How often. Every limit applies to every route, unless `limits` or `routes` narrows it."),
     ("limit.*", "An attempt has to pass every limit; a refused attempt takes no token from any of them."),
     ("limit.*.rates.*", "The rate of these clients, or \"off\" for no limit."),
+    ("endpoint", "Where other proxies ask before they forward."),
     ("store", "Where buckets live."),
     ("refuse", "The answer to a refused attempt."),
     ("tls", "TLS with clients and with applications."),

@@ -21,9 +21,10 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "mode" => &["enforce", "observe"],
         "policy" => &["file", "store"],
         "reload" => &["signal", "watch"],
+        "endpoint.*.kind" => &["forward-auth"],
         "route.*.case" => &["insensitive", "sensitive"],
         "route.*.otherwise" => &["failure", "success", "neutral"],
-        "limit.*.mode" => &["enforce", "observe", "off"],
+        "limit.*.mode" => &["enforce", "observe", "mark", "off"],
         "limit.*.refill" => &["continuous", "interval"],
         "limit.*.anchor" => &["first", "clock"],
         "limit.*.count" => &["attempts", "failures"],
@@ -47,7 +48,7 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
 /// The grammar of a string, as far as a regular expression says it.
 pub(super) fn pattern(path: &str) -> Option<String> {
     let pattern = match path {
-        "listen" | "admin.listen" => LISTEN.to_owned(),
+        "listen" | "admin.listen" | "endpoint.*.listen" => LISTEN.to_owned(),
         "upstream" | "route.*.upstream" => UPSTREAM.to_owned(),
         "route.*.match" => r"^\s*\S+\s+/\S*\s*$".to_owned(),
         "route.*.user" | "route.*.password" | "route.*.when" => FIELD.to_owned(),
@@ -82,7 +83,7 @@ pub(super) fn bounds(path: &str) -> Option<(Value, Value)> {
         "limit.*.escalate.after" => (1, Escalation::MAX_STRIKES.into()),
         "limit.*.escalate.factor" => (1, Escalation::MAX_FACTOR.into()),
         "store.capacity" => (1, 1_000_000_000),
-        "refuse.status" => (400, 599),
+        "refuse.status" | "endpoint.*.refused_status" => (400, 599),
         "proxy.threads" => (0, 1024),
         "proxy.connections" | "proxy.client_max" | "proxy.upstream_max" => (1, 10_000_000),
         "refuse.jitter" | "otel.sample" => return Some((json!(0.0), json!(1.0))),
@@ -130,7 +131,7 @@ pub(super) fn name(path: &str) -> &'static str {
     match path {
         // Its candidate is `NAME.candidate`.
         "limit" => "^[A-Za-z0-9_-]{1,64}$",
-        "route" => "^[A-Za-z0-9_.-]{1,64}$",
+        "route" | "endpoint" => "^[A-Za-z0-9_.-]{1,64}$",
         _ => "^.+$",
     }
 }
@@ -163,7 +164,8 @@ fn rate() -> String {
     format!(r"\s*{count}(\s*/\s*|\s+per\s+)({unit}|{DURATION})(\s+burst\s+{count})?\s*")
 }
 
-const DURATIONS: [&str; 15] = [
+const DURATIONS: [&str; 16] = [
+    "endpoint.*.outcome_timeout",
     "route.*.attack.calm",
     "limit.*.every",
     "limit.*.wait",
@@ -181,7 +183,12 @@ const DURATIONS: [&str; 15] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 36] = [
+const EXAMPLES: [&str; 41] = [
+    "route.*.outcome_header",
+    "endpoint.*.kind",
+    "endpoint.*.listen",
+    "endpoint.*.trust",
+    "endpoint.*.refused_status",
     "listen",
     "upstream",
     "networks.*",

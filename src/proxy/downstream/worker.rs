@@ -97,6 +97,7 @@ struct Worker {
 struct AcceptedConnection {
     stream: NetStream,
     listener_kind: ListenerKind,
+    endpoint: Option<usize>,
     peer: PeerAddr,
     permit: Permit,
 }
@@ -131,12 +132,13 @@ impl Worker {
             };
             let admitted = tokio::select! {
                 biased;
-                admitted = self.admit(&stream, peer) => admitted,
+                admitted = self.admit(&stream, peer, listener.endpoint) => admitted,
                 () = shutdown.reached(Stage::Draining) => return,
             };
             match admitted {
                 Ok((permit, version)) => {
-                    let accepted = AcceptedConnection { stream, listener_kind: listener.kind, peer, permit };
+                    let (listener_kind, endpoint) = (listener.kind, listener.endpoint);
+                    let accepted = AcceptedConnection { stream, listener_kind, endpoint, peer, permit };
                     match version {
                         None => self.serve(accepted),
                         Some(version) => self.read_proxy_header(accepted, version),
@@ -152,10 +154,13 @@ impl Worker {
         &self,
         stream: &NetStream,
         peer: PeerAddr,
+        endpoint: Option<usize>,
     ) -> Result<(Permit, Option<ProxyProtocolVersion>), RejectReason> {
         let (prefix, version) = {
             let config = &self.server.config.current().shared;
             match config.settings.proxy_protocol {
+                // One who asks for its clients sends no header of theirs.
+                _ if endpoint.is_some() => (config.asker_prefix(endpoint, peer), None),
                 None => (config.client.connection_prefix(peer), None),
                 // The client is not known yet.
                 version if config.client.trusts(peer) => (None, version),
@@ -219,10 +224,10 @@ impl Worker {
 
     fn serve(
         self: &Rc<Self>,
-        AcceptedConnection { stream, listener_kind, peer, permit }: AcceptedConnection,
+        AcceptedConnection { stream, listener_kind, endpoint, peer, permit }: AcceptedConnection,
     ) {
         let clock = self.server.engine.clock().clone();
-        let connection = DownstreamConnection::new(listener_kind, peer, permit, clock);
+        let connection = DownstreamConnection::new((listener_kind, endpoint), peer, permit, clock);
         if self.closes_after_next.get() {
             connection.state.close_after_next();
         }

@@ -79,9 +79,19 @@ impl ClientSettings {
     /// # Errors
     /// [`MalformedRequest::BadForwarded`] and [`MalformedRequest::TooManyHops`], for headers of a trusted peer only.
     pub fn client_of(&self, peer: PeerAddr, headers: &HeaderMap) -> Result<Client, MalformedRequest> {
-        if !self.trusts(peer) {
-            return Ok(address_of(peer));
-        }
+        if self.trusts(peer) { self.named_by(peer, headers) } else { Ok(address_of(peer)) }
+    }
+
+    /// The client that a proxy asks about, which has to name it.
+    ///
+    /// # Errors
+    /// Those of [`client_of`](Self::client_of), and [`MalformedRequest::NoClient`].
+    pub fn client_behind(&self, asker: PeerAddr, headers: &HeaderMap) -> Result<Client, MalformedRequest> {
+        let client = self.named_by(asker, headers)?;
+        if client == address_of(asker).unknown() { Err(MalformedRequest::NoClient) } else { Ok(client) }
+    }
+
+    fn named_by(&self, peer: PeerAddr, headers: &HeaderMap) -> Result<Client, MalformedRequest> {
         let start = address_of(peer).unknown();
         match &self.header {
             IdentityHeader::XForwardedFor => self.walk(start, x_forwarded_for(headers)),

@@ -13,6 +13,10 @@ use crate::time::Span;
 pub enum ProblemKind {
     /// 400: the request is malformed or ambiguous.
     Malformed,
+    /// 403: the peer may not ask at this decision endpoint.
+    Forbidden,
+    /// 410: a report names no open attempt.
+    Gone,
     /// 405: `CONNECT`, which a reverse proxy does not serve.
     MethodNotAllowed,
     /// 408: the request did not arrive in time.
@@ -42,6 +46,8 @@ impl ProblemKind {
     pub fn status(self) -> StatusCode {
         match self {
             Self::Malformed => StatusCode::BAD_REQUEST,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::Gone => StatusCode::GONE,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -75,6 +81,8 @@ impl ProblemKind {
     fn detail(self) -> &'static str {
         match self {
             Self::Malformed => "This request cannot be understood.",
+            Self::Forbidden => "Only the proxies that the configuration names may ask here.",
+            Self::Gone => "This receipt is unknown, used or late.",
             Self::MethodNotAllowed => "This method is not available here.",
             Self::RequestTimeout => "The request took too long to arrive. Please try again.",
             Self::BodyTooLarge => "The request carries more than is accepted here.",

@@ -4,14 +4,16 @@
 //! whose client hung up, counts as a failure, so hanging up before the response gains nothing.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use http::HeaderValue;
 
 use super::access_record::OutcomeCell;
 use super::server::Server;
-use crate::engine::Reservation;
+use crate::engine::{OpenAttempt, Reservation};
 use crate::policy::Route;
 use crate::policy::outcome::{BodyPrefix, Judgement, Outcome, ResponseView};
+use crate::proxy::respond::refused_mark;
 use crate::proxy::runtime_config::WorkerConfig;
 
 /// An admitted attempt until its outcome is known.
@@ -44,6 +46,12 @@ impl AdmittedAttempt {
         self.routes().any(|route| route.rules.read_bodies())
     }
 
+    /// What marking limits would have refused.
+    pub(super) fn refused_mark(&self) -> Option<HeaderValue> {
+        let statuses = &self.reservation.as_ref()?.statuses;
+        refused_mark(&self.config.shared.rules, statuses)
+    }
+
     /// The judgement by the head of the response; `None` if it depends on the body.
     pub(super) fn by_head(&self, response: &ResponseView<'_>) -> Option<Judgement> {
         let judged = self.routes().map(|route| route.rules.by_head(response));
@@ -73,9 +81,18 @@ impl AdmittedAttempt {
         let reservation = self.reservation.take()?;
         let (engine, rules) = (&self.server.engine, &self.config.shared.rules);
         self.outcome.set(Some((outcome, engine.time())));
-        let claim = reservation.claim().filter(|_| outcome == Outcome::Success).cloned();
-        reservation.settle(engine, rules, judged);
-        rules.policy.devices.as_ref()?.issue(&claim?, engine.clock().now(), self.is_secure)
+        reservation.settle_device(engine, rules, judged, self.is_secure)
+    }
+
+    /// The attempt without its client's response: its outcome is reported later. `None` if it took nothing.
+    pub(super) fn into_open(mut self) -> Option<OpenAttempt> {
+        if self.reservation.as_ref().is_some_and(|reservation| reservation.statuses.is_empty()) {
+            drop(self.settle(Outcome::Neutral));
+            return None;
+        }
+        let reservation = self.reservation.take()?;
+        let rules = Arc::clone(&self.config.shared.rules);
+        Some(OpenAttempt { reservation, rules, is_secure: self.is_secure })
     }
 
     /// The routes that count the attempt.

@@ -3,7 +3,7 @@
 //! It outlives the head of the request, which is forwarded. `respond` renders the responses.
 
 use http::header::CONNECTION;
-use http::{HeaderValue, Method, Response};
+use http::{HeaderValue, Response};
 
 use super::access_record::AccessRecord;
 use super::response_future::ResponseFuture;
@@ -31,11 +31,11 @@ pub(super) struct RequestContext {
 }
 
 impl RequestSummary {
-    pub(super) fn of(method: &Method, recorded: &RecordedHeaders<'_>, ids: &RequestIds) -> Self {
+    pub(super) fn of(head: bool, recorded: &RecordedHeaders<'_>, ids: &RequestIds) -> Self {
         let own = recorded.usable_request_id();
         Self {
             accept: recorded.accept.cloned(),
-            head: method == Method::HEAD,
+            head,
             request_id: own.cloned().unwrap_or_else(|| ids.next()),
             id_is_ours: own.is_none(),
             id_came_back: own.is_some_and(RequestIds::is_generated),

@@ -10,10 +10,21 @@ use http::{Request, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
+use crate::proxy::body::IncomingBody;
 use crate::proxy::connection::DownstreamConnection;
 
-/// Discards the body of a refused request. Returns whether the connection may be kept.
-pub(super) fn discard(request: Request<Incoming>, connection: &DownstreamConnection) -> bool {
+/// Discards what is left of a body that is not needed. Returns whether the connection may be kept.
+pub(super) fn may_be_kept(request: Request<IncomingBody>, connection: &DownstreamConnection) -> bool {
+    let (head, body) = request.into_parts();
+    match body {
+        IncomingBody::Streaming(body) => discard(Request::from_parts(head, body), connection),
+        IncomingBody::Buffered(_) => true,
+        // A body beyond the buffer limit is longer than is read here.
+        IncomingBody::Prefixed(..) => false,
+    }
+}
+
+fn discard(request: Request<Incoming>, connection: &DownstreamConnection) -> bool {
     if request.body().is_end_stream() {
         return true;
     }

@@ -71,6 +71,9 @@ impl UpstreamRequest {
         set_host(&mut request);
         let protocol = upgrade.as_ref().map(|upgrade| upgrade.protocol.clone());
         headers::prepare_request(request.headers_mut(), &info, protocol);
+        if let Some(mark) = attempt.as_ref().and_then(AdmittedAttempt::refused_mark) {
+            request.headers_mut().insert(headers::REFUSED, mark);
+        }
         record.continue_trace(request.headers_mut());
         if attempt.as_ref().is_some_and(AdmittedAttempt::reads_bodies) {
             plain_response::request_plain_response(request.headers_mut());
@@ -141,6 +144,9 @@ impl UpstreamRequest {
         };
         let mut response = response.map(|body| relay(body, timeout, read_ahead, inspector));
         headers::prepare_response(response.headers_mut(), false);
+        for name in self.config.shared.rules.policy.outcome_headers() {
+            response.headers_mut().remove(name);
+        }
         if let Some(cookie) = cookie {
             response.headers_mut().append(SET_COOKIE, cookie);
         }

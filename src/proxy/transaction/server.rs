@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, OpenAttempts};
 use crate::event::Events;
 use crate::proxy::body::BodyMemory;
 use crate::proxy::headers::request_id::RequestIds;
@@ -19,6 +19,8 @@ pub struct Server {
     pub config: ConfigHandle,
     /// Receives all events.
     pub events: Events,
+    /// The attempts of each decision endpoint, shared by all workers.
+    pub open_attempts: Arc<[OpenAttempts]>,
     /// Generates request ids.
     pub ids: RequestIds,
     /// Continues distributed traces; `None` passes their headers on as any others.

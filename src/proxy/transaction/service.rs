@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONNECTION;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Method, Request, Response};
 use hyper::body::{Body as _, Incoming};
 
 use super::access_record::AccessRecord;
 use super::admitted::AdmittedAttempt;
 use super::context::{RequestContext, RequestSummary, error_response};
 use super::discard_body;
+use super::endpoint::Allowed;
 use super::forward::UpstreamRequest;
 use super::response_future::ResponseFuture;
 use super::server::Server;
@@ -32,6 +33,7 @@ use crate::proxy::error::Error;
 use crate::proxy::error::MalformedRequest;
 use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::request::challenge::ChallengeAnswer;
+use crate::proxy::request::question::VisibleBody;
 use crate::proxy::request::redirect;
 use crate::proxy::request::scheme::is_secure;
 use crate::proxy::request::target;
@@ -77,6 +79,7 @@ struct UnreadAttempt {
 /// The same, before the configuration in force is known. Decisions are boxed, because they are moved several times.
 enum HeadCheck {
     Malformed(MalformedRequest),
+    BodyTooLong,
     Redirected,
     Challenge(ChallengeAnswer),
     Decided(Box<Decision>, usize),
@@ -114,7 +117,10 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     type Future = ResponseFuture;
 
     fn call(&self, request: Request<Incoming>) -> ResponseFuture {
-        self.server.handle(&self.connection, request)
+        match self.connection.endpoint {
+            None => self.server.handle(&self.connection, request),
+            Some(_) => self.server.answer_asker(&self.connection, request),
+        }
     }
 }
 
@@ -127,22 +133,25 @@ impl Server {
     ) -> ResponseFuture {
         let now = self.engine.clock().now();
         connection.state.request_begins(now);
-        let recorded = RecordedHeaders::of(request.headers());
-        let summary = RequestSummary::of(request.method(), &recorded, &self.ids);
-        let checked = self.check(connection, &request, now);
+        let is_head = request.method() == Method::HEAD;
+        self.decide_request(connection, request, (is_head, VisibleBody::Whole), now)
+    }
+
+    /// Decides on a request of a client, which came here itself or is asked about. `is_head`: whether the response has
+    /// no body.
+    pub(super) fn decide_request(
+        self: &Rc<Self>,
+        connection: &Arc<DownstreamConnection>,
+        request: Request<Incoming>,
+        (is_head, body): (bool, VisibleBody),
+        now: Time,
+    ) -> ResponseFuture {
+        let checked = self.check(connection, &request, body, now);
         let client = match &checked {
             Ok((client, _)) => *client,
             Err(_) => self.config.current().client_for_log(connection, &request),
         };
-        let record = AccessRecord::begin(
-            self,
-            connection,
-            (&request, &recorded),
-            client,
-            (summary.request_id.clone(), summary.id_came_back),
-            now,
-        );
-        let context = RequestContext { summary, record };
+        let context = self.context(connection, &request, client, is_head, now);
         match checked.map(|(_, decision)| decision) {
             Ok(HeadDecision::Decided(decision)) => {
                 self.respond(connection, decision, request.map(IncomingBody::Streaming), context)
@@ -175,15 +184,32 @@ impl Server {
         }
     }
 
+    pub(super) fn context(
+        self: &Rc<Self>,
+        connection: &Arc<DownstreamConnection>,
+        request: &Request<Incoming>,
+        client: Client,
+        is_head: bool,
+        now: Time,
+    ) -> RequestContext {
+        let recorded = RecordedHeaders::of(request.headers());
+        let summary = RequestSummary::of(is_head, &recorded, &self.ids);
+        let id = (summary.request_id.clone(), summary.id_came_back);
+        let record = AccessRecord::begin(self, connection, (request, &recorded), client, id, now);
+        RequestContext { summary, record }
+    }
+
     /// Decides by the head of a request if possible. Returns the client, too.
     fn check(
         &self,
         connection: &DownstreamConnection,
         request: &Request<Incoming>,
+        visible: VisibleBody,
         now: Time,
     ) -> Result<(Client, HeadDecision), Error> {
         let host = target::validate(connection, request)?;
         let has_body = !request.body().is_end_stream();
+        let body = if has_body { AttemptBody::Unread } else { visible.without_any() };
         let (config, (client, checked)) = with_newest_rules(
             || self.config.current(),
             |config| {
@@ -192,14 +218,13 @@ impl Server {
                     Ok(client) => client,
                     Err(error) => return Ok((Client::UnixSocket, HeadCheck::Malformed(error))),
                 };
-                let hosts = config.shared.challenge_hosts.as_ref();
+                let hosts = config.shared.challenge_hosts.as_ref().filter(|_| connection.endpoint.is_none());
                 if let Some(answer) = hosts.and_then(|hosts| hosts.answer(&host, request.uri().path())) {
                     return Ok((client, HeadCheck::Challenge(answer)));
                 }
                 if config.shared.redirect.is_some() && config.shared.needs_redirect(connection, request) {
                     return Ok((client, HeadCheck::Redirected));
                 }
-                let body = if has_body { AttemptBody::Unread } else { AttemptBody::Whole(&[]) };
                 let attempt = attempt(request, &host, client, body);
                 let routes = rules.policy.routes_of(&attempt);
                 let requirement =
@@ -208,6 +233,9 @@ impl Server {
                     let state = self.engine.decide_on(rules, &attempt, routes, now)?;
                     return Ok((client, HeadCheck::by(state, rules.policy.upstream_of(&attempt))));
                 };
+                if visible == VisibleBody::Beginning {
+                    return Ok((client, HeadCheck::BodyTooLong));
+                }
                 // If every body would be refused, the refusal comes before the body is read.
                 let refusal = if requirement.may_be_no_attempt {
                     None
@@ -222,6 +250,7 @@ impl Server {
         )?;
         let decision = match checked {
             HeadCheck::Malformed(error) => return Err(error.into()),
+            HeadCheck::BodyTooLong => return Err(Error::BodyTooLong),
             HeadCheck::Redirected => {
                 HeadDecision::Redirected(config.shared.redirect_location(connection, request)?)
             }
@@ -352,7 +381,10 @@ impl Server {
             Decision::Refused(ref refusal) => {
                 context.record.refused(rules, refusal);
                 let response = self.refuse(connection, shared, refusal, request, &context.summary);
-                return ResponseFuture::delayed(shared.refuse.delay, context.record.finish(response));
+                return ResponseFuture::delayed(
+                    shared.refuse_on(connection).delay,
+                    context.record.finish(response),
+                );
             }
         };
         let limit_headers = reservation
@@ -361,11 +393,17 @@ impl Server {
             .and_then(|(reservation, _)| respond::rate_limit_headers(&rules.policy, &reservation.statuses));
         let hold = reservation.as_ref().map_or(Span::ZERO, |(reservation, _)| reservation.hold);
         let attempt = reservation.map(|(reservation, outcome)| {
-            let trusted = shared.client.trusts(connection.peer);
+            let trusted = shared.trusts_peer_of(connection);
             let is_secure = reservation.claim().is_some()
                 && is_secure(request.headers(), trusted, connection.is_secure());
             AdmittedAttempt::new(self, &config, reservation, outcome, is_secure)
         });
+        if let Some(endpoint) = shared.endpoint_of(connection) {
+            let outcome_timeout = endpoint.outcome_timeout;
+            let may_be_kept = discard_body::may_be_kept(request, connection);
+            let allowed = Allowed { attempt, hold, limit_headers, outcome_timeout, may_be_kept };
+            return self.allow(connection, allowed, context);
+        }
         let upstream_request =
             UpstreamRequest::prepare(request, connection, &config, group, attempt, &context);
         let (server, connection) = (Rc::clone(self), Arc::clone(connection));
@@ -409,19 +447,10 @@ impl Server {
         summary: &RequestSummary,
     ) -> Response<ResponseBody> {
         let Rules { generation, policy, .. } = &*config.rules;
-        let response =
-            self.refusal_cache.refusal(*generation, &config.refuse, policy, refusal, &summary.negotiation());
+        let form = config.refuse_on(connection);
+        let response = self.refusal_cache.refusal(*generation, form, policy, refusal, &summary.negotiation());
         let mut response = response.map(ResponseBody::generated);
-        let (head, body) = request.into_parts();
-        let may_be_kept = match body {
-            IncomingBody::Streaming(body) => {
-                discard_body::discard(Request::from_parts(head, body), connection)
-            }
-            IncomingBody::Buffered(_) => true,
-            // A body beyond the buffer limit is longer than `discard_body` reads.
-            IncomingBody::Prefixed(..) => false,
-        };
-        if !may_be_kept {
+        if !discard_body::may_be_kept(request, connection) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response

@@ -6,7 +6,6 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
-use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
@@ -128,13 +127,6 @@ impl DeviceToken {
     }
 }
 
-/// A new random nonce; `None` if the system gives no randomness.
-pub(super) fn new_nonce() -> Option<Nonce> {
-    let mut nonce = Nonce::default();
-    let given = getrandom(&mut nonce, GetRandomFlags::empty()).ok()?;
-    (given == nonce.len()).then_some(nonce)
-}
-
 const VERSION: u8 = 1;
 const PAYLOAD: usize = 1 + 5 + 16 + 16;
 const BYTES: usize = PAYLOAD + 32;
@@ -190,11 +182,6 @@ mod tests {
         let mut bytes = URL_SAFE_NO_PAD.decode(token().text()).unwrap();
         bytes[0] = 2;
         assert!(DeviceToken::parse(URL_SAFE_NO_PAD.encode(bytes).as_bytes()).is_none());
-    }
-
-    #[test]
-    fn nonces_differ() {
-        assert_ne!(new_nonce().unwrap(), new_nonce().unwrap());
     }
 
     proptest! {

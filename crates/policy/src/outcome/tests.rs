@@ -39,7 +39,7 @@ fn header(name: &'static str, equals: Option<&str>) -> OutcomeRule {
 }
 
 fn rules(failure: Vec<OutcomeRule>, success: Vec<OutcomeRule>, otherwise: Outcome) -> OutcomeRules {
-    OutcomeRules { failure, success, neutral: Vec::new(), otherwise }
+    OutcomeRules { failure, success, neutral: Vec::new(), otherwise, header: None }
 }
 
 fn headers(lines: &[(HeaderName, &str)]) -> HeaderMap {

@@ -37,6 +37,8 @@ pub const NEVER: &[&str] = &[
     "x-original-url", "x-original-uri", "x-original-method", "x-rewrite-url", "x-request-uri", "x-forwarded-uri",
     "x-forwarded-path", "x-forwarded-method", "x-script-name", "script-name", "path-info", "x-envoy-original-path",
     "x-replaced-path", "x-waws-unencoded-url",
+    // What the gate tells applications.
+    "x-tollgate-refused", "x-tollgate-failures", "exposed-credential-check",
     // Files sent in place of the response.
     "x-sendfile-type", "x-accel-mapping",
 ];

@@ -213,6 +213,7 @@ proptest! {
             success: made(&success),
             neutral: made(&neutral),
             otherwise,
+            header: None,
         };
         let (headers, (bytes, complete)) = (given.headers(), given.bytes());
         let method = if given.is_head { Method::HEAD } else { Method::POST };

@@ -1,0 +1,177 @@
+//! `[endpoint.NAME]`: where other proxies ask before they forward.
+//!
+//! A proxy that asks shows the head of a request. Where nobody connects to the gate itself, a route that needs more
+//! than that would protect nothing, so it is a mistake.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use http::StatusCode;
+
+use super::super::EndpointConfig;
+use super::super::diagnostic::Findings;
+use super::super::document::Located;
+use super::super::raw::{self, RawNamed};
+use super::super::section::StringList;
+use super::super::values::{FieldValue, ListenUrl};
+use super::fields::{check_name, distinct, duration_within, one_of, parsed, within};
+use super::networks::Networks;
+use super::settings;
+use crate::net::listener::ListenAddress;
+use crate::policy::{Cost, Route};
+use crate::proxy::endpoint::Endpoint;
+use crate::proxy::respond::RefuseSettings;
+use crate::time::Span;
+
+/// The endpoints by name. `taken` are the other addresses of the gate.
+pub(super) fn check(
+    raw: &raw::RawFile,
+    networks: &Networks<'_>,
+    taken: &[&[ListenAddress]],
+    (refuse, routes): (&RefuseSettings, &[Option<Route>]),
+    f: &mut Findings,
+) -> Vec<EndpointConfig> {
+    let mut taken: Vec<ListenAddress> = taken.concat();
+    let mut found = Vec::new();
+    for RawNamed { name, value } in &raw.endpoints {
+        check_name(name, f);
+        check_kind(name, value, f);
+        let (trust, trusts_anybody) =
+            (settings::trusted(value.trust.as_ref(), "trust", networks, f), value.trust.is_none());
+        let listen = listen(name, value, trusts_anybody, &mut taken, f);
+        let status = within::<u16>(value.refused_status.as_ref(), 400..=599, f);
+        let status = status.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(refuse.status);
+        let timeout = duration_within(value.outcome_timeout.as_ref(), OUTCOME_TIMEOUT, f);
+        let settings = Endpoint {
+            name: name.value.as_str().into(),
+            trust,
+            refuse: Arc::new(RefuseSettings { status, ..refuse.clone() }),
+            outcome_timeout: timeout.unwrap_or(Span::from_secs(60)),
+        };
+        found.push(EndpointConfig { listen, settings });
+    }
+    // A reload finds them by their numbers, whatever their order in the file.
+    if are_alone(raw) {
+        report_unseen(raw, routes, f);
+    }
+    found.sort_unstable_by(|one, other| one.settings.name.cmp(&other.settings.name));
+    found
+}
+
+fn check_kind(name: &Located<String>, raw: &raw::RawEndpoint, f: &mut Findings) {
+    let Some(kind) = &raw.kind else {
+        let message = format!("endpoint `{}` has no `kind`", name.value);
+        return f.error(&name.spot, message, "kind = \"forward-auth\"");
+    };
+    if kind.value == "envoy-rls" {
+        let hint = "kind = \"forward-auth\" answers Envoy's ext_authz over HTTP";
+        return f.error(&kind.spot, "the rate limit service of Envoy is not built yet", hint);
+    }
+    one_of(Some(kind), &[("forward-auth", ())], f);
+}
+
+fn listen(
+    name: &Located<String>,
+    raw: &raw::RawEndpoint,
+    trusts_anybody: bool,
+    taken: &mut Vec<ListenAddress>,
+    f: &mut Findings,
+) -> Vec<ListenAddress> {
+    let hint = "listen = \"http://127.0.0.1:9181\"";
+    match &raw.listen {
+        None => f.error(&name.spot, format!("endpoint `{}` has no `listen`", name.value), hint),
+        Some(list) if list.is_empty => f.error(&list.spot, "`listen` is empty", hint),
+        Some(_) => {}
+    }
+    let mut addresses = Vec::new();
+    for item in distinct(raw.listen.as_ref(), f) {
+        let Some(ListenUrl(address)) = parsed(item, f) else { continue };
+        if trusts_anybody && !is_near(&address) {
+            let message = format!("any machine could ask at `{}`", item.value);
+            f.error(&item.spot, message, "trust = [\"10.0.0.5\"] names the proxies that may ask");
+        }
+        if taken.contains(&address) {
+            f.error(&item.spot, format!("`{}` is another address of the gate as well", item.value), "");
+        }
+        taken.push(address.clone());
+        addresses.push(address);
+    }
+    addresses
+}
+
+/// Whether only this machine can connect.
+fn is_near(address: &ListenAddress) -> bool {
+    match address {
+        ListenAddress::Tcp(at) | ListenAddress::Tls(at) => at.ip().to_canonical().is_loopback(),
+        ListenAddress::Unix(_) => true,
+        ListenAddress::Systemd { .. } => false,
+    }
+}
+
+/// Reports what a route needs and no endpoint sees, where there is nothing but endpoints.
+fn report_unseen(raw: &raw::RawFile, routes: &[Option<Route>], f: &mut Findings) {
+    if let Some(upstream) = &raw.upstream {
+        f.warning(&upstream.spot, "nothing is forwarded: there is no `listen`", LISTEN_TOO);
+    }
+    let bodies_are_sent = raw
+        .endpoints
+        .iter()
+        .any(|endpoint| endpoint.value.bodies.as_ref().is_some_and(|bodies| bodies.value));
+    for (RawNamed { name, value }, route) in raw.routes.iter().zip(routes) {
+        if !bodies_are_sent {
+            report_body(name, value, route.as_ref(), f);
+        }
+        report_answer(value, f);
+    }
+}
+
+fn report_body(name: &Located<String>, raw: &raw::RawRoute, route: Option<&Route>, f: &mut Findings) {
+    for (key, list) in [("user", &raw.user), ("password", &raw.password), ("when", &raw.when)] {
+        if let Some(list) = list.as_ref().filter(|list| is_in_body(list)) {
+            f.error(&list.spot, format!("no endpoint sees the body, where `{key}` is"), SEND_BODIES);
+        }
+    }
+    if let Some(Route { cost: Cost::Counted(_), .. }) = route {
+        let spot = raw.cost.as_ref().map_or(&name.spot, |cost| &cost.spot);
+        f.error(spot, "no endpoint sees the body, where `cost` is counted", SEND_BODIES);
+    }
+}
+
+fn is_in_body(list: &StringList) -> bool {
+    let fields = list.value.iter().filter_map(|text| text.value.parse::<FieldValue>().ok());
+    fields.into_iter().any(|FieldValue(field)| field.is_in_body())
+}
+
+fn report_answer(raw: &raw::RawRoute, f: &mut Findings) {
+    for (key, rules) in [("success", &raw.success), ("failure", &raw.failure), ("neutral", &raw.neutral)] {
+        if let Some(rule) = rules.first() {
+            let hint = "the application reports outcomes by POST /outcome; or `listen` as well";
+            f.error(&rule.spot, format!("no endpoint sees the answer, which `{key}` judges"), hint);
+        }
+    }
+    if let Some(header) = &raw.outcome_header {
+        let hint = "the application reports outcomes by POST /outcome; or `listen` as well";
+        f.error(&header.spot, "no endpoint sees the answer with this header", hint);
+    }
+    if let Some(otherwise) = &raw.otherwise {
+        let hint = "an attempt without a report is a failure";
+        f.warning(&otherwise.spot, "no endpoint sees the answer, which `otherwise` judges", hint);
+    }
+    if let Some(in_flight) = &raw.in_flight {
+        let hint = "leave it to the proxy that forwards; or `listen` as well";
+        f.error(&in_flight.spot, "no endpoint sees how many requests are in flight", hint);
+    }
+    if let Some(upstream) = &raw.upstream {
+        f.warning(&upstream.spot, "nothing is forwarded: there is no `listen`", LISTEN_TOO);
+    }
+}
+
+/// Whether proxies ask, and nobody else connects: then nothing is forwarded.
+pub(super) fn are_alone(raw: &raw::RawFile) -> bool {
+    raw.listen.is_none() && !raw.endpoints.is_empty()
+}
+
+const LISTEN_TOO: &str = "listen = \"http://[::]:8080\" as well, or leave it out";
+const SEND_BODIES: &str = "a field of the head, as \"basic\" or \"header:NAME\"; `bodies = true` at an endpoint whose proxy \
+                           sends them; or `listen` as well";
+const OUTCOME_TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(3600);

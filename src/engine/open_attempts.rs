@@ -1,0 +1,263 @@
+//! Admitted attempts whose outcome is reported later: by the application behind a proxy that asked about them.
+//!
+//! Each is known by a receipt of 128 random bits, which is used once. An attempt without a report is a failure, as one
+//! whose client hung up: it keeps its charge. One table belongs to one decision endpoint, so a receipt means nothing at
+//! another. Who may report is left to `proxy`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::HeaderValue;
+
+use super::{Engine, Reservation, Rules};
+use crate::event::Outcome;
+use crate::policy::account::Account;
+use crate::policy::random_bytes;
+use crate::time::Time;
+
+/// The open attempts of one decision endpoint.
+#[derive(Debug, Default)]
+pub struct OpenAttempts(Mutex<Table>);
+
+/// An admitted attempt, and what it is settled by.
+#[derive(Debug)]
+pub struct OpenAttempt {
+    /// The tokens that it took.
+    pub reservation: Box<Reservation>,
+    /// The rules of its decision.
+    pub rules: Arc<Rules>,
+    /// Whether its client speaks TLS.
+    pub is_secure: bool,
+}
+
+/// What names an open attempt: 32 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AttemptReceipt(u128);
+
+/// The receipt is unknown, used or late, or belongs to the attempt of another account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the receipt is unknown, used or late")]
+pub struct NoSuchReceipt;
+
+#[derive(Debug, Default)]
+struct Table {
+    next: u64,
+    /// In the order of their decisions, with the time until which they may be reported.
+    attempts: BTreeMap<u64, (AttemptReceipt, Time, OpenAttempt)>,
+    numbers: HashMap<AttemptReceipt, u64>,
+}
+
+impl OpenAttempts {
+    /// Open attempts at most; then the oldest gives way.
+    pub const MAX: usize = 100_000;
+
+    /// Keeps an attempt until `deadline`. `None` if the system has no randomness: then it is a failure at once.
+    pub fn open(&self, engine: &Engine, attempt: OpenAttempt, deadline: Time) -> Option<AttemptReceipt> {
+        let Some(receipt) = AttemptReceipt::random() else {
+            attempt.settle(engine, Outcome::Failure);
+            return None;
+        };
+        let oldest = self.table().insert(receipt, deadline, attempt);
+        drop(oldest.map(|oldest| oldest.settle(engine, Outcome::Failure)));
+        Some(receipt)
+    }
+
+    /// Settles the attempt of a receipt. A `user` has to be its account, if it named a single one. Returns a
+    /// `Set-Cookie` if the client becomes a known device.
+    ///
+    /// # Errors
+    /// [`NoSuchReceipt`]; a receipt with another `user` stays open.
+    pub fn report(
+        &self,
+        engine: &Engine,
+        receipt: AttemptReceipt,
+        user: Option<&str>,
+        outcome: Outcome,
+    ) -> Result<Option<HeaderValue>, NoSuchReceipt> {
+        self.expire(engine);
+        let user = user.map(|user| engine.hasher.log_id(&Account::fold(user.as_bytes())));
+        let attempt = self.table().take(receipt, user).ok_or(NoSuchReceipt)?;
+        Ok(attempt.settle(engine, outcome))
+    }
+
+    /// Settles attempts whose time is over, as failures.
+    pub fn expire(&self, engine: &Engine) {
+        let now = engine.clock().now();
+        loop {
+            // One at a time, so that settling, which may take a while, holds no lock.
+            let Some(late) = self.table().take_late(now) else { return };
+            late.settle(engine, Outcome::Failure);
+        }
+    }
+
+    /// The number of open attempts.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table().attempts.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OpenAttempt {
+    fn settle(self, engine: &Engine, outcome: Outcome) -> Option<HeaderValue> {
+        self.reservation.settle_device(engine, &self.rules, outcome, self.is_secure)
+    }
+
+    fn is_of(&self, user: Option<u64>) -> bool {
+        user.zip(self.reservation.facts.account()).is_none_or(|(user, account)| user == account)
+    }
+}
+
+impl Table {
+    /// Returns the attempt that gives way.
+    fn insert(
+        &mut self,
+        receipt: AttemptReceipt,
+        deadline: Time,
+        attempt: OpenAttempt,
+    ) -> Option<OpenAttempt> {
+        let is_full = self.attempts.len() >= OpenAttempts::MAX;
+        let oldest = if is_full { self.take_oldest() } else { None };
+        self.attempts.insert(self.next, (receipt, deadline, attempt));
+        self.numbers.insert(receipt, self.next);
+        self.next = self.next.saturating_add(1);
+        oldest
+    }
+
+    fn take(&mut self, receipt: AttemptReceipt, user: Option<u64>) -> Option<OpenAttempt> {
+        let number = *self.numbers.get(&receipt)?;
+        self.attempts.get(&number).filter(|(_, _, attempt)| attempt.is_of(user))?;
+        self.numbers.remove(&receipt);
+        self.attempts.remove(&number).map(|(_, _, attempt)| attempt)
+    }
+
+    fn take_late(&mut self, now: Time) -> Option<OpenAttempt> {
+        let (_, (_, deadline, _)) = self.attempts.first_key_value()?;
+        if *deadline > now { None } else { self.take_oldest() }
+    }
+
+    fn take_oldest(&mut self) -> Option<OpenAttempt> {
+        let (_, (receipt, _, attempt)) = self.attempts.pop_first()?;
+        self.numbers.remove(&receipt);
+        Some(attempt)
+    }
+}
+
+impl AttemptReceipt {
+    fn random() -> Option<Self> {
+        random_bytes().map(|bytes| Self(u128::from_be_bytes(bytes)))
+    }
+}
+
+impl fmt::Display for AttemptReceipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for AttemptReceipt {
+    type Err = NoSuchReceipt;
+
+    fn from_str(text: &str) -> Result<Self, NoSuchReceipt> {
+        let is_receipt = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| is_receipt);
+        number.map(Self).ok_or(NoSuchReceipt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method};
+
+    use super::*;
+    use crate::bucket::{Continuous, Span, Spec};
+    use crate::engine::Decision;
+    use crate::event::Events;
+    use crate::policy::attempt::{Attempt, AttemptBody, Client};
+    use crate::policy::{ChargeOn, Limit, Policy, Route};
+    use crate::time::Clock;
+
+    const BURST: u32 = 200_000;
+
+    fn engine() -> Engine {
+        let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(3600), BURST).unwrap());
+        let limit = Limit { charge_on: ChargeOn::Failures, ..Limit::new("address", spec) };
+        let route = Route { limits: vec![0], ..Route::new("login", vec!["POST /login".parse().unwrap()]) };
+        let policy = Policy::new(vec![route], vec![limit]);
+        Engine::new(policy, 1000, Clock::system(), Events::default()).unwrap()
+    }
+
+    fn with_attempt<T>(act: impl FnOnce(&Attempt<'_>) -> T) -> T {
+        act(&Attempt {
+            method: &Method::POST,
+            path: "/login",
+            query: None,
+            host: "",
+            client: Client::from_ip([192, 0, 2, 1].into()),
+            headers: &HeaderMap::new(),
+            body: AttemptBody::Whole(&[]),
+        })
+    }
+
+    fn admitted(engine: &Engine) -> OpenAttempt {
+        let (rules, now) = (Arc::clone(&engine.rules()), engine.time());
+        let decided = with_attempt(|attempt| engine.decide_in_memory(&rules, attempt, now)).unwrap();
+        let Decision::Admitted(reservation) = decided else { panic!("the bucket is not empty") };
+        OpenAttempt { reservation: Box::new(reservation), rules, is_secure: false }
+    }
+
+    fn taken(engine: &Engine) -> u32 {
+        let (_, statuses) = with_attempt(|attempt| engine.peek(&engine.rules(), attempt)).unwrap();
+        BURST - statuses[0].verdict.left
+    }
+
+    #[test]
+    fn beyond_the_bound_the_oldest_gives_way_and_its_charge_stays() {
+        let (engine, open) = (engine(), OpenAttempts::default());
+        let later = engine.clock().now().after(Span::from_secs(600));
+        let mut receipts =
+            (0..=OpenAttempts::MAX).map(|_| open.open(&engine, admitted(&engine), later).unwrap());
+        let (first, second) = (receipts.next().unwrap(), receipts.next().unwrap());
+        assert_eq!(receipts.count(), OpenAttempts::MAX - 1);
+        assert_eq!(open.len(), OpenAttempts::MAX);
+        assert_eq!(open.report(&engine, first, None, Outcome::Success), Err(NoSuchReceipt));
+        assert_eq!(taken(&engine), 100_001);
+        assert_eq!(open.report(&engine, second, None, Outcome::Success), Ok(None));
+        assert_eq!((taken(&engine), open.len()), (100_000, OpenAttempts::MAX - 1));
+    }
+
+    #[test]
+    fn what_is_late_is_forgotten_and_its_charge_stays() {
+        let (engine, open) = (engine(), OpenAttempts::default());
+        let receipt = open.open(&engine, admitted(&engine), engine.clock().now()).unwrap();
+        assert_eq!(open.report(&engine, receipt, None, Outcome::Success), Err(NoSuchReceipt));
+        assert!(open.is_empty());
+        assert_eq!(taken(&engine), 1);
+    }
+
+    #[test]
+    fn all_open_attempts_together_take_less_than_a_hundred_megabytes() {
+        let one = size_of::<(u64, AttemptReceipt, Time, OpenAttempt, AttemptReceipt, u64)>()
+            + size_of::<Reservation>();
+        assert!(one < 1000, "{one}");
+    }
+
+    #[test]
+    fn a_receipt_is_32_hexadecimal_digits_and_no_other_number() {
+        let receipt = AttemptReceipt::random().unwrap();
+        assert_eq!(receipt.to_string().parse(), Ok(receipt));
+        assert_eq!("0".repeat(31).parse::<AttemptReceipt>(), Err(NoSuchReceipt));
+        assert_eq!(format!("+{}", "0".repeat(31)).parse::<AttemptReceipt>(), Err(NoSuchReceipt));
+    }
+}

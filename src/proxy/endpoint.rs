@@ -1,0 +1,33 @@
+//! The settings of a decision endpoint: where proxies ask before they forward. `transaction::endpoint` answers.
+
+use std::sync::Arc;
+
+use super::respond::RefuseSettings;
+use crate::net::stream::PeerAddr;
+use crate::policy::network::NetworkSet;
+use crate::time::Span;
+
+/// A decision endpoint.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// Its name in the file.
+    pub name: Arc<str>,
+    /// Networks of those who may ask; empty for this machine alone.
+    pub trust: NetworkSet,
+    /// The form of refusals.
+    pub refuse: Arc<RefuseSettings>,
+    /// How long the outcome of an attempt may be reported.
+    pub outcome_timeout: Span,
+}
+
+impl Endpoint {
+    /// Whether this peer may ask. Who may open a Unix socket is decided by its permissions.
+    #[must_use]
+    pub fn trusts(&self, peer: PeerAddr) -> bool {
+        match peer {
+            PeerAddr::Unix => true,
+            PeerAddr::Ip(address) if self.trust.is_empty() => address.ip().to_canonical().is_loopback(),
+            PeerAddr::Ip(address) => self.trust.contains(address.ip()),
+        }
+    }
+}

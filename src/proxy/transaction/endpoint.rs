@@ -1,0 +1,233 @@
+//! Answers proxies that ask before they forward, and applications that report outcomes afterwards.
+//!
+//! A question becomes the request that it is about, and `service` decides on that as on any other; what would be
+//! forwarded is answered here with 200 and a receipt. `request::question` reads questions, [`OpenAttempts`] keeps the
+//! attempts.
+//!
+//! [`OpenAttempts`]: crate::engine::OpenAttempts
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONNECTION, SET_COOKIE};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use serde::Deserialize;
+
+use super::admitted::AdmittedAttempt;
+use super::context::RequestContext;
+use super::response_future::ResponseFuture;
+use super::server::Server;
+use crate::engine::{AttemptReceipt, NoSuchReceipt, OpenAttempts};
+use crate::event::Outcome;
+use crate::proxy::body::{self, BufferedBody, ResponseBody, UnreadGuard};
+use crate::proxy::connection::DownstreamConnection;
+use crate::proxy::error::Error;
+use crate::proxy::headers::{REFUSED, REQUEST_ID};
+use crate::proxy::request::question::{Question, asks_nothing};
+use crate::proxy::request::target;
+use crate::proxy::respond::RateLimitHeaders;
+use crate::time::Span;
+
+/// A request that may be forwarded, as far as an endpoint is concerned.
+pub(super) struct Allowed {
+    pub(super) attempt: Option<AdmittedAttempt>,
+    /// How long the attempt is held for its token.
+    pub(super) hold: Span,
+    pub(super) limit_headers: Option<RateLimitHeaders>,
+    pub(super) outcome_timeout: Span,
+    /// Whether the connection may be kept.
+    pub(super) may_be_kept: bool,
+}
+
+/// The body of `POST /outcome`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OutcomeReport<'a> {
+    #[serde(borrow)]
+    receipt: Cow<'a, str>,
+    outcome: ReportedOutcome,
+    #[serde(borrow)]
+    user: Option<Cow<'a, str>>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ReportedOutcome {
+    Failure,
+    Success,
+    Neutral,
+}
+
+impl Server {
+    /// Answers one request at the decision endpoint of this connection.
+    pub(super) fn answer_asker(
+        self: &Rc<Self>,
+        connection: &Arc<DownstreamConnection>,
+        request: Request<Incoming>,
+    ) -> ResponseFuture {
+        let now = self.engine.clock().now();
+        connection.state.request_begins(now);
+        let question = match self.question(connection, &request) {
+            Ok(Some(question)) => question,
+            Ok(None) => {
+                let context = self.context_of_asker(connection, &request);
+                let (server, connection) = (Rc::clone(self), Arc::clone(connection));
+                return ResponseFuture::Boxed(Box::pin(server.take_report(connection, request, context)));
+            }
+            Err(error) => {
+                let context = self.context_of_asker(connection, &request);
+                return context.finish_with_error(&error, connection);
+            }
+        };
+        let (is_head, body) = (request.method() == Method::HEAD, question.body);
+        self.decide_request(connection, question.about(request), (is_head, body), now)
+    }
+
+    /// What is asked; `None` for the report of an outcome.
+    fn question(
+        &self,
+        connection: &DownstreamConnection,
+        request: &Request<Incoming>,
+    ) -> Result<Option<Question>, Error> {
+        let config = self.config.current();
+        let endpoint = config.shared.endpoint_of(connection);
+        if !endpoint.is_some_and(|endpoint| endpoint.trusts(connection.peer)) {
+            return Err(Error::UntrustedAsker);
+        }
+        target::validate(connection, request)?;
+        let is_report = request.method() == Method::POST
+            && request.uri().path() == REPORTS
+            && asks_nothing(request.headers());
+        if is_report { Ok(None) } else { Ok(Some(Question::of(request)?)) }
+    }
+
+    fn context_of_asker(
+        self: &Rc<Self>,
+        connection: &Arc<DownstreamConnection>,
+        request: &Request<Incoming>,
+    ) -> RequestContext {
+        let asker = self.config.current().shared.client.client_of_peer(connection.peer);
+        let is_head = request.method() == Method::HEAD;
+        self.context(connection, request, asker, is_head, self.engine.clock().now())
+    }
+
+    /// Tells the asker that it may forward.
+    pub(super) fn allow(
+        self: &Rc<Self>,
+        connection: &DownstreamConnection,
+        allowed: Allowed,
+        mut context: RequestContext,
+    ) -> ResponseFuture {
+        let Some(open) = connection.endpoint.and_then(|number| self.open_attempts.get(number)) else {
+            return context.finish_with_error(&Error::UntrustedAsker, connection);
+        };
+        if allowed.hold == Span::ZERO {
+            let response = self.allowed(open, allowed, &context);
+            return ResponseFuture::ready(context.record.finish(response));
+        }
+        let (server, number) = (Rc::clone(self), connection.endpoint);
+        ResponseFuture::Boxed(Box::pin(async move {
+            context.record.pause(server.engine.clock().now());
+            tokio::time::sleep(allowed.hold.to_std()).await;
+            context.record.resume(server.engine.clock().now());
+            context.record.end_hold();
+            let open = &server.open_attempts[number.unwrap_or_default()];
+            let response = server.allowed(open, allowed, &context);
+            context.record.finish(response)
+        }))
+    }
+
+    fn allowed(
+        &self,
+        open: &OpenAttempts,
+        allowed: Allowed,
+        context: &RequestContext,
+    ) -> Response<ResponseBody> {
+        let mut response = empty(StatusCode::OK);
+        let headers = response.headers_mut();
+        headers.insert(REQUEST_ID, context.summary.request_id.clone());
+        if let Some(limits) = allowed.limit_headers {
+            limits.append_to(headers);
+        }
+        if let Some(mark) = allowed.attempt.as_ref().and_then(AdmittedAttempt::refused_mark) {
+            headers.insert(REFUSED, mark);
+        }
+        let deadline = self.engine.clock().now().after(allowed.outcome_timeout);
+        let attempt = allowed.attempt.and_then(AdmittedAttempt::into_open);
+        let receipt = attempt.and_then(|attempt| open.open(&self.engine, attempt, deadline));
+        if let Some(receipt) = receipt.and_then(|receipt| HeaderValue::try_from(receipt.to_string()).ok()) {
+            headers.insert(RECEIPT, receipt);
+        }
+        if !allowed.may_be_kept {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    /// Settles the attempt of a report.
+    async fn take_report(
+        self: Rc<Self>,
+        connection: Arc<DownstreamConnection>,
+        request: Request<Incoming>,
+        mut context: RequestContext,
+    ) -> Response<ResponseBody> {
+        let timeout = self.config.current().shared.settings.body_timeout.to_std();
+        let memory = self.body_memory.reserve(None);
+        context.record.pause(self.engine.clock().now());
+        let guard = UnreadGuard::begins(&self.unread_bodies);
+        let body = body::read(request.into_body(), MAX_REPORT, timeout, memory).await;
+        context.record.resume(self.engine.clock().now());
+        let settled = body.and_then(|body| self.settle_report(&connection, &body));
+        drop(guard);
+        match settled {
+            Ok(cookie) => {
+                let mut response = empty(StatusCode::NO_CONTENT);
+                response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
+                context.record.finish(response)
+            }
+            Err(error) => {
+                let Ok(response) = context.finish_with_error(&error, &connection).await;
+                response
+            }
+        }
+    }
+
+    fn settle_report(
+        &self,
+        connection: &DownstreamConnection,
+        body: &BufferedBody,
+    ) -> Result<Option<HeaderValue>, Error> {
+        let BufferedBody::Whole(bytes) = body else { return Err(Error::BodyTooLong) };
+        let OutcomeReport { receipt, outcome, user } =
+            serde_json::from_slice(bytes).map_err(|_| Error::MalformedReport)?;
+        let receipt: AttemptReceipt = receipt.parse()?;
+        let open = connection.endpoint.and_then(|number| self.open_attempts.get(number));
+        let open = open.ok_or(NoSuchReceipt)?;
+        Ok(open.report(&self.engine, receipt, user.as_deref(), outcome.into())?)
+    }
+}
+
+impl From<ReportedOutcome> for Outcome {
+    fn from(reported: ReportedOutcome) -> Self {
+        match reported {
+            ReportedOutcome::Failure => Self::Failure,
+            ReportedOutcome::Success => Self::Success,
+            ReportedOutcome::Neutral => Self::Neutral,
+        }
+    }
+}
+
+fn empty(status: StatusCode) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::generated(Bytes::new()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+const REPORTS: &str = "/outcome";
+const RECEIPT: HeaderName = HeaderName::from_static("x-tollgate-receipt");
+/// Bytes of a report; most of it is the name of an account.
+const MAX_REPORT: usize = 8 * 1024;
