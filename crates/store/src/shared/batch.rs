@@ -55,8 +55,8 @@ struct BatchState {
     mirror_digest: u64,
     /// Whether the state differs from the store's even if no request changes it.
     is_dirty: bool,
-    /// Whether the store's record is of another limit, or has a rate of its own.
-    is_converted: bool,
+    /// Whether the store's record is none to step: it is of another limit, or a clock was set back.
+    is_unusual: bool,
 }
 
 /// Whether a batch continues.
@@ -166,7 +166,7 @@ impl<'s> StoreBatch<'s> {
     fn program(&self, draft: &BatchState, now: Time) -> Option<StepProgram> {
         let header = draft.state.header;
         let is_plain = draft.local_state.is_none()
-            && !(draft.is_dirty || draft.is_converted)
+            && !(draft.is_dirty || draft.is_unusual)
             && header.own_until.is_none();
         if !is_plain || !self.shared.can_step(&header.spec) {
             return None;
@@ -329,7 +329,7 @@ impl BatchState {
             is_outdated: false,
             mirror_digest: known.digest,
             is_dirty: known.is_ahead && known.version.is_some(),
-            is_converted: false,
+            is_unusual: false,
         }
     }
 
@@ -347,7 +347,8 @@ impl BatchState {
         self.state = found.unwrap_or_else(|| BucketState::absent(bucket.spec));
         let header = self.state.header;
         self.state.convert_to(&bucket.spec, now);
-        self.is_converted = self.state.header != header;
+        let is_ahead = self.state.decision_time(now) < self.state.written_at();
+        self.is_unusual = is_ahead || self.state.header != header;
         let seen = (self.local_state.is_none().then_some(self.mirror_digest), now);
         match self.version {
             _ if is_foreign => {}
