@@ -12,11 +12,10 @@ mod state;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tokio::time::sleep;
-
 use self::authority::{AcmeError, Authority};
 use self::schedule::{Schedule, Validity};
 use super::Parts;
+use super::ticks::next_tick;
 use crate::net::tls::{AcmeSettings, Certificate};
 use crate::observe::timestamp::rfc3339;
 
@@ -38,7 +37,7 @@ impl Parts {
                 self.renew_due(acme, &mut schedules).await;
                 running = Some(acme.clone());
             }
-            sleep(PERIOD).await;
+            next_tick(PERIOD).await;
         }
     }
 
@@ -102,7 +101,7 @@ fn is_other_authority(one: &AcmeSettings, other: &AcmeSettings) -> bool {
     one.state != other.state || one.challenge != other.challenge || one.trust != other.trust
 }
 
-/// How often due certificates are looked for.
-const PERIOD: Duration = Duration::from_secs(1);
+/// How often due certificates are looked for: with the looks at files, so that an idle gate wakes up no more often.
+const PERIOD: Duration = Duration::from_secs(2);
 /// An order that takes longer has failed.
 const MAX_ORDER: Duration = Duration::from_secs(300);

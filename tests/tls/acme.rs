@@ -156,7 +156,7 @@ fn wrong_answers_and_refusals_are_told_of_and_leave_the_gate_as_it_is() {
         assert!(said.contains("there is none yet, and the next try is 20"), "{at}: {said}");
         assert!(!said.contains("is down"), "no panic: {said}");
         let tries = front.count("GET /dir");
-        std::thread::sleep(Duration::from_millis(1300));
+        std::thread::sleep(Duration::from_millis(2300));
         assert_eq!(front.count("GET /dir"), tries, "{at}: it waits");
         let answer = gate.ask(get_with("/", ""));
         assert_eq!(answer.status, 308, "it serves");
