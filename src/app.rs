@@ -301,7 +301,6 @@ impl Parts {
         let engine =
             Arc::new(snapshot::build_engine(config.policy, &config.store, &clock, &events, old_process)?);
         metrics.watch(&engine);
-        let snapshotter = Snapshotter::of(&config.store, &engine, &sandbox);
         let settings = Arc::new(config.proxy);
         let connection_limit = Arc::new(connection_limit(&settings, &clock));
         let fresh = |address| {
@@ -323,6 +322,7 @@ impl Parts {
             upstreams,
         }));
         Ok(Self {
+            snapshotter: Snapshotter::of(&config.store, &engine, &sandbox),
             engine,
             config: runtime_config,
             connection_limit,
@@ -335,7 +335,6 @@ impl Parts {
             otel,
             history,
             hitters,
-            snapshotter,
             draining: Arc::default(),
             readiness: Arc::default(),
             heartbeats: Vec::new(),

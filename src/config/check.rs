@@ -86,7 +86,6 @@ pub(super) fn check(
     settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
     store::warn(&raw.store, &store, &limits, f);
-    let policy_copy = policy::check(raw.policy.as_ref(), (&raw.store, &store), &files, f);
     Config {
         listen,
         upstreams,
@@ -94,6 +93,7 @@ pub(super) fn check(
         observes,
         client,
         policy: Policy::new(routes, limits).with_devices(devices),
+        policy_copy: policy::check(raw.policy.as_ref(), (&raw.store, &store), &files, f),
         store,
         refuse,
         endpoints,
@@ -104,7 +104,6 @@ pub(super) fn check(
         log: log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f),
         admin,
         admin_token: admin::token(&raw.admin, &sources.environment, &mut files, f),
-        policy_copy,
         watched: settings::watched(raw.reload.as_ref(), sources, f),
         files: files.read,
     }

@@ -114,7 +114,7 @@ fn the_schema_is_printed_as_json() {
     assert_eq!((said.code, &*said.err), (Some(0), ""));
     let schema: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let mode = &schema["properties"]["limit"]["additionalProperties"]["properties"]["mode"];
-    assert_eq!((&mode["default"], mode["enum"].as_array().unwrap().len()), (&"enforce".into(), 3));
+    assert_eq!((&mode["default"], mode["enum"].as_array().unwrap().len()), (&"enforce".into(), 4));
     assert!(mode["description"].as_str().unwrap().contains("never refuses"), "{mode}");
 }
 

@@ -48,9 +48,16 @@ fn meaning(key: &Value) -> String {
         words.push_str(&format!(" From {least} to {most}."));
     }
     if let Some(example) = key["examples"].get(0) {
-        words.push_str(&format!(" Example: {example}"));
+        words.push_str(&format!(" Example: {}", as_written(example)));
     }
     words
+}
+
+/// A value as in the file: a list with blanks between its items, where a line may break.
+fn as_written(value: &Value) -> String {
+    let Some(items) = value.as_array() else { return value.to_string() };
+    let items: Vec<String> = items.iter().map(as_written).collect();
+    format!("[{}]", items.join(", "))
 }
 
 /// All tables below this one, each with its name in the file.

@@ -123,6 +123,12 @@ fn report_unseen(raw: &raw::RawFile, routes: &[Option<Route>], f: &mut Findings)
         }
         report_answer(value, f);
     }
+    let of_routes = raw.routes.iter().map(|route| route.value.in_flight.as_ref());
+    let of_limits = raw.limits.iter().map(|limit| limit.value.in_flight.as_ref());
+    for in_flight in of_routes.chain(of_limits).flatten() {
+        let hint = "leave it to the proxy that forwards; or `listen` as well";
+        f.error(&in_flight.spot, "no endpoint sees how many requests are in flight", hint);
+    }
 }
 
 fn report_body(name: &Located<String>, raw: &raw::RawRoute, route: Option<&Route>, f: &mut Findings) {
@@ -156,10 +162,6 @@ fn report_answer(raw: &raw::RawRoute, f: &mut Findings) {
     if let Some(otherwise) = &raw.otherwise {
         let hint = "an attempt without a report is a failure";
         f.warning(&otherwise.spot, "no endpoint sees the answer, which `otherwise` judges", hint);
-    }
-    if let Some(in_flight) = &raw.in_flight {
-        let hint = "leave it to the proxy that forwards; or `listen` as well";
-        f.error(&in_flight.spot, "no endpoint sees how many requests are in flight", hint);
     }
     if let Some(upstream) = &raw.upstream {
         f.warning(&upstream.spot, "nothing is forwarded: there is no `listen`", LISTEN_TOO);

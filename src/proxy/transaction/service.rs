@@ -88,6 +88,21 @@ enum HeadCheck {
 }
 
 impl HeadCheck {
+    /// What the gate answers itself, whatever the routes are. A proxy that asks is told no such thing.
+    fn before_routes(
+        config: &RuntimeConfig,
+        connection: &DownstreamConnection,
+        request: &Request<Incoming>,
+        host: &str,
+    ) -> Option<Self> {
+        let hosts = config.challenge_hosts.as_ref().filter(|_| connection.endpoint.is_none());
+        if let Some(answer) = hosts.and_then(|hosts| hosts.answer(host, request.uri().path())) {
+            return Some(Self::Challenge(answer));
+        }
+        let is_redirected = config.redirect.is_some() && config.needs_redirect(connection, request);
+        is_redirected.then_some(Self::Redirected)
+    }
+
     /// By the state of a decision, and the number of the upstream group if a route names it.
     fn by(state: DecisionState, group: Option<usize>) -> Self {
         let group = group.unwrap_or(0);
@@ -218,12 +233,8 @@ impl Server {
                     Ok(client) => client,
                     Err(error) => return Ok((Client::UnixSocket, HeadCheck::Malformed(error))),
                 };
-                let hosts = config.shared.challenge_hosts.as_ref().filter(|_| connection.endpoint.is_none());
-                if let Some(answer) = hosts.and_then(|hosts| hosts.answer(&host, request.uri().path())) {
-                    return Ok((client, HeadCheck::Challenge(answer)));
-                }
-                if config.shared.redirect.is_some() && config.shared.needs_redirect(connection, request) {
-                    return Ok((client, HeadCheck::Redirected));
+                if let Some(answered) = HeadCheck::before_routes(&config.shared, connection, request, &host) {
+                    return Ok((client, answered));
                 }
                 let attempt = attempt(request, &host, client, body);
                 let routes = rules.policy.routes_of(&attempt);
