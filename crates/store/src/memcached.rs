@@ -1,6 +1,6 @@
 //! Buckets in memcached: `memcached://host:port,host:port`, each key on one of the servers.
 //!
-//! Attempts that take tokens are appended to the record, so that none of them loses a race ([`journal`]); all else is
+//! Attempts that take tokens are appended to the record, so that none of them loses a race (`journal`); all else is
 //! compared and swapped. It speaks the meta commands over one connection to each server. No proxy may stand between,
 //! because a connection has to end when the server does. memcached forgets: buckets that it evicts when its memory is
 //! full, or loses when it restarts, are full from then on.
