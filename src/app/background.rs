@@ -97,7 +97,7 @@ impl Parts {
         }
     }
 
-    /// Settles attempts whose outcome nobody reported in time. Never ends.
+    /// Settles attempts whose outcome was not reported in time. Never ends.
     async fn expire_open_attempts(&self) {
         if self.open_attempts.is_empty() {
             return std::future::pending().await;

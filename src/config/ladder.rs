@@ -7,10 +7,9 @@ use super::candidate;
 use super::diagnostic::{Findings, Spot};
 use super::document::{Located, TomlEntry, TomlTable, TomlValue};
 
-/// The limit of the file that a rung belongs to, if `name` is that of a rung behind the first.
-pub(super) fn limit_of_rung(name: &str) -> Option<&str> {
-    let (limit, prefix) = name.rsplit_once('.')?;
-    prefix.bytes().all(|byte| byte.is_ascii_digit()).then_some(limit)
+/// Whether `name` is that of a rung behind the first: no limit of the file has a dot in its name.
+pub(super) fn is_rung(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, prefix)| prefix.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Puts the rungs of each ladder in the place of its limit.

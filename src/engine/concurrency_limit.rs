@@ -29,7 +29,11 @@ pub(super) struct BucketsInFlight(Mutex<HashMap<Key, u32>>);
 /// The permits of one attempt: one for each route that counts it, and each limit that bounds it. Dropping releases them.
 #[derive(Debug, Default)]
 #[must_use]
-pub struct ConcurrencyPermits(SmallVec<[ConcurrencyPermit; 1]>, Vec<BucketPermit>);
+pub struct ConcurrencyPermits {
+    of_routes: SmallVec<[ConcurrencyPermit; 1]>,
+    #[expect(dead_code, reason = "dropping it releases the permits")]
+    of_buckets: Vec<BucketPermit>,
+}
 
 #[derive(Debug)]
 struct ConcurrencyPermit {
@@ -57,14 +61,15 @@ impl Rules {
     /// one of its limits at that of requests in flight for the bucket.
     #[must_use]
     pub fn acquire_permits(&self, reservation: &Reservation) -> Option<ConcurrencyPermits> {
-        let routes = reservation.routes.iter().filter(|_| reservation.generation == self.generation);
+        if reservation.generation != self.generation {
+            return Some(ConcurrencyPermits::default());
+        }
+        let routes = reservation.routes.iter();
         let limits =
             routes.map(|&route| (&self.concurrency_limits[route], self.policy.routes[route].in_flight));
-        let mut permits = ConcurrencyPermits::acquire(limits, reservation.hold > Span::ZERO)?;
-        if reservation.generation == self.generation {
-            permits.1 = self.acquire_of_buckets(&reservation.statuses)?;
-        }
-        Some(permits)
+        let permits = ConcurrencyPermits::acquire(limits, reservation.hold > Span::ZERO)?;
+        let of_buckets = self.acquire_of_buckets(&reservation.statuses)?;
+        Some(ConcurrencyPermits { of_buckets, ..permits })
     }
 
     fn acquire_of_buckets(&self, statuses: &[LimitStatus]) -> Option<Vec<BucketPermit>> {
@@ -78,16 +83,16 @@ impl Rules {
             .collect()
     }
 
-    /// The counters of a limit by name, likewise.
-    pub(super) fn in_flight_of(&self, limit: &str) -> Arc<BucketsInFlight> {
-        let index = self.index_of(limit, LimitKind::Rate);
-        index.map_or_else(Arc::default, |index| Arc::clone(&self.in_flight[index]))
-    }
-
     /// The counters of a route by name: requests in flight stay counted when the rules change.
     pub(super) fn concurrency_limit_for(&self, route: &str) -> Arc<ConcurrencyLimit> {
         let index = self.policy.routes.iter().position(|known| &*known.name == route);
         index.map_or_else(Arc::default, |index| Arc::clone(&self.concurrency_limits[index]))
+    }
+
+    /// The counters of a limit by name, likewise.
+    pub(super) fn in_flight_of(&self, limit: &str) -> Arc<BucketsInFlight> {
+        let index = self.index_of(limit, LimitKind::Rate);
+        index.map_or_else(Arc::default, |index| Arc::clone(&self.in_flight[index]))
     }
 }
 
@@ -107,12 +112,12 @@ impl ConcurrencyPermits {
             limit.try_acquire(kind, max)?;
             permits.push(ConcurrencyPermit { limit: Arc::clone(limit), kind });
         }
-        Some(Self(permits, Vec::new()))
+        Some(Self { of_routes: permits, of_buckets: Vec::new() })
     }
 
     /// Releases the permits for holding: the attempt goes on to the upstream.
     pub fn release_held(&mut self) {
-        self.0.retain(|permit| permit.kind != PermitKind::Held);
+        self.of_routes.retain(|permit| permit.kind != PermitKind::Held);
     }
 }
 

@@ -28,7 +28,7 @@ pub enum HttpClientError {
     /// The server broke the protocol, or the connection broke.
     #[error("it does not speak HTTP: {0}")]
     Http(#[from] hyper::Error),
-    /// The server is to prove its name, and there is nobody to vouch for it.
+    /// The server is to prove its name, and there are no trusted roots to check it by.
     #[error("there are no roots to check its certificate")]
     NoRoots,
     /// The answer is longer than the caller takes, or ends too early.

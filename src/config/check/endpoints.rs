@@ -1,6 +1,6 @@
 //! `[endpoint.NAME]`: where other proxies ask before they forward.
 //!
-//! A proxy that asks shows the head of a request. Where nobody connects to the gate itself, a route that needs more
+//! A proxy that asks shows the head of a request. Where no client connects to the gate itself, a route that needs more
 //! than that would protect nothing, so it is a mistake.
 
 use std::ops::RangeInclusive;
@@ -168,7 +168,7 @@ fn report_answer(raw: &raw::RawRoute, f: &mut Findings) {
     }
 }
 
-/// Whether proxies ask, and nobody else connects: then nothing is forwarded.
+/// Whether only proxies connect, and ask: then nothing is forwarded.
 pub(super) fn are_alone(raw: &raw::RawFile) -> bool {
     raw.listen.is_none() && !raw.endpoints.is_empty()
 }

@@ -44,7 +44,7 @@ fn check_limit(
     f: &mut Findings,
 ) -> Option<Limit> {
     let live = candidate::live_name(&name.value);
-    if live.is_none() && ladder::limit_of_rung(&name.value).is_none() {
+    if live.is_none() && !ladder::is_rung(&name.value) {
         check_name(name, f);
     }
     if let Some(value) = &raw.candidate {
