@@ -46,6 +46,7 @@ fn attempt<'a>(path: &'a str, number: u32, headers: &'a HeaderMap) -> Attempt<'a
         client,
         headers,
         body: AttemptBody::Unread,
+        descriptor: None,
     }
 }
 

@@ -7,6 +7,7 @@ pub mod connection;
 pub mod downstream;
 pub mod endpoint;
 pub mod error;
+mod grpc;
 pub mod headers;
 pub mod request;
 pub mod respond;

@@ -43,6 +43,7 @@ fuzz_target!(|text: &str| {
         client: Client::from_ip(Ipv4Addr::LOCALHOST.into()),
         headers: &HeaderMap::new(),
         body: AttemptBody::Unread,
+        descriptor: None,
     };
     let matches = |case| {
         readings.iter().any(|reading| pattern.matches(&attempt, &split(reading), MethodReading::AsSent, case))

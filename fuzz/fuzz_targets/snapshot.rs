@@ -88,6 +88,7 @@ fn attempts(engine: &Engine) {
             client: Client::from_ip(Ipv4Addr::new(192, 0, 2, number % 8).into()),
             headers: &headers,
             body: AttemptBody::Unread,
+            descriptor: None,
         };
         let now = NOW.after(Span::from_secs(u64::from(number) * 60));
         if let Ok(Decision::Admitted(reservation)) = engine.decide_in_memory(&rules, &attempt, now) {

@@ -46,6 +46,7 @@ pub fn read(field: &Field, kind: &'static str, body: &[u8]) -> Answer {
         client: Client::UnixSocket,
         headers: &headers,
         body: AttemptBody::Whole(body),
+        descriptor: None,
     };
     match values(std::slice::from_ref(field), Half::User, &attempt) {
         Ok(found) if found.is_unreadable() => Answer::Unreadable,

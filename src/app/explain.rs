@@ -176,7 +176,7 @@ impl Explanation {
         let uri = request.uri();
         let (path, query, headers) = (uri.path(), uri.query(), request.headers());
         let (method, body) = (request.method(), body_of(asked));
-        let attempt = Attempt { method, path, query, host, client, headers, body };
+        let attempt = Attempt { method, path, query, host, client, headers, body, descriptor: None };
         self.client(&attempt, asked);
         self.readings(&attempt);
         if policy.could_be_a_write(&attempt) {

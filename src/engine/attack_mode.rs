@@ -120,6 +120,7 @@ mod tests {
             client: Client::from_ip([192, 0, 2, host].into()),
             headers: &headers,
             body: AttemptBody::Whole(&[]),
+            descriptor: None,
         };
         let decide = || engine.decide_in_memory(&engine.rules(), &attempt, clock.now()).unwrap();
         let is_admitted = |decision: &Decision| matches!(decision, Decision::Admitted(Reservation { .. }));

@@ -207,6 +207,7 @@ mod tests {
             client: Client::from_ip([192, 0, 2, 1].into()),
             headers: &HeaderMap::new(),
             body: AttemptBody::Whole(&[]),
+            descriptor: None,
         })
     }
 

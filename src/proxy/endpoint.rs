@@ -12,12 +12,23 @@ use crate::time::Span;
 pub struct Endpoint {
     /// Its name in the file.
     pub name: Arc<str>,
+    /// How it is asked.
+    pub kind: EndpointKind,
     /// Networks of those who may ask; empty for this machine alone.
     pub trust: NetworkSet,
     /// The form of refusals.
     pub refuse: Arc<RefuseSettings>,
     /// How long the outcome of an attempt may be reported.
     pub outcome_timeout: Span,
+}
+
+/// How a decision endpoint is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndpointKind {
+    /// By an HTTP request about a request.
+    ForwardAuth,
+    /// As Envoy's rate limit service: by gRPC, always over HTTP/2.
+    EnvoyRls,
 }
 
 impl Endpoint {

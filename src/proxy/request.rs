@@ -2,6 +2,7 @@
 
 pub mod challenge;
 pub mod client_addr;
+pub(super) mod descriptor;
 pub(super) mod forwarded;
 pub(super) mod question;
 pub mod redirect;

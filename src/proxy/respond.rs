@@ -8,6 +8,7 @@
 mod accept;
 mod builder;
 mod cache;
+mod descriptor_status;
 mod details;
 mod escape;
 mod mark;
@@ -22,6 +23,7 @@ use http::{HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
 pub use self::cache::RefusalCache;
+pub(in crate::proxy) use self::descriptor_status::{Code, DescriptorStatus, RateLimitResponse};
 pub use self::mark::refused_mark;
 pub use self::problem::ProblemKind;
 pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};

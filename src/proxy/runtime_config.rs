@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use http::{HeaderValue, Request};
 
 use super::connection::DownstreamConnection;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, EndpointKind};
 use super::error::MalformedRequest;
 use super::request::challenge::ChallengeHosts;
 use super::request::client_addr::ClientSettings;
@@ -65,6 +65,11 @@ impl RuntimeConfig {
     /// The decision endpoint of a connection; `None` for a client's.
     pub(super) fn endpoint_of(&self, connection: &DownstreamConnection) -> Option<&Endpoint> {
         self.endpoints.get(connection.endpoint?)
+    }
+
+    /// Whether the peer of a connection speaks gRPC.
+    pub(super) fn is_asked_by_calls(&self, connection: &DownstreamConnection) -> bool {
+        self.endpoint_of(connection).is_some_and(|endpoint| endpoint.kind == EndpointKind::EnvoyRls)
     }
 
     /// The prefix for the connection limits of a peer at this decision endpoint; `None` for one who may ask.

@@ -7,6 +7,7 @@ pub(super) mod discard_body;
 pub(super) mod endpoint;
 pub(super) mod forward;
 pub(super) mod inspect;
+mod rate_limit_service;
 pub(super) mod redact;
 mod relay;
 pub mod response_future;

@@ -96,6 +96,7 @@ impl Recorded {
             client: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             headers: &self.headers,
             body: AttemptBody::Whole(self.body.as_bytes()),
+            descriptor: None,
         }
     }
 

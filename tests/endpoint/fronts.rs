@@ -20,20 +20,23 @@ impl Front {
     /// `None` where the proxy is not installed, which is said loudly. `command` gets the gate's directory with all
     /// examples, at free ports.
     fn start(program: &str, command: impl Fn(&Path) -> Command) -> Option<Self> {
-        let (application, ports) = (Upstream::start(), [free_port(), free_port(), free_port()]);
+        let (application, ports) = (Upstream::start(), [free_port(), free_port(), free_port(), free_port()]);
         let here = |text: &str| {
             text.replace(":8080", &format!(":{}", ports[0]))
                 .replace("127.0.0.1:9181", &format!("127.0.0.1:{}", ports[1]))
                 .replace("127.0.0.1:9182", &format!("127.0.0.1:{}", ports[2]))
+                .replace("127.0.0.1:9183", &format!("127.0.0.1:{}", ports[3]))
                 .replace("127.0.0.1:8081", &application.address.to_string())
                 .replace("port_value: 8080", &format!("port_value: {}", ports[0]))
                 .replace("port_value: 9182", &format!("port_value: {}", ports[2]))
+                .replace("port_value: 9183", &format!("port_value: {}", ports[3]))
                 .replace("port_value: 8081", &format!("port_value: {}", application.address.port()))
         };
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/endpoints");
         let read = |name: &str| here(&fs::read_to_string(examples.join(name)).unwrap());
         let gate = Gate::start(&application.file(&read("gate.toml")));
-        for name in ["nginx.conf", "Caddyfile", "haproxy.cfg", "tollgate.lua", "envoy.yaml"] {
+        for name in ["nginx.conf", "Caddyfile", "haproxy.cfg", "tollgate.lua", "envoy.yaml", "envoy-rls.yaml"]
+        {
             fs::write(gate.directory.join(name), read(name)).unwrap();
         }
         let mut command = command(&gate.directory);
@@ -89,6 +92,32 @@ impl Front {
         assert_eq!(self.reached(), reached, "without the gate nothing is forwarded");
     }
 
+    /// What Envoy shows that asks by its descriptors.
+    fn show_by_calls(mut self) {
+        for left in (0..5).rev() {
+            let answer = self.sign_in(1, "");
+            assert_eq!(answer.status, 200, "{}", self.said());
+            assert_eq!(answer.header("x-ratelimit-remaining"), Some(left.to_string().as_str()), "{answer:?}");
+        }
+        let sixth = self.sign_in(1, "");
+        assert_eq!(sixth.status, 429, "{}", self.said());
+        assert!((700..=720).contains(&sixth.retry_after()), "{sixth:?}");
+        assert!(sixth.header("ratelimit").is_some_and(|limit| limit.starts_with("\"address\";r=0;t=")));
+        assert_eq!(self.ask(1, &crate::support::get_with("/login", "")).status, 200, "the form is free");
+        assert_eq!(self.sign_in(4, "").status, 200, "another client");
+        for line in LIES.split_inclusive("\r\n").chain([LIES]) {
+            assert_eq!(self.sign_in(1, line.trim_start()).status, 429, "{line}");
+        }
+        // What the gate cannot understand is refused, and not let through.
+        assert_eq!(self.ask(5, &post_with("/login%zz", "")).status, 429, "{}", self.said());
+        self.admits_no_more_than_the_bucket();
+        self.gate.signal("KILL");
+        assert!(self.gate.exit_status(Duration::from_secs(5)).is_some());
+        let reached = self.reached();
+        assert_eq!(self.sign_in(3, "").status, 503, "{}", self.said());
+        assert_eq!(self.reached(), reached, "without the gate nothing is forwarded");
+    }
+
     fn refuses_the_sixth(&self) {
         let sixth = self.sign_in(1, "Accept: application/problem+json\r\n");
         assert_eq!(sixth.status, 429, "{}", self.said());
@@ -112,11 +141,7 @@ impl Front {
 
     /// C12: a client says what only proxies may say.
     fn is_not_fooled(&self) {
-        let lies = "X-Original-URI: /harmless\r\nX-Original-Method: GET\r\nX-Forwarded-Uri: /harmless\r\n\
-                    X-Forwarded-Method: GET\r\nX-Forwarded-Host: other.test\r\nX-Forwarded-For: 6.6.6.6\r\n\
-                    X-Real-IP: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Original-Body: 0\r\n\
-                    X-Tollgate-Receipt: 0123\r\n";
-        for line in lies.split_inclusive("\r\n").chain([lies]) {
+        for line in LIES.split_inclusive("\r\n").chain([LIES]) {
             assert_eq!(self.sign_in(1, line.trim_start()).status, 429, "{line}");
         }
         let page = self.ask(1, &crate::support::get_with("/page", "X-Tollgate-Receipt: 0123\r\n"));
@@ -191,22 +216,31 @@ fn caddy_asks_before_it_forwards() {
     front.show(502);
 }
 
+/// Envoy with this file.
+fn envoy(file: &'static str) -> Option<Front> {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools/envoy/bin/envoy");
+    Front::start("envoy (scripts/fetch-envoy)", |_| {
+        let mut command = Command::new(&tools);
+        let apart = ["--concurrency", "2", "--use-dynamic-base-id", "--log-level", "error"];
+        command.args(["--config-path", file]).args(apart);
+        command
+    })
+}
+
 #[test]
 fn envoy_asks_before_it_forwards() {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools/envoy/bin/envoy");
-    let front = Front::start("envoy (scripts/fetch-envoy)", |_| {
-        let mut command = Command::new(&tools);
-        command.args([
-            "--config-path",
-            "envoy.yaml",
-            "--concurrency",
-            "2",
-            "--use-dynamic-base-id",
-            "--log-level",
-            "error",
-        ]);
-        command
-    });
-    let Some(front) = front else { return };
+    let Some(front) = envoy("envoy.yaml") else { return };
     front.show(503);
 }
+
+#[test]
+fn envoy_asks_its_rate_limit_service_before_it_forwards() {
+    let Some(front) = envoy("envoy-rls.yaml") else { return };
+    front.show_by_calls();
+}
+
+/// What only proxies may say.
+const LIES: &str = "X-Original-URI: /harmless\r\nX-Original-Method: GET\r\nX-Forwarded-Uri: /harmless\r\n\
+                    X-Forwarded-Method: GET\r\nX-Forwarded-Host: other.test\r\nX-Forwarded-For: 6.6.6.6\r\n\
+                    X-Real-IP: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Original-Body: 0\r\n\
+                    X-Tollgate-Receipt: 0123\r\n";

@@ -18,8 +18,10 @@ mod dice;
 mod support;
 
 mod applications;
+mod calls;
 mod fronts;
 mod questions;
+mod rate_limit_service;
 mod receipts;
 mod same;
 

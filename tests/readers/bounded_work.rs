@@ -61,6 +61,7 @@ fn an_unchecked_path_counts_for_every_route_that_its_method_fits() {
         client: Client::UnixSocket,
         headers: &HeaderMap::new(),
         body: AttemptBody::Unread,
+        descriptor: None,
     };
     assert_eq!(policy.routes_of(&attempt)[..], [0, 2]);
 }

@@ -54,6 +54,7 @@ fn php_without_a_php_ini_never_finds_a_guess_that_is_free() {
             client: Client::UnixSocket,
             headers: &headers,
             body: AttemptBody::Whole(&request.body),
+            descriptor: None,
         };
         let is_counted = !policy.routes_of(&attempt).is_empty();
         // What is no request to PHP has no answer.
@@ -142,6 +143,7 @@ fn read(name: &str, kind: &[u8], body: &[u8]) -> Result<Values, TooManyValues> {
         client: Client::UnixSocket,
         headers: &headers,
         body: AttemptBody::Whole(body),
+        descriptor: None,
     };
     values(&[Field::form(name).unwrap()], Half::User, &attempt)
 }

@@ -167,6 +167,7 @@ fn no_planted_value_is_in_what_the_core_shows_of_itself() {
         client: Client::from_ip([127, 0, 0, 1].into()),
         headers: &headers,
         body: AttemptBody::Whole(b"log=planted-user&pwd=planted-password"),
+        descriptor: None,
     };
     hides(&format!("{attempt:?}"), "an attempt");
     let rules = engine.rules();

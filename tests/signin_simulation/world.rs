@@ -154,6 +154,7 @@ impl World {
             client: Client::from_ip(request.address.into()),
             headers: &headers,
             body: AttemptBody::Whole(b""),
+            descriptor: None,
         };
         let rules = Arc::clone(&self.engine.rules());
         // To look costs as much as to decide.

@@ -480,8 +480,16 @@ fn veil(query: &str) {
 
 fn decide_on(method: &Method, path: &str, query: Option<&str>, headers: &HeaderMap, body: &[u8]) {
     let client = Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let attempt =
-        Attempt { method, path, query, host: "app.example", client, headers, body: AttemptBody::Whole(body) };
+    let attempt = Attempt {
+        method,
+        path,
+        query,
+        host: "app.example",
+        client,
+        headers,
+        body: AttemptBody::Whole(body),
+        descriptor: None,
+    };
     black_box(POLICY.charges(&attempt, &HASHER, NOW).is_ok());
     black_box(POLICY.upstream_of(&attempt));
 }
@@ -516,6 +524,7 @@ fn read_values(fields: &[Field], headers: &HeaderMap, body: &[u8]) {
         client: Client::UnixSocket,
         headers,
         body: AttemptBody::Whole(body),
+        descriptor: None,
     };
     if let Ok(found) = values(fields, Half::User, &attempt) {
         for value in found.iter() {

@@ -30,5 +30,6 @@ pub fn attempt<'a>(path: &'a str, client: IpAddr, headers: &'a HeaderMap) -> Att
         client: Client::from_ip(client),
         headers,
         body: AttemptBody::Unread,
+        descriptor: None,
     }
 }

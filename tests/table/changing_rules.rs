@@ -41,6 +41,7 @@ fn with_attempt<T>(number: u8, path: &str, run: impl FnOnce(&Attempt<'_>) -> T) 
         client,
         headers: &headers,
         body: AttemptBody::Unread,
+        descriptor: None,
     })
 }
 

@@ -43,6 +43,7 @@ impl Flood {
             client: Client::from_ip(IpAddr::V6(client)),
             headers: &HeaderMap::new(),
             body: AttemptBody::Unread,
+            descriptor: None,
         };
         matches!(
             self.engine.decide_in_memory(&self.engine.rules(), &attempt, self.clock.now()),

@@ -43,6 +43,7 @@ fn attempt(engine: &Engine, rules: &Rules, path: &str) -> Result<bool, Undecided
         client: Client::from_ip([192, 0, 2, 1].into()),
         headers: &HeaderMap::new(),
         body: AttemptBody::Unread,
+        descriptor: None,
     };
     engine.decide_in_memory(rules, &attempt, NOW).map(|ruling| matches!(ruling, Decision::Admitted(_)))
 }

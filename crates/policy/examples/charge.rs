@@ -32,6 +32,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
             client: Client::from_ip([192, 0, 2, 7].into()),
             headers: &headers,
             body: AttemptBody::Whole(b"log=Anna&pwd=secret"),
+            descriptor: None,
         };
         let found = policy.charges(&attempt, &hasher, Time::from_nanos(1))?;
         let names = found.charges.iter().map(|charge| &*policy.limits[charge.limit].name);

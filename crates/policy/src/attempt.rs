@@ -6,6 +6,8 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
 
+use super::descriptor::Descriptor;
+
 /// The client of a request, as buckets distinguish clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Client {
@@ -82,6 +84,8 @@ pub struct Attempt<'a> {
     pub headers: &'a HeaderMap,
     /// The body, as far as it was read.
     pub body: AttemptBody<'a>,
+    /// What a rate limit service is told instead of the request; `None` for a request.
+    pub descriptor: Option<&'a Descriptor<'a>>,
 }
 
 impl std::fmt::Debug for Attempt<'_> {

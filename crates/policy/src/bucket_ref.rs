@@ -128,6 +128,7 @@ impl KeyHasher {
             client: values.client,
             headers: &values.headers,
             body: AttemptBody::Unread,
+            descriptor: None,
         };
         let account = values.account.as_ref().map(|account| self.of_account(account.as_bytes()));
         let name = account.map_or(AccountName::None, AccountName::Known);
@@ -260,8 +261,16 @@ mod tests {
         let client = Client::from_ip([192, 0, 2, 7].into());
         let (method, path) = (&Method::POST, "/login");
         let body = AttemptBody::Whole(b"");
-        let attempt =
-            Attempt { method, path, query: None, host: "a.example", client, headers: &headers, body };
+        let attempt = Attempt {
+            method,
+            path,
+            query: None,
+            host: "a.example",
+            client,
+            headers: &headers,
+            body,
+            descriptor: None,
+        };
         let charges = policy.charges(&attempt, &hasher, now).unwrap().charges;
         assert_eq!(
             charges.iter().filter(|charge| charge.limit == 1).count(),

@@ -216,10 +216,11 @@ impl Policy {
     }
 
     fn cost_of(&self, route: &Route, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
-        match route.cost.of(attempt) {
-            Err(UnreadableBody) if !self.could_refuse(route, attempt) => Ok(1),
-            cost => cost,
-        }
+        let cost = match route.cost.of(attempt) {
+            Err(UnreadableBody) if !self.could_refuse(route, attempt) => 1,
+            cost => cost?,
+        };
+        Ok(cost.saturating_mul(attempt.descriptor.map_or(1, |descriptor| descriptor.hits)))
     }
 
     fn identity_state(

@@ -15,7 +15,7 @@ mod multipart;
 mod name;
 
 use http::HeaderName;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 pub(super) use self::filter::NameKinds;
 pub(super) use self::lookup::{FieldNames, FieldSlots, MAX_NAME_READS, RequestFields};
@@ -217,6 +217,11 @@ fn is_read_as(sent: &HeaderName, field: &HeaderName) -> bool {
 }
 
 impl Values {
+    /// A single value.
+    pub(super) fn of(value: &[u8]) -> Self {
+        Self { found: smallvec![shortened(value).to_vec()], is_unreadable: false, is_beside_basic: true }
+    }
+
     /// The values, decoded as by the application.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.found.iter().map(Vec::as_slice)

@@ -10,8 +10,9 @@ use smallvec::SmallVec;
 
 use super::Route;
 use super::account::Account;
+use super::descriptor::Descriptor;
 use super::device::{Claim, Devices};
-use super::field::{Half, RequestFields, values_of};
+use super::field::{Half, RequestFields, Values, values_of};
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::route::RouteFieldSlots;
 use tollgate_bucket::{Key, Time};
@@ -45,7 +46,10 @@ impl Identity {
         (devices, reads_passwords): (Option<&Devices>, bool),
         now: Time,
     ) -> Result<Self, TooManyValues> {
-        let users = values_of(&route.user, &slots.user, Half::User, request)?;
+        let users = match request.attempt.descriptor.and_then(Descriptor::user) {
+            Some(user) => Values::of(user),
+            None => values_of(&route.user, &slots.user, Half::User, request)?,
+        };
         let mut accounts: SmallVec<[Account; 1]> = SmallVec::new();
         for user in users.iter() {
             let account = Account::fold(user);
@@ -213,6 +217,7 @@ mod tests {
             client: client.parse().map_or(Client::UnixSocket, Client::from_ip),
             headers,
             body: AttemptBody::Whole(body),
+            descriptor: None,
         };
         let found = policy().charges(&attempt, &KeyHasher::seeded(1), Time::default()).ok()?;
         Some((found.accounts?, found.charges.iter().map(|charge| charge.key).collect()))

@@ -340,6 +340,7 @@ mod tests {
             client,
             headers,
             body: AttemptBody::Unread,
+            descriptor: None,
         }
     }
 

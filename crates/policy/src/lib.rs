@@ -13,6 +13,7 @@ mod charges;
 mod cookies;
 pub mod count;
 mod credential_locations;
+pub mod descriptor;
 pub mod device;
 pub mod field;
 mod file_name;

@@ -1,4 +1,4 @@
-//! Patterns: `METHOD PATH?parameter=value` and hosts, which decide what requests are attempts.
+//! Patterns: `METHOD PATH?parameter=value`, `rls:DOMAIN` and hosts, which decide what requests are attempts.
 //!
 //! Matching is a security boundary. A pattern is matched against every [reading](super::canonical) of a path; method
 //! and parameters are read as leniently. The lenient match never decides where a request goes: see
@@ -9,6 +9,7 @@ use memchr::{memchr3, memrchr};
 
 use super::attempt::Attempt;
 use super::canonical::{Case, fold_segment, split};
+use super::descriptor::{Descriptor, DescriptorPattern};
 use super::file_name::{could_be_index, format_stem, is_short_name, script_stem, takes_a_path};
 pub use super::method::MethodReading;
 use super::method::{MethodReadings, MethodRule};
@@ -23,6 +24,8 @@ pub struct Pattern {
     bare: Option<Vec<Segment>>,
     /// The parameters, in alphabetical order.
     parameters: Vec<ParameterPattern>,
+    /// What a descriptor has to say; `None` for a pattern of requests.
+    descriptor: Option<DescriptorPattern>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +62,9 @@ pub enum PatternError {
     /// `OPTIONS`, which counts wherever `POST` does.
     #[error("OPTIONS is counted wherever POST is, and nowhere else")]
     Options,
+    /// `rls:` without a domain, or with an empty entry.
+    #[error("a match of descriptors is `rls:DOMAIN`, `rls:DOMAIN/VALUE` or `rls:DOMAIN/KEY=VALUE`")]
+    Descriptor,
 }
 
 impl Pattern {
@@ -67,6 +73,10 @@ impl Pattern {
     /// # Errors
     /// All errors of the text, at least one.
     pub fn parse(text: &str) -> Result<Self, Vec<PatternError>> {
+        if let Some(text) = text.strip_prefix("rls:") {
+            let pattern = DescriptorPattern::parse(text).map(Self::of_descriptors);
+            return pattern.ok_or_else(|| vec![PatternError::Descriptor]);
+        }
         let words: Vec<&str> = text.split_whitespace().collect();
         let [method, target] = words[..] else { return Err(vec![PatternError::TwoWords]) };
         let mut errors = Vec::new();
@@ -77,10 +87,17 @@ impl Pattern {
         match method {
             Ok(method) if errors.is_empty() => {
                 let bare = without_scripts(&segments);
-                Ok(Self { method, segments, bare, parameters: parse_parameters(query) })
+                let parameters = parse_parameters(query);
+                Ok(Self { method, segments, bare, parameters, descriptor: None })
             }
             _ => Err(errors),
         }
+    }
+
+    /// A pattern that fits these descriptors, whatever request they are about.
+    fn of_descriptors(descriptor: DescriptorPattern) -> Self {
+        let (method, segments) = (MethodRule::Any, vec![Segment::Rest]);
+        Self { method, segments, bare: None, parameters: Vec::new(), descriptor: Some(descriptor) }
     }
 
     /// Whether it matches everything that the other pattern matches, as far as their texts show.
@@ -97,7 +114,8 @@ impl Pattern {
         let is_within = self.segments == [Segment::Rest]
             || (!other.segments.contains(&Segment::Rest)
                 && path_fits(&self.segments, &split(&path()), &StrictMatcher));
-        self.method.covers(&other.method)
+        self.descriptor == other.descriptor
+            && self.method.covers(&other.method)
             && (self.segments == other.segments || is_within)
             && self.parameters.iter().all(|parameter| other.parameters.contains(parameter))
     }
@@ -124,7 +142,23 @@ impl Pattern {
         method_reading: MethodReading,
         case: Case,
     ) -> bool {
-        self.method.fits(attempt.method, method_reading) && self.parameters_fit(parameters, case)
+        self.fits_descriptor(attempt)
+            && self.method.fits(attempt.method, method_reading)
+            && self.parameters_fit(parameters, case)
+    }
+
+    /// Whether it is a pattern for what the attempt is: a request, or a descriptor with or without one.
+    fn fits_descriptor(&self, attempt: &Attempt<'_>) -> bool {
+        match (&self.descriptor, attempt.descriptor) {
+            (Some(pattern), descriptor) => descriptor.is_some_and(|descriptor| pattern.fits(descriptor)),
+            (None, descriptor) => descriptor.is_none_or(Descriptor::names_a_path),
+        }
+    }
+
+    /// Whether it is a pattern of descriptors.
+    #[must_use]
+    pub fn is_of_descriptors(&self) -> bool {
+        self.descriptor.is_some()
     }
 
     /// Whether a reading of the path `sent`, split into segments, fits.
@@ -152,7 +186,8 @@ impl Pattern {
         parameters: &QueryParameters<'_, '_>,
         strict: &[&[u8]],
     ) -> bool {
-        self.method.fits(method, MethodReading::AsSent)
+        self.descriptor.is_none()
+            && self.method.fits(method, MethodReading::AsSent)
             && path_fits(&self.segments, strict, &StrictMatcher)
             && self.parameters_fit(parameters, Case::Sensitive)
     }
@@ -401,6 +436,7 @@ mod tests {
             client,
             headers: &headers,
             body: AttemptBody::Unread,
+            descriptor: None,
         };
         let pattern: Pattern = pattern.parse().unwrap();
         readings(path)

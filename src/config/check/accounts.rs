@@ -6,7 +6,9 @@
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
 use super::super::raw::{self, RawNamed};
+use super::endpoints;
 use crate::policy::key::KeyPart;
+use crate::policy::matcher::Pattern;
 use crate::policy::outcome::Outcome;
 use crate::policy::{ChargeOn, Limit, Mode, Route, Unit};
 
@@ -26,15 +28,16 @@ pub(super) fn check(
         let siblings = || routes.iter().flatten().filter(|other| other.application == route.application);
         let reaching = reaching(route, limits);
         // One route with the field is enough: not every route of an application has such a field.
-        if siblings().all(|other| other.user.is_empty()) {
+        let is_described = route.patterns.iter().all(Pattern::is_of_descriptors);
+        if siblings().all(|other| other.user.is_empty()) && !is_described {
             warn_of_missing_user(&raw.name, &reaching, f);
         }
         if siblings().all(|other| other.password.is_empty()) {
             warn_of_missing_password(&raw.name, &reaching, f);
         }
     }
-    // Applications behind an endpoint report outcomes.
-    let is_reported = !raw.endpoints.is_empty();
+    // Applications behind an endpoint with receipts report outcomes.
+    let is_reported = raw.endpoints.iter().any(|endpoint| !endpoints::is_rls(&endpoint.value));
     for (raw, route) in raw.routes.iter().zip(routes) {
         if let Some(route) = route {
             count_all_of_a_silent_route(raw, route, limits, is_reported, f);

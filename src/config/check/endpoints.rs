@@ -18,8 +18,9 @@ use super::fields::{check_name, distinct, duration_within, one_of, parsed, withi
 use super::networks::Networks;
 use super::settings;
 use crate::net::listener::ListenAddress;
+use crate::policy::matcher::Pattern;
 use crate::policy::{Cost, Route};
-use crate::proxy::endpoint::Endpoint;
+use crate::proxy::endpoint::{Endpoint, EndpointKind};
 use crate::proxy::respond::RefuseSettings;
 use crate::time::Span;
 
@@ -35,7 +36,7 @@ pub(super) fn check(
     let mut found = Vec::new();
     for RawNamed { name, value } in &raw.endpoints {
         check_name(name, f);
-        check_kind(name, value, f);
+        let kind = check_kind(name, value, f);
         let (trust, trusts_anybody) =
             (settings::trusted(value.trust.as_ref(), "trust", networks, f), value.trust.is_none());
         let listen = listen(name, value, trusts_anybody, &mut taken, f);
@@ -44,30 +45,53 @@ pub(super) fn check(
         let timeout = duration_within(value.outcome_timeout.as_ref(), OUTCOME_TIMEOUT, f);
         let settings = Endpoint {
             name: name.value.as_str().into(),
+            kind,
             trust,
             refuse: Arc::new(RefuseSettings { status, ..refuse.clone() }),
             outcome_timeout: timeout.unwrap_or(Span::from_secs(60)),
         };
         found.push(EndpointConfig { listen, settings });
     }
-    // A reload finds them by their numbers, whatever their order in the file.
     if are_alone(raw) {
         report_unseen(raw, routes, f);
     }
+    if !raw.endpoints.iter().any(|endpoint| is_rls(&endpoint.value)) {
+        warn_of_descriptors(raw, routes, f);
+    }
+    // A reload finds them by their numbers, whatever their order in the file.
     found.sort_unstable_by(|one, other| one.settings.name.cmp(&other.settings.name));
     found
 }
 
-fn check_kind(name: &Located<String>, raw: &raw::RawEndpoint, f: &mut Findings) {
-    let Some(kind) = &raw.kind else {
+fn check_kind(name: &Located<String>, raw: &raw::RawEndpoint, f: &mut Findings) -> EndpointKind {
+    if raw.kind.is_none() {
         let message = format!("endpoint `{}` has no `kind`", name.value);
-        return f.error(&name.spot, message, "kind = \"forward-auth\"");
-    };
-    if kind.value == "envoy-rls" {
-        let hint = "kind = \"forward-auth\" answers Envoy's ext_authz over HTTP";
-        return f.error(&kind.spot, "the rate limit service of Envoy is not built yet", hint);
+        f.error(&name.spot, message, "kind = \"forward-auth\" or \"envoy-rls\"");
     }
-    one_of(Some(kind), &[("forward-auth", ())], f);
+    let kinds = [("forward-auth", EndpointKind::ForwardAuth), (RLS, EndpointKind::EnvoyRls)];
+    let kind = one_of(raw.kind.as_ref(), &kinds, f).unwrap_or(EndpointKind::ForwardAuth);
+    if kind == EndpointKind::EnvoyRls {
+        warn_of_other_kind(raw, f);
+    }
+    kind
+}
+
+/// Warns of what says nothing to Envoy's rate limit filter.
+fn warn_of_other_kind(raw: &raw::RawEndpoint, f: &mut Findings) {
+    let settings = [
+        (
+            "refused_status",
+            raw.refused_status.as_ref().map(|it| &it.spot),
+            "Envoy's `rate_limited_status` says it",
+        ),
+        ("outcome_timeout", raw.outcome_timeout.as_ref().map(|it| &it.spot), "there are no receipts"),
+        ("bodies", raw.bodies.as_ref().map(|it| &it.spot), "Envoy's descriptors have no bodies"),
+    ];
+    for (key, spot, hint) in settings {
+        if let Some(spot) = spot {
+            f.warning(spot, format!("`{key}` is for kind = \"forward-auth\""), hint);
+        }
+    }
 }
 
 fn listen(
@@ -99,6 +123,22 @@ fn listen(
     addresses
 }
 
+/// Whether it is an endpoint of Envoy's rate limit service.
+pub(super) fn is_rls(raw: &raw::RawEndpoint) -> bool {
+    raw.kind.as_ref().is_some_and(|kind| kind.value == RLS)
+}
+
+/// Warns of patterns of descriptors where nobody asks by them.
+fn warn_of_descriptors(raw: &raw::RawFile, routes: &[Option<Route>], f: &mut Findings) {
+    for (RawNamed { value, .. }, route) in raw.routes.iter().zip(routes) {
+        let is_one = route.iter().flat_map(|route| &route.patterns).any(Pattern::is_of_descriptors);
+        if let Some(list) = value.patterns.as_ref().filter(|_| is_one) {
+            let hint = "add [endpoint.envoy] with kind = \"envoy-rls\"";
+            f.warning(&list.spot, "no endpoint is asked by descriptors", hint);
+        }
+    }
+}
+
 /// Whether only this machine can connect.
 fn is_near(address: &ListenAddress) -> bool {
     match address {
@@ -116,10 +156,12 @@ fn report_unseen(raw: &raw::RawFile, routes: &[Option<Route>], f: &mut Findings)
     let bodies_are_sent = raw
         .endpoints
         .iter()
+        .filter(|endpoint| !is_rls(&endpoint.value))
         .any(|endpoint| endpoint.value.bodies.as_ref().is_some_and(|bodies| bodies.value));
+    let is_described = raw.endpoints.iter().all(|endpoint| is_rls(&endpoint.value));
     for (RawNamed { name, value }, route) in raw.routes.iter().zip(routes) {
         if !bodies_are_sent {
-            report_body(name, value, route.as_ref(), f);
+            report_body((name, is_described), value, route.as_ref(), f);
         }
         report_answer(value, f);
     }
@@ -131,9 +173,16 @@ fn report_unseen(raw: &raw::RawFile, routes: &[Option<Route>], f: &mut Findings)
     }
 }
 
-fn report_body(name: &Located<String>, raw: &raw::RawRoute, route: Option<&Route>, f: &mut Findings) {
-    for (key, list) in [("user", &raw.user), ("password", &raw.password), ("when", &raw.when)] {
-        if let Some(list) = list.as_ref().filter(|list| is_in_body(list)) {
+/// `is_described`: a descriptor says who the user is, wherever the route looks for it.
+fn report_body(
+    (name, is_described): (&Located<String>, bool),
+    raw: &raw::RawRoute,
+    route: Option<&Route>,
+    f: &mut Findings,
+) {
+    let user = raw.user.as_ref().filter(|_| !is_described);
+    for (key, list) in [("user", user), ("password", raw.password.as_ref()), ("when", raw.when.as_ref())] {
+        if let Some(list) = list.filter(|list| is_in_body(list)) {
             f.error(&list.spot, format!("no endpoint sees the body, where `{key}` is"), SEND_BODIES);
         }
     }
@@ -173,6 +222,7 @@ pub(super) fn are_alone(raw: &raw::RawFile) -> bool {
     raw.listen.is_none() && !raw.endpoints.is_empty()
 }
 
+const RLS: &str = "envoy-rls";
 const LISTEN_TOO: &str = "listen = \"http://[::]:8080\" as well, or leave it out";
 const SEND_BODIES: &str = "a field of the head, as \"basic\" or \"header:NAME\"; `bodies = true` at an endpoint whose proxy \
                            sends them; or `listen` as well";

@@ -95,6 +95,7 @@ fn pattern_hint(error: &PatternError) -> String {
         PatternError::Glob(_) => "leave the letters out, or write one pattern for each path".into(),
         PatternError::NeverMatches(_) => "write the path as the application sees it".into(),
         PatternError::Options => "write POST".into(),
+        PatternError::Descriptor => "as in \"rls:edge\"".into(),
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "mode" => &["enforce", "observe"],
         "policy" => &["file", "store"],
         "reload" => &["signal", "watch"],
-        "endpoint.*.kind" => &["forward-auth"],
+        "endpoint.*.kind" => &["forward-auth", "envoy-rls"],
         "route.*.case" => &["insensitive", "sensitive"],
         "route.*.otherwise" => &["failure", "success", "neutral"],
         "limit.*.mode" => &["enforce", "observe", "mark", "off"],
@@ -50,7 +50,7 @@ pub(super) fn pattern(path: &str) -> Option<String> {
     let pattern = match path {
         "listen" | "admin.listen" | "endpoint.*.listen" => LISTEN.to_owned(),
         "upstream" | "route.*.upstream" => UPSTREAM.to_owned(),
-        "route.*.match" => r"^\s*\S+\s+/\S*\s*$".to_owned(),
+        "route.*.match" => r"^\s*\S+\s+/\S*\s*$|^rls:[^/]+(/[^=]+(=[\s\S]+)?)?$".to_owned(),
         "route.*.user" | "route.*.password" | "route.*.when" => FIELD.to_owned(),
         "route.*.body" | "proxy.body_memory" => r"^[0-9]+(B|KiB|MiB|GiB)$".to_owned(),
         "limit.*.key" => format!("^{PART}(\\+{PART})*$"),

@@ -140,6 +140,7 @@ fn buckets_are_read_from_the_engine_when_metrics_are_read() {
         client: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         headers: &HeaderMap::new(),
         body: AttemptBody::Unread,
+        descriptor: None,
     };
     drop(engine.decide_in_memory(&engine.rules(), &attempt, engine.clock().now()).unwrap());
     assert_value(&metrics, "tollgate_buckets{limit=\"address\"}", "1");
@@ -180,8 +181,16 @@ fn buckets_of_one_name_are_one_series() {
     metrics.watch(&engine);
     let (client, headers) = (Client::from_ip(IpAddr::V4(Ipv4Addr::LOCALHOST)), HeaderMap::new());
     let (path, body) = ("/login", AttemptBody::Unread);
-    let attempt =
-        Attempt { method: &Method::POST, path, query: None, host: "a", client, headers: &headers, body };
+    let attempt = Attempt {
+        method: &Method::POST,
+        path,
+        query: None,
+        host: "a",
+        client,
+        headers: &headers,
+        body,
+        descriptor: None,
+    };
     drop(engine.decide_in_memory(&engine.rules(), &attempt, engine.clock().now()).unwrap());
     let text = metrics.render();
     let series = text.lines().filter(|line| line.starts_with("tollgate_buckets")).collect::<Vec<_>>();

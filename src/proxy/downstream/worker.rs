@@ -241,7 +241,9 @@ impl Worker {
                 return;
             }
             let service = Service::new(Rc::clone(&worker.server), Arc::clone(&connection));
-            if stream.speaks_http2() {
+            // What has no TLS cannot agree on a protocol, and gRPC has only this one.
+            let asks_by_calls = || worker.server.config.current().shared.is_asked_by_calls(&connection);
+            if stream.speaks_http2() || asks_by_calls() {
                 // Boxed: it would enlarge the task of an HTTP/1 connection.
                 let budget = worker.budget.handle();
                 let windows = http2::FlowWindows::for_connections(worker.connection_limit.active());

@@ -35,6 +35,14 @@ pub(in crate::proxy) enum VisibleBody {
 }
 
 impl VisibleBody {
+    /// Of a request by this method whose asker says nothing of a body: what a browser sends for every page has none.
+    pub(in crate::proxy) fn unsaid(method: &Method) -> Self {
+        match *method {
+            Method::GET | Method::HEAD | Method::OPTIONS => Self::Whole,
+            _ => Self::Hidden,
+        }
+    }
+
     /// What the policy gets where no body came.
     pub(in crate::proxy) fn without_any(self) -> AttemptBody<'static> {
         if self == Self::Hidden { AttemptBody::TooLong } else { AttemptBody::Whole(&[]) }
@@ -137,10 +145,9 @@ impl<'a> QuestionHeaders<'a> {
         }
     }
 
-    /// Without a body here there may be one that the proxy did not send. Only what a browser sends for every page is
-    /// taken to have none, unless `X-Original-Body` says otherwise: its length, or any other word.
+    /// Without a body here there may be one that the proxy did not send. `X-Original-Body` says so: its length, or any
+    /// other word.
     fn visible_body(&self, method: &Method, body: &impl Body) -> VisibleBody {
-        let may_have_none = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
         match self.body {
             _ if !body.is_end_stream() => match self.partial.is_some_and(|partial| partial == "true") {
                 true => VisibleBody::Beginning,
@@ -148,7 +155,7 @@ impl<'a> QuestionHeaders<'a> {
             },
             Some(length) if length == "0" => VisibleBody::Whole,
             // Caddy sends an empty value for a header that its client did not send.
-            length if length.is_none_or(HeaderValue::is_empty) && may_have_none => VisibleBody::Whole,
+            length if length.is_none_or(HeaderValue::is_empty) => VisibleBody::unsaid(method),
             Some(_) | None => VisibleBody::Hidden,
         }
     }

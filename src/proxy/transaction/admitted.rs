@@ -84,6 +84,13 @@ impl AdmittedAttempt {
         reservation.settle_device(engine, rules, judged, self.is_secure)
     }
 
+    /// Gives back what it took: the attempt was never made.
+    pub(super) fn undo(mut self) {
+        if let Some(reservation) = self.reservation.take() {
+            reservation.refund(&self.server.engine, &self.config.shared.rules);
+        }
+    }
+
     /// The attempt without its client's response: its outcome is reported later. `None` if it took nothing.
     pub(super) fn into_open(mut self) -> Option<OpenAttempt> {
         if self.reservation.as_ref().is_some_and(|reservation| reservation.statuses.is_empty()) {

@@ -70,7 +70,13 @@ impl Server {
     ) -> ResponseFuture {
         let now = self.engine.clock().now();
         connection.state.request_begins(now);
-        let question = match self.question(connection, &request) {
+        if let Err(error) = self.check_asker(connection, &request) {
+            return self.context_of_asker(connection, &request).finish_with_error(&error, connection);
+        }
+        if self.config.current().shared.is_asked_by_calls(connection) {
+            return self.answer_call(connection, request);
+        }
+        let question = match question(&request) {
             Ok(Some(question)) => question,
             Ok(None) => {
                 let context = self.context_of_asker(connection, &request);
@@ -86,28 +92,23 @@ impl Server {
         self.decide_request(connection, question.about(request), (is_head, body), now)
     }
 
-    /// What is asked; `None` for the report of an outcome.
-    fn question(
+    fn check_asker(
         &self,
         connection: &DownstreamConnection,
         request: &Request<Incoming>,
-    ) -> Result<Option<Question>, Error> {
+    ) -> Result<(), Error> {
         let config = self.config.current();
         let endpoint = config.shared.endpoint_of(connection);
         if !endpoint.is_some_and(|endpoint| endpoint.trusts(connection.peer)) {
             return Err(Error::UntrustedAsker);
         }
-        target::validate(connection, request)?;
-        let is_report = request.method() == Method::POST
-            && request.uri().path() == REPORTS
-            && asks_nothing(request.headers());
-        if is_report { Ok(None) } else { Ok(Some(Question::of(request)?)) }
+        target::validate(connection, request).map(drop)
     }
 
-    fn context_of_asker(
+    pub(super) fn context_of_asker<B>(
         self: &Rc<Self>,
         connection: &Arc<DownstreamConnection>,
-        request: &Request<Incoming>,
+        request: &Request<B>,
     ) -> RequestContext {
         let asker = self.config.current().shared.client.client_of_peer(connection.peer);
         let is_head = request.method() == Method::HEAD;
@@ -218,6 +219,14 @@ impl From<ReportedOutcome> for Outcome {
             ReportedOutcome::Neutral => Self::Neutral,
         }
     }
+}
+
+/// What is asked; `None` for the report of an outcome.
+fn question(request: &Request<Incoming>) -> Result<Option<Question>, Error> {
+    let is_report = request.method() == Method::POST
+        && request.uri().path() == REPORTS
+        && asks_nothing(request.headers());
+    if is_report { Ok(None) } else { Ok(Some(Question::of(request)?)) }
 }
 
 fn empty(status: StatusCode) -> Response<ResponseBody> {

@@ -48,11 +48,11 @@ pub struct Service {
 }
 
 /// A decision, the configuration it was made by, and the number of the upstream group.
-struct RoutedDecision {
-    config: Rc<WorkerConfig>,
+pub(super) struct RoutedDecision {
+    pub(super) config: Rc<WorkerConfig>,
     /// Boxed, because it is moved several times.
-    decision: Box<Decision>,
-    group: usize,
+    pub(super) decision: Box<Decision>,
+    pub(super) group: usize,
 }
 
 /// The result of checking the head of a request.
@@ -199,10 +199,10 @@ impl Server {
         }
     }
 
-    pub(super) fn context(
+    pub(super) fn context<B>(
         self: &Rc<Self>,
         connection: &Arc<DownstreamConnection>,
-        request: &Request<Incoming>,
+        request: &Request<B>,
         client: Client,
         is_head: bool,
         now: Time,
@@ -340,21 +340,32 @@ impl Server {
         unread: UnreadAttempt,
     ) -> Result<RoutedDecision, Error> {
         let host = target::validate_again(connection, request)?;
+        self.decide_by_newest_rules(
+            |config| Ok(attempt(request, &host, config.client_of(connection, request)?, body)),
+            |rules, attempt| match rules.generation == unread.generation {
+                true => rules.policy.routes_with_body(unread.routes.clone(), attempt),
+                false => rules.policy.routes_of(attempt),
+            },
+        )
+        .await
+    }
+
+    /// Decides on an attempt, which may depend on the configuration, and on its routes.
+    pub(super) async fn decide_by_newest_rules<'a>(
+        &self,
+        attempt: impl Fn(&WorkerConfig) -> Result<Attempt<'a>, MalformedRequest>,
+        routes: impl Fn(&Rules, &Attempt<'_>) -> MatchedRoutes,
+    ) -> Result<RoutedDecision, Error> {
         let now = self.engine.clock().now();
         let (config, checked) = with_newest_rules(
             || self.config.current(),
             |config| {
-                let client = match config.client_of(connection, request) {
-                    Ok(client) => client,
+                let attempt = match attempt(config) {
+                    Ok(attempt) => attempt,
                     Err(error) => return Ok(Err(error)),
                 };
-                let (rules, attempt) = (&config.shared.rules, attempt(request, &host, client, body));
-                let routes = if rules.generation == unread.generation {
-                    rules.policy.routes_with_body(unread.routes.clone(), &attempt)
-                } else {
-                    rules.policy.routes_of(&attempt)
-                };
-                let state = self.engine.decide_on(rules, &attempt, routes, now)?;
+                let rules = &config.shared.rules;
+                let state = self.engine.decide_on(rules, &attempt, routes(rules, &attempt), now)?;
                 Ok(Ok((state, rules.policy.upstream_of(&attempt))))
             },
         )?;
@@ -468,14 +479,14 @@ impl Server {
     }
 }
 
-fn attempt<'a, B>(
+pub(super) fn attempt<'a, B>(
     request: &'a Request<B>,
     host: &'a str,
     client: Client,
     body: AttemptBody<'a>,
 ) -> Attempt<'a> {
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
-    Attempt { method, path: uri.path(), query: uri.query(), host, client, headers, body }
+    Attempt { method, path: uri.path(), query: uri.query(), host, client, headers, body, descriptor: None }
 }
 
 fn some(bytes: &Bytes) -> Option<Bytes> {

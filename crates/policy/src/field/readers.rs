@@ -167,6 +167,7 @@ proptest! {
             client: Client::UnixSocket,
             headers: &headers,
             body: AttemptBody::Whole(&request.body),
+            descriptor: None,
         };
         let field = if is_document { Field::json("/login") } else { Field::form("login") };
         let Ok(ours) = values(&[field.unwrap()], Half::User, &attempt) else { return Ok(()) };

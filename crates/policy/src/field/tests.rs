@@ -32,6 +32,7 @@ fn find_with(
         client: Client::UnixSocket,
         headers: &headers,
         body,
+        descriptor: None,
     };
     values(fields, Half::User, &attempt)
 }

@@ -39,6 +39,7 @@ fn counts(
         client: Client::UnixSocket,
         headers: &headers,
         body,
+        descriptor: None,
     };
     !policy.routes_of(&attempt).is_empty()
 }
@@ -125,6 +126,7 @@ fn a_route_for_pages_hides_no_form_behind_it() {
         client: Client::UnixSocket,
         headers: &headers,
         body: NONE,
+        descriptor: None,
     };
     assert_eq!(policy.routes_of(&attempt)[..], [0, 1]);
 }
@@ -234,6 +236,7 @@ proptest! {
             client: Client::UnixSocket,
             headers: &headers,
             body,
+            descriptor: None,
         };
         for body in [AttemptBody::Whole(body.as_bytes()), AttemptBody::TooLong] {
             let before = policy.routes_of(&attempt(AttemptBody::Unread));

@@ -1,0 +1,281 @@
+//! Answers Envoy's rate limit service, version 3: `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`.
+//!
+//! Each descriptor becomes the request that it is about, and `service` decides on that as on any other. Envoy takes an
+//! error for a yes unless it is told otherwise, so only what a client cannot cause is an error of the call; whatever
+//! keeps a request from being decided is `OVER_LIMIT`. `request::descriptor` reads questions, `respond` writes answers.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::admitted::AdmittedAttempt;
+use super::context::RequestContext;
+use super::response_future::ResponseFuture;
+use super::server::Server;
+use super::service::{RoutedDecision, attempt};
+use crate::engine::{AttemptFacts, Decision, LimitStatus, Refusal, Rules, Undecided};
+use crate::policy::attempt::{Attempt, Client};
+use crate::policy::descriptor::Descriptor;
+use crate::proxy::body::{self, BufferedBody, ResponseBody, UnreadGuard};
+use crate::proxy::connection::DownstreamConnection;
+use crate::proxy::error::Error;
+use crate::proxy::grpc::{self, CallError};
+use crate::proxy::headers::REFUSED;
+use crate::proxy::request::descriptor::{DescribedRequest, RateLimitRequest};
+use crate::proxy::request::question::VisibleBody;
+use crate::proxy::request::target;
+use crate::proxy::respond::{self, Code, DescriptorStatus, ProblemKind, RateLimitResponse, ShowLimits};
+use crate::time::Span;
+
+/// The answer to one descriptor, until those to the others are known.
+struct Answered {
+    context: RequestContext,
+    code: Code,
+    status: DescriptorStatus,
+    /// What the client is told in headers.
+    headers: HeaderMap,
+    /// The attempt, if it took tokens.
+    attempt: Option<AdmittedAttempt>,
+    /// How long the attempt is held for its token.
+    hold: Span,
+}
+
+impl Server {
+    /// Answers one request at an endpoint of Envoy's.
+    pub(super) fn answer_call(
+        self: &Rc<Self>,
+        connection: &Arc<DownstreamConnection>,
+        request: Request<Incoming>,
+    ) -> ResponseFuture {
+        if !grpc::is_call(request.headers()) || request.uri().path() != METHOD {
+            let error = CallError::Unimplemented("only ShouldRateLimit");
+            let context = self.context_of_asker(connection, &request);
+            return ResponseFuture::ready(context.record.finish(error.response()));
+        }
+        let (server, connection) = (Rc::clone(self), Arc::clone(connection));
+        ResponseFuture::Boxed(Box::pin(server.read_call(connection, request)))
+    }
+
+    /// Only a call without an answer is recorded: otherwise the requests are that it is about.
+    async fn read_call(
+        self: Rc<Self>,
+        connection: Arc<DownstreamConnection>,
+        request: Request<Incoming>,
+    ) -> Response<ResponseBody> {
+        let (head, incoming) = request.into_parts();
+        let context = || self.context_of_asker(&connection, &Request::from_parts(head, ()));
+        let timeout = self.config.current().shared.settings.body_timeout.to_std();
+        let memory = self.body_memory.reserve(None);
+        let guard = UnreadGuard::begins(&self.unread_bodies);
+        let asked = match body::read(incoming, MAX_MESSAGE, timeout, memory).await {
+            Ok(BufferedBody::Whole(bytes)) => grpc::message_in(bytes).and_then(RateLimitRequest::read),
+            // Its client may have made it so long.
+            Ok(BufferedBody::Longer(..)) => {
+                let refused = RateLimitResponse::with(Code::OverLimit);
+                return context().record.finish(grpc::response(&refused));
+            }
+            Err(error) => {
+                let Ok(response) = context().finish_with_error(&error, &connection).await;
+                return response;
+            }
+        };
+        match asked {
+            Ok(asked) => {
+                let answered = self.decide_descriptors(&connection, &asked).await;
+                drop(guard);
+                grpc::response(&self.answer(answered).await)
+            }
+            Err(error) => context().record.finish(error.response()),
+        }
+    }
+
+    async fn decide_descriptors(
+        self: &Rc<Self>,
+        connection: &Arc<DownstreamConnection>,
+        asked: &RateLimitRequest,
+    ) -> Vec<Answered> {
+        let mut answered = Vec::with_capacity(asked.descriptors.len());
+        for descriptor in &asked.descriptors {
+            let (entries, hits) = (descriptor.entries(), asked.hits_of(descriptor));
+            let descriptor = Descriptor { domain: &asked.domain, entries: &entries, hits: hits.max(1) };
+            answered.push(self.decide_descriptor(connection, &descriptor, hits == 0).await);
+        }
+        answered
+    }
+
+    /// Decides on one descriptor. `is_look`: nothing is taken.
+    async fn decide_descriptor(
+        self: &Rc<Self>,
+        connection: &Arc<DownstreamConnection>,
+        descriptor: &Descriptor<'_>,
+        is_look: bool,
+    ) -> Answered {
+        let (described, malformed) = match DescribedRequest::of(descriptor) {
+            Ok(described) => (described, None),
+            Err(error) => (DescribedRequest::blank(), Some(error)),
+        };
+        let DescribedRequest { request, client } = described;
+        let client = match client {
+            Some(ip) => Client::from_ip(ip),
+            None => self.config.current().shared.client.client_of_peer(connection.peer).unknown(),
+        };
+        let context = self.context(connection, &request, client, false, self.engine.clock().now());
+        let host = match malformed {
+            Some(error) => Err(error.into()),
+            None => target::validate(connection, &request),
+        };
+        let host = match host {
+            Ok(host) => host,
+            Err(error) => return Answered::undecided(context, &error),
+        };
+        let body = VisibleBody::unsaid(request.method()).without_any();
+        let attempt = Attempt { descriptor: Some(descriptor), ..attempt(&request, &host, client, body) };
+        if is_look {
+            return self.look(connection, &attempt, context).await;
+        }
+        let routes = |rules: &Rules, attempt: &Attempt<'_>| rules.policy.routes_of(attempt);
+        match self.decide_by_newest_rules(|_| Ok(attempt), routes).await {
+            Ok(decided) => self.answered(connection, decided, context),
+            Err(error) => Answered::undecided(context, &error),
+        }
+    }
+
+    fn answered(
+        self: &Rc<Self>,
+        connection: &DownstreamConnection,
+        RoutedDecision { config, decision, .. }: RoutedDecision,
+        mut context: RequestContext,
+    ) -> Answered {
+        let (shared, rules) = (&config.shared, &config.shared.rules);
+        match *decision {
+            Decision::Uncounted => Answered::free(context),
+            Decision::Denied => Answered::undecided(context, &Error::StoreUnavailable),
+            Decision::Refused(refusal) => {
+                context.record.refused(rules, &refusal);
+                let form = shared.refuse_on(connection);
+                let negotiation = context.summary.negotiation();
+                let refused =
+                    self.refusal_cache.refusal(rules.generation, form, &rules.policy, &refusal, &negotiation);
+                let status = DescriptorStatus::of(Code::OverLimit, &rules.policy, &refusal.statuses);
+                let (parts, _) = refused.into_parts();
+                Answered { code: Code::OverLimit, status, headers: parts.headers, ..Answered::free(context) }
+            }
+            Decision::Admitted(reservation) => {
+                let reservation = Box::new(reservation);
+                let outcome = context.record.admitted(rules, &reservation);
+                let Some(permits) = rules.acquire_permits(&reservation) else {
+                    reservation.refund(&self.engine, rules);
+                    return Answered::undecided(context, &Error::InFlightLimit);
+                };
+                context.record.hold_permits(permits);
+                let mut headers = HeaderMap::new();
+                if shared.refuse.headers == ShowLimits::Always
+                    && let Some(limits) = respond::rate_limit_headers(&rules.policy, &reservation.statuses)
+                {
+                    limits.append_to(&mut headers);
+                }
+                let status = DescriptorStatus::of(Code::Ok, &rules.policy, &reservation.statuses);
+                let hold = reservation.hold;
+                let attempt = Some(AdmittedAttempt::new(self, &config, reservation, outcome, false));
+                Answered { status, headers, attempt, hold, ..Answered::free(context) }
+            }
+        }
+    }
+
+    /// What would be decided on an attempt now; takes nothing.
+    async fn look(
+        self: &Rc<Self>,
+        connection: &DownstreamConnection,
+        attempt: &Attempt<'_>,
+        context: RequestContext,
+    ) -> Answered {
+        let config = self.config.current();
+        let rules = &config.shared.rules;
+        let found = match rules.charges(&self.engine, attempt) {
+            Ok(found) => found,
+            Err(error) => return Answered::undecided(context, &Undecided::from(error).into()),
+        };
+        let Ok(statuses) = self.engine.inspect(rules, &found).await else {
+            return Answered::undecided(context, &Error::StoreUnavailable);
+        };
+        if !statuses.iter().any(LimitStatus::refuses) {
+            let status = DescriptorStatus::of(Code::Ok, &rules.policy, &statuses);
+            return Answered { status, ..Answered::free(context) };
+        }
+        let (route, wait) = (found.routes.first().copied(), rules.longest_wait(&statuses));
+        let facts = AttemptFacts::default();
+        let refusal = Refusal { route: route.unwrap_or_default(), wait, statuses, facts };
+        let decision = Box::new(Decision::Refused(refusal));
+        self.answered(connection, RoutedDecision { config: Rc::clone(&config), decision, group: 0 }, context)
+    }
+
+    /// The answer to all descriptors together. If one is refused, the request is not made: the others get back what they
+    /// took.
+    async fn answer(&self, answered: Vec<Answered>) -> RateLimitResponse {
+        let is_refused = answered.iter().any(|one| one.code == Code::OverLimit);
+        let hold = answered.iter().map(|one| one.hold).max().unwrap_or_default();
+        let mut response = RateLimitResponse::with(if is_refused { Code::OverLimit } else { Code::Ok });
+        let refused = answered.iter().filter(|one| one.code == Code::OverLimit);
+        response.tell_wait(refused.map(Answered::retry_after));
+        let mut open = Vec::with_capacity(answered.len());
+        for Answered { context, code, status, headers, attempt, .. } in answered {
+            response.statuses.push(status);
+            response.tell_client(&headers);
+            if let Some(mark) = attempt.as_ref().and_then(AdmittedAttempt::refused_mark) {
+                response.tell_application(&REFUSED, &mark);
+            }
+            open.push((context, code, attempt));
+        }
+        if hold > Span::ZERO && !is_refused {
+            tokio::time::sleep(hold.to_std()).await;
+        }
+        for (mut context, code, attempt) in open {
+            match attempt {
+                Some(attempt) if is_refused => attempt.undo(),
+                // Nobody reports an outcome: it is a failure, and its charge stays.
+                attempt => drop(attempt),
+            }
+            context.record.end_hold();
+            let status = if code == Code::Ok { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+            drop(context.record.finish(recorded(status)));
+        }
+        response
+    }
+}
+
+impl Answered {
+    /// Nothing was taken and nothing refuses.
+    fn free(context: RequestContext) -> Self {
+        let status = DescriptorStatus::without_limit(Code::Ok);
+        Self { context, code: Code::Ok, status, headers: HeaderMap::new(), attempt: None, hold: Span::ZERO }
+    }
+
+    /// What would be an error of the request itself.
+    fn undecided(context: RequestContext, error: &Error) -> Self {
+        let mut headers = HeaderMap::new();
+        if let ProblemKind::Unavailable { wait } = error.problem() {
+            headers.insert(RETRY_AFTER, wait.as_secs_ceil().max(1).into());
+        }
+        let status = DescriptorStatus::without_limit(Code::OverLimit);
+        Self { code: Code::OverLimit, status, headers, ..Self::free(context) }
+    }
+
+    /// Seconds; `None` if waiting does not help.
+    fn retry_after(&self) -> Option<u64> {
+        self.headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()
+    }
+}
+
+/// What the access log says of the request that was asked about.
+fn recorded(status: StatusCode) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::generated(bytes::Bytes::new()));
+    *response.status_mut() = status;
+    response
+}
+
+const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+/// Bytes of a question. A longer one is refused, since its client may have made it so long.
+const MAX_MESSAGE: usize = 64 * 1024;
