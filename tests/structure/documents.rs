@@ -433,6 +433,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("AWS", "AWS_ACCESS_KEY_ID AWS_DEFAULT_REGION AWS_REGION"),
     ("DynamoDB", "CreateTable DescribeTable DescribeTimeToLive PutItem UpdateTimeToLive"),
     ("Redis", "ASKING EXPIRE INCRBY TIME used_memory"),
+    ("Envoy", "OK OVER_LIMIT enable_x_ratelimit_headers ext_authz shadow_mode status_on_error"),
     ("other proxies", "FallbackResource http_req_rate ignore_invalid_headers underscores_in_headers"),
     ("testssl.sh", "HSTS cipher_order"),
     ("applications", "back() redirect_back user_pw"),
