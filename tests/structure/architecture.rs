@@ -61,7 +61,7 @@ const CRATES: &[(&str, &str)] = &[
     ("governor", "net"),
     ("prometheus_client", "observe"),
     ("opentelemetry_proto", "observe"),
-    ("prost", "observe"),
+    ("prost", "proxy observe"),
     ("tracing", "observe app cli"),
     ("tracing_subscriber", "observe"),
     ("toml", "config cli"),
