@@ -40,6 +40,7 @@ use std::sync::Arc;
 
 use self::files::Files;
 use self::networks::Networks;
+use self::rates::RateSources;
 use super::diagnostic::{Findings, SourceText, Spot};
 use super::preset::Applications;
 use super::raw;
@@ -64,7 +65,9 @@ pub(super) fn check(
     let refuse = settings::refuse(&raw.refuse, &mut files, f);
     let client = settings::client(&raw.client, &networks, f);
     let observes = settings::observes(raw.mode.as_ref(), f);
-    let mut limits = limits::check(&raw.limits, &networks, client.prefixes, f);
+    let mut rate_sources =
+        RateSources { networks: &networks, environment: &sources.environment, files: &mut files };
+    let mut limits = limits::check(&raw.limits, &mut rate_sources, client.prefixes, f);
     limits::observe(&mut limits, observes);
     units::check(&raw.limits, &mut limits, f);
     let mut routes = routes::check(&raw.routes, applications, &mut upstreams, f);
