@@ -13,7 +13,8 @@ use super::rate_parts::{Extras, GivenRate};
 use super::rates::{self, RateSources};
 use super::routes::MAX_IN_FLIGHT;
 use super::settings::prefixes;
-use super::shapes;
+use super::{shapes, units};
+
 use crate::bucket::{Continuous, Spec};
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::network::NetworkSet;
@@ -23,15 +24,19 @@ use crate::time::Span;
 /// The limits, in the order of the file; `None` for one that cannot be built.
 pub(super) fn check(
     raw: &[RawNamed<raw::RawLimit>],
+    (client, observes): (PrefixLengths, bool),
     sources: &mut RateSources<'_, '_>,
-    client: PrefixLengths,
     f: &mut Findings,
 ) -> Vec<Option<Limit>> {
-    raw.iter().map(|named| check_limit(named, sources, client, f)).collect()
+    let limits = raw.iter().map(|named| check_limit(named, sources, client, f));
+    let mut limits: Vec<_> = limits.collect();
+    observe(&mut limits, observes);
+    units::check(raw, &mut limits, f);
+    limits
 }
 
 /// Has every limit only observe if the file says so; what is off stays off.
-pub(super) fn observe(limits: &mut [Option<Limit>], observes: bool) {
+fn observe(limits: &mut [Option<Limit>], observes: bool) {
     let is_on = |limit: &&mut Limit| observes && limit.mode != Mode::Off;
     limits.iter_mut().flatten().filter(is_on).for_each(|limit| limit.mode = Mode::Observe);
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 
+use super::super::Sources;
 use super::super::diagnostic::{Findings, Spot, suggest};
 use super::super::document::Located;
 use super::super::raw::RawNamed;
@@ -30,6 +31,12 @@ pub(super) struct RateSources<'s, 'b> {
     pub(super) networks: &'s Networks<'s>,
     pub(super) environment: &'s [(String, String)],
     pub(super) files: &'s mut Files<'b>,
+}
+
+impl<'s, 'b> RateSources<'s, 'b> {
+    pub(super) fn of(sources: &'s Sources, networks: &'s Networks<'s>, files: &'s mut Files<'b>) -> Self {
+        Self { networks, environment: &sources.environment, files }
+    }
 }
 
 /// The rates of one limit. Without a shape, after a mistake in it, only their grammar is checked.
