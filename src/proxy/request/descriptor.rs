@@ -33,7 +33,7 @@ pub(in crate::proxy) struct RateLimitRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(in crate::proxy) struct RateLimitDescriptor {
     #[prost(message, repeated, tag = "1")]
-    entries: Vec<Entry>,
+    entries: Vec<DescriptorEntry>,
     #[prost(message, optional, tag = "3")]
     hits_addend: Option<u64>,
     #[prost(bool, tag = "4")]
@@ -42,7 +42,7 @@ pub(in crate::proxy) struct RateLimitDescriptor {
 
 /// One entry of a descriptor.
 #[derive(Clone, PartialEq, Message)]
-struct Entry {
+struct DescriptorEntry {
     #[prost(bytes = "bytes", tag = "1")]
     key: Bytes,
     #[prost(bytes = "bytes", tag = "2")]

@@ -49,7 +49,7 @@ pub(in crate::proxy) struct DescriptorStatus {
     #[prost(uint32, tag = "3")]
     limit_remaining: u32,
     #[prost(message, optional, tag = "4")]
-    duration_until_reset: Option<Duration>,
+    duration_until_reset: Option<WholeSeconds>,
 }
 
 /// `RateLimitResponse.RateLimit`.
@@ -65,7 +65,7 @@ struct CurrentLimit {
 
 /// `google.protobuf.Duration`, in whole seconds.
 #[derive(Clone, Copy, PartialEq, Message)]
-struct Duration {
+struct WholeSeconds {
     #[prost(int64, tag = "1")]
     seconds: i64,
 }
@@ -130,7 +130,7 @@ impl DescriptorStatus {
             code: code.into(),
             current_limit: CurrentLimit::of(policy, status),
             limit_remaining: if is_over { 0 } else { status.verdict.left },
-            duration_until_reset: until_reset(status).map(Duration::from),
+            duration_until_reset: until_reset(status).map(WholeSeconds::from),
         }
     }
 }
@@ -160,7 +160,7 @@ fn unit_of(spec: &Spec) -> Option<i32> {
     unit.map(|(number, _)| *number)
 }
 
-impl From<Span> for Duration {
+impl From<Span> for WholeSeconds {
     fn from(span: Span) -> Self {
         Self { seconds: i64::try_from(span.as_secs_ceil()).unwrap_or(i64::MAX) }
     }
