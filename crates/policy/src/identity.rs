@@ -10,9 +10,11 @@ use smallvec::SmallVec;
 
 use super::Route;
 use super::account::Account;
+use super::attempt::Client;
 use super::device::{Claim, Devices};
 use super::field::{Half, RequestFields, values_of};
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
+use super::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 use super::route::RouteFieldSlots;
 use tollgate_bucket::{Key, Time};
 
@@ -31,10 +33,20 @@ pub(super) struct Identity {
     pub(super) is_beside_basic: bool,
     /// The claim to a device token, if there is a single account.
     pub(super) claim: Option<Box<Claim>>,
+    /// The client's prefix as an address of that account.
+    pub(super) address: Option<AccountAddress>,
+}
+
+/// What tells an account's owner from strangers, and whether passwords are read.
+#[derive(Clone, Copy)]
+pub(super) struct IdentityReaders<'r> {
+    pub(super) devices: Option<&'r Devices>,
+    pub(super) addresses: Option<(&'r KnownAddresses, IsKnownAddress<'r>)>,
+    pub(super) passwords: bool,
 }
 
 impl Identity {
-    /// Reads the identity by the fields of a route; the passwords only if `reads_passwords`.
+    /// Reads the identity by the fields of a route.
     ///
     /// # Errors
     /// [`TooManyValues`] beyond eight accounts or passwords.
@@ -42,7 +54,7 @@ impl Identity {
         (route, slots): (&Route, &RouteFieldSlots),
         request: &RequestFields<'_>,
         hasher: &KeyHasher,
-        (devices, reads_passwords): (Option<&Devices>, bool),
+        readers: IdentityReaders<'_>,
         now: Time,
     ) -> Result<Self, TooManyValues> {
         let users = values_of(&route.user, &slots.user, Half::User, request)?;
@@ -54,7 +66,8 @@ impl Identity {
                 accounts.push(account);
             }
         }
-        let bearer = devices.map(|devices| (devices, devices.verified_tokens(request.attempt.headers, now)));
+        let bearer =
+            readers.devices.map(|devices| (devices, devices.verified_tokens(request.attempt.headers, now)));
         let known = |account: &Account| {
             let (devices, tokens) = bearer.as_ref()?;
             devices.known(tokens, &route.application, account)
@@ -68,13 +81,33 @@ impl Identity {
         }
         identity.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
         identity.is_beside_basic = users.is_beside_basic();
-        if reads_passwords {
+        if readers.passwords {
             identity.read_passwords((route, slots), request, hasher)?;
         }
-        if let ([only], false, Some((devices, tokens))) = (&*accounts, users.is_unreadable(), &bearer) {
-            identity.claim = Some(Box::new(devices.claim(tokens, &route.application, only)));
+        if let ([only], false) = (&*accounts, users.is_unreadable()) {
+            let claim =
+                |(devices, tokens): &(&Devices, _)| Box::new(devices.claim(tokens, &route.application, only));
+            identity.claim = bearer.as_ref().map(claim);
+            identity.read_address((&route.application, only), request.attempt.client, hasher, readers);
         }
         Ok(identity)
+    }
+
+    /// Finds out whether the account has signed in from this client's prefix: then the attempt is that of a device.
+    fn read_address(
+        &mut self,
+        account: (&str, &Account),
+        client: Client,
+        hasher: &KeyHasher,
+        readers: IdentityReaders<'_>,
+    ) {
+        let Some((addresses, is_known)) = readers.addresses else { return };
+        self.address = addresses.address_of(hasher, account, client);
+        if let (Some(address), [NamedAccount { device: device @ None, .. }]) =
+            (&self.address, &mut *self.named)
+        {
+            *device = is_known(address).then_some(address.device);
+        }
     }
 
     fn read_passwords(
@@ -165,7 +198,7 @@ impl KeyHasher {
         half
     }
 
-    fn of(&self, write: impl FnOnce(&mut SipHasher13)) -> u128 {
+    pub(super) fn of(&self, write: impl FnOnce(&mut SipHasher13)) -> u128 {
         let mut hasher = self.start();
         write(&mut hasher);
         hasher.finish128().as_u128()
