@@ -13,6 +13,7 @@ use super::account::Account;
 use super::attempt::Client;
 use super::device::{Claim, Devices};
 use super::field::{Half, RequestFields, values_of};
+use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 use super::route::RouteFieldSlots;
@@ -37,12 +38,17 @@ pub(super) struct Identity {
     pub(super) address: Option<AccountAddress>,
 }
 
-/// What tells an account's owner from strangers, and whether passwords are read.
+/// What an identity is read for.
 #[derive(Clone, Copy)]
-pub(super) struct IdentityReaders<'r> {
-    pub(super) devices: Option<&'r Devices>,
-    pub(super) addresses: Option<(&'r KnownAddresses, IsKnownAddress<'r>)>,
-    pub(super) passwords: bool,
+pub(super) struct IdentityReaders<'p> {
+    /// Known devices.
+    pub(super) devices: Option<&'p Devices>,
+    /// Known addresses.
+    pub(super) addresses: Option<(&'p KnownAddresses, IsKnownAddress<'p>)>,
+    /// Whether passwords matter.
+    pub(super) reads_passwords: bool,
+    /// Whether accounts have rates of their own.
+    pub(super) lists_users: bool,
 }
 
 impl Identity {
@@ -66,22 +72,24 @@ impl Identity {
                 accounts.push(account);
             }
         }
-        let bearer =
-            readers.devices.map(|devices| (devices, devices.verified_tokens(request.attempt.headers, now)));
+        let IdentityReaders { devices, reads_passwords, lists_users, .. } = readers;
+        let bearer = devices.map(|devices| (devices, devices.verified_tokens(request.attempt.headers, now)));
         let known = |account: &Account| {
             let (devices, tokens) = bearer.as_ref()?;
             devices.known(tokens, &route.application, account)
         };
-        let named = accounts
-            .iter()
-            .map(|account| NamedAccount { name: hasher.name_of(account), device: known(account) });
+        let named = accounts.iter().map(|account| NamedAccount {
+            name: hasher.name_of(account),
+            device: known(account),
+            listed: lists_users.then(|| Fingerprint::of_account(account)),
+        });
         let mut identity = Self { named: named.collect(), guesses: 1, ..Self::default() };
         if accounts.is_empty() || users.is_unreadable() {
-            identity.named.push(NamedAccount { name: AccountName::None, device: None });
+            identity.named.push(NamedAccount::NONE);
         }
         identity.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
         identity.is_beside_basic = users.is_beside_basic();
-        if readers.passwords {
+        if reads_passwords {
             identity.read_passwords((route, slots), request, hasher)?;
         }
         if let ([only], false) = (&*accounts, users.is_unreadable()) {
@@ -135,7 +143,7 @@ impl Identity {
     /// there.
     pub(super) fn for_logs(&self, hasher: &KeyHasher) -> (Option<u64>, bool) {
         match &*self.named {
-            [NamedAccount { name: AccountName::Known(account), device }] => {
+            [NamedAccount { name: AccountName::Known(account), device, .. }] => {
                 (Some(hasher.log_id_of(*account)), device.is_some())
             }
             _ => (None, false),
