@@ -69,7 +69,7 @@ fn addresses(
 ) -> Option<KnownAddresses> {
     let ttl = duration_within(raw.address_ttl.as_ref(), TTL, f).unwrap_or(DEFAULT_ADDRESS_TTL);
     let on = raw.addresses.as_ref().filter(|on| on.value);
-    if let (Some(ttl), None) = (&raw.address_ttl, on) {
+    if let (Some(ttl), None) = (&raw.address_ttl, &raw.addresses) {
         let hint = "write addresses = true to know the addresses that accounts sign in from";
         f.warning(&ttl.spot, "`address_ttl` means nothing without `addresses`".to_owned(), hint);
     }
