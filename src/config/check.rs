@@ -13,6 +13,7 @@ mod buckets;
 mod device;
 mod endpoints;
 mod escalate;
+mod exposed;
 mod fields;
 pub(super) mod files;
 mod headers;
@@ -78,6 +79,7 @@ pub(super) fn check(
     headers::warn_of_dropped(raw, f);
     accounts::check(raw, &mut routes, &limits, raw.device.secret.key.is_some(), f);
     attack::check(raw, &mut routes, &limits, f);
+    let exposed = exposed::check(raw, &mut routes, observes, &mut files, f);
     let sub_limits = limit_kinds::check(&raw.limits, &limits, f);
     let mut routes: Vec<_> = routes.into_iter().flatten().collect();
     let limits = limit_kinds::insert(limits.into_iter().flatten().collect(), sub_limits, &mut routes);
@@ -92,7 +94,7 @@ pub(super) fn check(
         sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
         observes,
         client,
-        policy: Policy::new(routes, limits).with_devices(devices),
+        policy: Policy::new(routes, limits).with_devices(devices).with_exposed(exposed),
         policy_copy: policy::check(raw.policy.as_ref(), (&raw.store, &store), &files, f),
         store,
         refuse,

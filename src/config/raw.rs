@@ -26,6 +26,7 @@ raw_tables! {
         limits("limit"): Vec<RawNamed<RawLimit>>,
         endpoints("endpoint"): Vec<RawNamed<RawEndpoint>>,
         device: RawDevice,
+        exposed: RawExposed,
         store: RawStore,
         refuse: RawRefuse,
         proxy: RawProxy,
@@ -64,6 +65,7 @@ raw_tables! {
         when: Option<StringList>,
         user: Option<StringList>,
         password: Option<StringList>,
+        exposed: Option<Text>,
         attack: Option<RawNamed<RawAttack>>,
     }
 
@@ -141,6 +143,11 @@ raw_tables! {
         secret: RawKey<Located<SecretText>>,
         ttl: Option<Text>,
         cookie: Option<Text>,
+    }
+
+    /// `[exposed]`.
+    RawExposed {
+        file: Option<Text>,
     }
 
     /// `[store]`.
@@ -266,6 +273,7 @@ mod tests {
             ("limit", RawEscalate::KEYS),
             ("endpoint", RawEndpoint::KEYS),
             ("device", RawDevice::KEYS),
+            ("exposed", RawExposed::KEYS),
             ("store", RawStore::KEYS),
             ("refuse", RawRefuse::KEYS),
             ("proxy", RawProxy::KEYS),

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use super::Route;
 use super::account::Account;
 use super::device::{Claim, Devices};
+use super::exposed::{ExposedPasswords, is_any_exposed};
 use super::field::{Half, RequestFields, values_of};
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::route::RouteFieldSlots;
@@ -29,12 +30,24 @@ pub(super) struct Identity {
     pub(super) accounts: u32,
     /// Whether a guess stands elsewhere than in `Authorization: Basic`.
     pub(super) is_beside_basic: bool,
+    /// Whether a password is on the list of exposed ones.
+    pub(super) is_exposed: bool,
     /// The claim to a device token, if there is a single account.
     pub(super) claim: Option<Box<Claim>>,
 }
 
+/// What an identity is read with.
+#[derive(Clone, Copy)]
+pub(super) struct IdentityReaders<'p> {
+    pub(super) devices: Option<&'p Devices>,
+    /// Whether passwords are read.
+    pub(super) passwords: bool,
+    /// The list in which they are looked up, if they are.
+    pub(super) exposed: Option<&'p dyn ExposedPasswords>,
+}
+
 impl Identity {
-    /// Reads the identity by the fields of a route; the passwords only if `reads_passwords`.
+    /// Reads the identity by the fields of a route.
     ///
     /// # Errors
     /// [`TooManyValues`] beyond eight accounts or passwords.
@@ -42,7 +55,7 @@ impl Identity {
         (route, slots): (&Route, &RouteFieldSlots),
         request: &RequestFields<'_>,
         hasher: &KeyHasher,
-        (devices, reads_passwords): (Option<&Devices>, bool),
+        IdentityReaders { devices, passwords, exposed }: IdentityReaders<'_>,
         now: Time,
     ) -> Result<Self, TooManyValues> {
         let users = values_of(&route.user, &slots.user, Half::User, request)?;
@@ -68,8 +81,8 @@ impl Identity {
         }
         identity.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
         identity.is_beside_basic = users.is_beside_basic();
-        if reads_passwords {
-            identity.read_passwords((route, slots), request, hasher)?;
+        if passwords {
+            identity.read_passwords((route, slots), request, hasher, exposed)?;
         }
         if let ([only], false, Some((devices, tokens))) = (&*accounts, users.is_unreadable(), &bearer) {
             identity.claim = Some(Box::new(devices.claim(tokens, &route.application, only)));
@@ -82,6 +95,7 @@ impl Identity {
         (route, slots): (&Route, &RouteFieldSlots),
         request: &RequestFields<'_>,
         hasher: &KeyHasher,
+        exposed: Option<&dyn ExposedPasswords>,
     ) -> Result<(), TooManyValues> {
         let passwords = values_of(&route.password, &slots.password, Half::Password, request)?;
         self.is_beside_basic |= passwords.is_beside_basic();
@@ -95,6 +109,8 @@ impl Identity {
         {
             self.password = Some(hasher.of_password(*only, password));
         }
+        self.is_exposed = exposed.is_some_and(|list| is_any_exposed(list, passwords.iter()));
+        passwords.wipe();
         Ok(())
     }
 

@@ -14,6 +14,7 @@ mod cookies;
 pub mod count;
 mod credential_locations;
 pub mod device;
+mod exposed;
 pub mod field;
 mod file_name;
 mod identity;
@@ -33,6 +34,7 @@ mod urlencoded;
 
 pub use self::attack::AttackRule;
 pub use self::charges::{Charge, Charges, Unchargeable};
+pub use self::exposed::{ExposedAction, ExposedPasswords};
 pub use self::limit::{ChargeOn, ClassRate, Limit, LimitKind, Mode, Unit};
 pub use self::query::PrivateNames;
 pub use self::random::random_bytes;
@@ -60,6 +62,8 @@ pub struct Policy {
     pub limits: Vec<Limit>,
     /// The known devices, if `[device]` is configured.
     pub devices: Option<Arc<Devices>>,
+    /// The exposed passwords, if a route asks for them.
+    pub exposed: Option<Arc<dyn ExposedPasswords>>,
     /// The field names of all routes.
     names: PrivateNames,
     /// For each route the slots of its fields among `names`.
@@ -115,13 +119,29 @@ impl Policy {
         let slots = routes.iter().map(|route| RouteFieldSlots::of(route, names.field_names())).collect();
         let body_chooses_routes = routes.iter().any(Route::may_be_chosen_by_body);
         let reads_basic = routes.iter().any(Route::reads_basic);
-        Self { routes, limits, devices: None, names, slots, parameters, body_chooses_routes, reads_basic }
+        Self {
+            routes,
+            limits,
+            devices: None,
+            exposed: None,
+            names,
+            slots,
+            parameters,
+            body_chooses_routes,
+            reads_basic,
+        }
     }
 
     /// The same policy with known devices.
     #[must_use]
     pub fn with_devices(self, devices: Option<Arc<Devices>>) -> Self {
         Self { devices, ..self }
+    }
+
+    /// The same policy with a list of exposed passwords.
+    #[must_use]
+    pub fn with_exposed(self, exposed: Option<Arc<dyn ExposedPasswords>>) -> Self {
+        Self { exposed, ..self }
     }
 
     /// The routes that a request is counted for, each once. For each reading: the first that matches, and before it the
@@ -256,6 +276,7 @@ impl Policy {
             found = Some(BodyRequirement {
                 max_bytes: so_far.max_bytes.max(route.body),
                 refuse_longer: so_far.refuse_longer
+                    || (needs_accounts && route.exposed == Some(ExposedAction::Refuse))
                     || (could_refuse
                         && (needs_cost || may_be_no_attempt || !self.only_candidates_need_accounts(route))),
                 may_be_no_attempt: so_far.may_be_no_attempt || may_be_no_attempt,

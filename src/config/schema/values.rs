@@ -22,6 +22,7 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "policy" => &["file", "store"],
         "reload" => &["signal", "watch"],
         "endpoint.*.kind" => &["forward-auth"],
+        "route.*.exposed" => &["mark", "charge", "refuse"],
         "route.*.case" => &["insensitive", "sensitive"],
         "route.*.otherwise" => &["failure", "success", "neutral"],
         "limit.*.mode" => &["enforce", "observe", "mark", "off"],

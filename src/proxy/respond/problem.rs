@@ -15,6 +15,8 @@ pub enum ProblemKind {
     Malformed,
     /// 403: the peer may not ask at this decision endpoint.
     Forbidden,
+    /// 403: the password is exposed, whatever the account is.
+    ExposedPassword,
     /// 410: a report names no open attempt.
     Gone,
     /// 405: `CONNECT`, which a reverse proxy does not serve.
@@ -46,7 +48,7 @@ impl ProblemKind {
     pub fn status(self) -> StatusCode {
         match self {
             Self::Malformed => StatusCode::BAD_REQUEST,
-            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::Forbidden | Self::ExposedPassword => StatusCode::FORBIDDEN,
             Self::Gone => StatusCode::GONE,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -82,6 +84,10 @@ impl ProblemKind {
         match self {
             Self::Malformed => "This request cannot be understood.",
             Self::Forbidden => "Only the proxies that the configuration names may ask here.",
+            Self::ExposedPassword => {
+                "This password is in published lists of stolen passwords, so it is not accepted here. \
+                 Reset it, and choose one that you use nowhere else."
+            }
             Self::Gone => "This receipt is unknown, used or late.",
             Self::MethodNotAllowed => "This method is not available here.",
             Self::RequestTimeout => "The request took too long to arrive. Please try again.",
