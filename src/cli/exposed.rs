@@ -48,12 +48,10 @@ fn build(list: &Path, out: &Path) -> anyhow::Result<Built> {
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     let built = write(BufReader::with_capacity(BUFFER, lines), &partial);
-    let moved = built
-        .with_context(|| format!("{name} makes no filter"))
-        .and_then(|built| {
-            std::fs::rename(&partial, out).with_context(|| format!("cannot write {}", out.display()))?;
-            Ok(built)
-        });
+    let moved = built.with_context(|| format!("{name} makes no filter")).and_then(|built| {
+        std::fs::rename(&partial, out).with_context(|| format!("cannot write {}", out.display()))?;
+        Ok(built)
+    });
     if moved.is_err() {
         // The error to tell is the first one.
         drop(std::fs::remove_file(&partial));

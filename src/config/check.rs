@@ -56,8 +56,7 @@ pub(super) fn check(
     file: &Arc<SourceText>,
     f: &mut Findings,
 ) -> Config {
-    let whole = Spot::whole(file);
-    let mut files = Files::of(sources);
+    let (whole, mut files) = (Spot::whole(file), Files::of(sources));
     let networks = Networks::check(&raw.networks, &mut files, f);
     let listen = addresses::listen(raw, &whole, f);
     let admin = admin::listen(&raw.admin, &listen, f);

@@ -1,10 +1,11 @@
 //! A filter in a file: checked as a whole when it is opened, and read where a hash could be.
 //!
-//! Only the directory is in memory, 40 bytes for a million hashes. A look-up reads three times two bytes, which are in
-//! the kernel's page cache if memory allows; one that cannot be read finds nothing.
+//! A filter of up to 64 MiB is kept in memory. Of a larger one only the directory is, 40 bytes for a million hashes: a
+//! look-up reads three times two bytes of the file, which are in the kernel's page cache if memory allows; one that
+//! cannot be read finds nothing.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -13,9 +14,15 @@ use crate::policy::ExposedPasswords;
 
 /// A list of exposed passwords.
 pub struct PasswordFilter {
-    file: File,
+    bytes: FilterBytes,
     partitions: Vec<Partition>,
     hashes: u64,
+}
+
+/// Where the bytes of a filter are.
+enum FilterBytes {
+    Memory(Vec<u8>),
+    File(File),
 }
 
 /// Why a filter cannot be used.
@@ -35,16 +42,25 @@ impl PasswordFilter {
     /// # Errors
     /// See [`FilterError`].
     pub fn open(path: &Path) -> Result<Self, FilterError> {
+        Self::open_within(path, IN_MEMORY)
+    }
+
+    /// As [`open`](Self::open), in memory up to this size.
+    pub(super) fn open_within(path: &Path, in_memory: u64) -> Result<Self, FilterError> {
         if !path.metadata()?.is_file() {
             return Err(io::Error::other("it is not a regular file").into());
         }
         let file = File::open(path)?;
         let found = file.metadata()?.len();
+        let file = match found <= in_memory {
+            true => FilterBytes::Memory(FilterBytes::File(file).read(0, found)?),
+            false => FilterBytes::File(file),
+        };
         if found < HEAD as u64 {
             return Err(FormatError::Magic.into());
         }
         let mut head = [0; HEAD];
-        file.read_exact_at(&mut head, 0)?;
+        file.read_exact(&mut head, 0)?;
         let head = Head::parse(&head)?;
         let expected = head.file_length();
         if found != expected {
@@ -54,7 +70,7 @@ impl PasswordFilter {
         for partition in &partitions {
             check(&file, partition)?;
         }
-        Ok(Self { file, partitions, hashes: head.hashes })
+        Ok(Self { bytes: file, partitions, hashes: head.hashes })
     }
 
     /// The number of hashes in the list.
@@ -78,10 +94,31 @@ impl PasswordFilter {
         for slot in slots {
             let (byte, shift) = place(slot);
             let mut bytes = [0; 2];
-            self.file.read_exact_at(&mut bytes, partition.start.saturating_add(byte))?;
+            self.bytes.read_exact(&mut bytes, partition.start.saturating_add(byte))?;
             joined ^= unpack(bytes, shift);
         }
         Ok(joined == 0)
+    }
+}
+
+impl FilterBytes {
+    fn read(&self, start: u64, length: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        self.read_exact(&mut bytes, start)?;
+        Ok(bytes)
+    }
+
+    fn read_exact(&self, into: &mut [u8], start: u64) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.read_exact_at(into, start),
+            Self::Memory(bytes) => {
+                let rest = usize::try_from(start).ok().and_then(|start| bytes.get(start..));
+                into.copy_from_slice(
+                    rest.and_then(|rest| rest.get(..into.len())).ok_or(ErrorKind::UnexpectedEof)?,
+                );
+                Ok(())
+            }
+        }
     }
 }
 
@@ -99,10 +136,8 @@ impl std::fmt::Debug for PasswordFilter {
 }
 
 /// The entries of the directory: in order, one behind the other.
-fn directory(file: &File, head: Head, length: u64) -> Result<Vec<Partition>, FilterError> {
-    let size = usize::try_from(length.saturating_sub(head.directory)).map_err(io::Error::other)?;
-    let mut bytes = vec![0; size];
-    file.read_exact_at(&mut bytes, head.directory)?;
+fn directory(file: &FilterBytes, head: Head, length: u64) -> Result<Vec<Partition>, FilterError> {
+    let bytes = file.read(head.directory, length.saturating_sub(head.directory))?;
     if checksum(&bytes) != head.checksum {
         return Err(FormatError::Damaged.into());
     }
@@ -122,10 +157,11 @@ fn directory(file: &File, head: Head, length: u64) -> Result<Vec<Partition>, Fil
 }
 
 /// Checks the fingerprints of a partition.
-fn check(file: &File, partition: &Partition) -> Result<(), FilterError> {
+fn check(file: &FilterBytes, partition: &Partition) -> Result<(), FilterError> {
     // A partition of a damaged directory may be large, but never larger than the file.
-    let size = usize::try_from(partition.length()).map_err(io::Error::other)?;
-    let mut bytes = vec![0; size];
-    file.read_exact_at(&mut bytes, partition.start)?;
+    let bytes = file.read(partition.start, partition.length())?;
     if checksum(&bytes) == partition.checksum { Ok(()) } else { Err(FormatError::Damaged.into()) }
 }
+
+/// Bytes of a filter that is kept in memory: 47 million hashes.
+const IN_MEMORY: u64 = 64 << 20;

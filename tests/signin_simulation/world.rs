@@ -171,7 +171,7 @@ impl World {
         match ruling {
             Decision::Uncounted | Decision::Denied | Decision::Exposed => {
                 self.broken("the route was not found")
-            },
+            }
             Decision::Admitted(reservation) => {
                 self.seen.admitted += 1;
                 self.seen.known += u64::from(device.is_some());

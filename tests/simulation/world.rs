@@ -133,7 +133,7 @@ impl World {
             Decision::Refused(refusal) => (Some(refusal.wait.unwrap_or(DAY)), &refusal.statuses),
             Decision::Uncounted | Decision::Denied | Decision::Exposed => {
                 self.broken("the route was not found")
-            },
+            }
         };
         let specs: Vec<_> = standings.iter().map(|standing| standing.charge.spec).collect();
         if !specs.iter().eq(buckets.iter().map(|(_, spec)| spec)) {

@@ -18,12 +18,13 @@ pub(super) fn check(
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<Arc<dyn ExposedPasswords>> {
+    let file = raw.exposed.file.as_ref().filter(|file| !file.value.is_empty());
     let mut is_asked = false;
     for (RawNamed { value, .. }, route) in raw.routes.iter().zip(routes) {
         let Some(word) = &value.exposed else { continue };
         is_asked = true;
         let action = one_of(Some(word), &ACTIONS, f);
-        if raw.exposed.file.is_none() {
+        if file.is_none() {
             f.error(&word.spot, "no list of exposed passwords is named", MAKE_ONE);
         }
         let Some(route) = route else { continue };
@@ -33,7 +34,7 @@ pub(super) fn check(
         }
         route.exposed = action.map(|action| if observes { ExposedAction::Observe } else { action });
     }
-    let file = raw.exposed.file.as_ref()?;
+    let file = file?;
     if !is_asked {
         f.warning(&file.spot, "no route looks passwords up here", "[route.NAME] exposed = \"mark\"");
     }

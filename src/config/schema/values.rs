@@ -184,7 +184,9 @@ const DURATIONS: [&str; 16] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 41] = [
+const EXAMPLES: [&str; 43] = [
+    "exposed.file",
+    "route.*.exposed",
     "route.*.outcome_header",
     "endpoint.*.kind",
     "endpoint.*.listen",

@@ -48,7 +48,8 @@ impl ProblemKind {
     pub fn status(self) -> StatusCode {
         match self {
             Self::Malformed => StatusCode::BAD_REQUEST,
-            Self::Forbidden | Self::ExposedPassword => StatusCode::FORBIDDEN,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::ExposedPassword => StatusCode::FORBIDDEN,
             Self::Gone => StatusCode::GONE,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -85,8 +86,7 @@ impl ProblemKind {
             Self::Malformed => "This request cannot be understood.",
             Self::Forbidden => "Only the proxies that the configuration names may ask here.",
             Self::ExposedPassword => {
-                "This password is in published lists of stolen passwords, so it is not accepted here. \
-                 Reset it, and choose one that you use nowhere else."
+                "Published lists have this password. Reset it, and choose one that you use nowhere else."
             }
             Self::Gone => "This receipt is unknown, used or late.",
             Self::MethodNotAllowed => "This method is not available here.",
