@@ -6,6 +6,7 @@
 //! resources run short, an idle connection is evicted; if only those of one prefix do, one of that prefix.
 
 mod client_rate;
+mod held_refusals;
 mod open_connections;
 
 use std::net::IpAddr;
@@ -22,6 +23,8 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 pub use self::client_rate::{ClientRateLimiter, ConnectionQuota};
+pub use self::held_refusals::HeldRefusal;
+use self::held_refusals::HeldRefusals;
 use self::open_connections::{EvictOutcome, OpenConnection, OpenConnections};
 use super::connection_slots::{ConnectionSlot, ConnectionSlots};
 use crate::time::{Clock, Time};
@@ -31,6 +34,7 @@ pub struct ConnectionLimit {
     slots: Arc<ConnectionSlots>,
     per_client: AtomicUsize,
     rate: ArcSwapOption<ClientRateLimiter>,
+    held_refusals: Arc<HeldRefusals>,
     /// The first descriptor that is reserved for connections to upstreams and stores, for operators and for files.
     reserved_descriptors: RawFd,
     /// The maximum number of connections while memory is short.
@@ -47,6 +51,7 @@ pub struct Permit {
     connection: Arc<OpenConnection>,
     number: u64,
     open: Arc<Mutex<OpenConnections>>,
+    held_refusals: Arc<HeldRefusals>,
 }
 
 /// The requests that a client has at upstreams.
@@ -84,6 +89,7 @@ impl ConnectionLimit {
             slots: ConnectionSlots::new(connections),
             per_client: AtomicUsize::new(per_client),
             rate: ArcSwapOption::new(limiter(rate, clock)),
+            held_refusals: Arc::new(HeldRefusals::new(connections, per_client)),
             reserved_descriptors: RawFd::try_from(descriptors - reserve).unwrap_or(RawFd::MAX),
             ceiling: AtomicUsize::new(usize::MAX),
             open: Arc::default(),
@@ -95,6 +101,7 @@ impl ConnectionLimit {
     pub fn reconfigure(&self, connections: usize, per_client: usize, rate: Option<ConnectionQuota>) {
         self.slots.resize(connections);
         self.per_client.store(per_client, Relaxed);
+        self.held_refusals.reconfigure(connections, per_client);
         if self.rate.load().as_ref().map(|limiter| limiter.quota) != rate {
             self.rate.store(limiter(rate, &self.clock));
         }
@@ -123,7 +130,8 @@ impl ConnectionLimit {
         let slot = self.take_slot(prefix).await?;
         self.check_resources(socket, prefix).await?;
         let (number, connection) = self.open().register();
-        let permit = Permit { _slot: slot, connection, number, open: Arc::clone(&self.open) };
+        let (open, held_refusals) = (Arc::clone(&self.open), Arc::clone(&self.held_refusals));
+        let permit = Permit { _slot: slot, connection, number, open, held_refusals };
         self.identify(permit, prefix).await
     }
 
@@ -208,6 +216,12 @@ impl Permit {
         let prefix = self.connection.prefix?;
         let requests = self.connection.client.requests.fetch_add(1, Relaxed) + 1;
         Some(ClientLoad { prefix, requests })
+    }
+
+    /// A place for a refusal that is held before it is sent; `None` if this client, or all of them, hold as many as they
+    /// may.
+    pub fn hold_refusal(&self) -> Option<HeldRefusal> {
+        self.held_refusals.hold(self.connection.prefix.map(|_| &self.connection.client))
     }
 
     /// Counts the end of such a request.

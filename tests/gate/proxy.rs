@@ -231,6 +231,25 @@ fn a_refusal_can_be_held_and_others_do_not_wait_for_it() {
     assert!(started.elapsed() >= Duration::from_secs(2));
 }
 
+/// H4: whoever collects held refusals collects few, and people find a place.
+#[test]
+fn held_refusals_leave_the_places_that_people_need() {
+    let upstream = Upstream::start();
+    let table = "[refuse]\ndelay = \"1m\"\n[proxy]\nthreads = 2\nconnections = 80\nclient_max = 64\n";
+    let gate = Gate::start(&upstream.file(&format!("{ONE_AN_HOUR}{table}")));
+    assert_eq!(gate.ask(post("/login", "a=b")).status, 200);
+    let mut guessers: Vec<_> = (0..60).map(|_| gate.connect()).collect();
+    guessers.iter_mut().for_each(|guesser| guesser.send(post("/login", "a=b")));
+    let sent = || gate.metric("tollgate_requests_total", "code=\"429\"");
+    assert!(eventually(Duration::from_secs(10), || sent() >= 52.0), "{} were not held", sent());
+    let mut people: Vec<_> = (1..=60).map(|host| gate.connect_from([127, 0, 9, host].into())).collect();
+    for person in &mut people {
+        person.send(get_with("/", ""));
+        assert_eq!(person.answer().status, 200);
+    }
+    assert!(sent() < 53.0, "eight are held");
+}
+
 #[test]
 fn admitted_attempts_show_what_is_left_if_the_file_says_always() {
     let upstream = Upstream::start();

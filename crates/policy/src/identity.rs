@@ -13,6 +13,7 @@ use super::account::Account;
 use super::device::{Claim, Devices};
 use super::exposed::{ExposedPasswords, is_any_exposed};
 use super::field::{Half, RequestFields, values_of};
+use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::route::RouteFieldSlots;
 use tollgate_bucket::{Key, Time};
@@ -36,14 +37,17 @@ pub(super) struct Identity {
     pub(super) claim: Option<Box<Claim>>,
 }
 
-/// What an identity is read with.
+/// What an identity is read for.
 #[derive(Clone, Copy)]
 pub(super) struct IdentityReaders<'p> {
+    /// Known devices.
     pub(super) devices: Option<&'p Devices>,
-    /// Whether passwords are read.
-    pub(super) passwords: bool,
-    /// The list in which they are looked up, if they are.
+    /// Whether passwords matter.
+    pub(super) reads_passwords: bool,
+    /// The list in which passwords are looked up, if they are.
     pub(super) exposed: Option<&'p dyn ExposedPasswords>,
+    /// Whether accounts have rates of their own.
+    pub(super) lists_users: bool,
 }
 
 impl Identity {
@@ -55,7 +59,7 @@ impl Identity {
         (route, slots): (&Route, &RouteFieldSlots),
         request: &RequestFields<'_>,
         hasher: &KeyHasher,
-        IdentityReaders { devices, passwords, exposed }: IdentityReaders<'_>,
+        readers: IdentityReaders<'_>,
         now: Time,
     ) -> Result<Self, TooManyValues> {
         let users = values_of(&route.user, &slots.user, Half::User, request)?;
@@ -67,21 +71,24 @@ impl Identity {
                 accounts.push(account);
             }
         }
+        let IdentityReaders { devices, reads_passwords, exposed, lists_users } = readers;
         let bearer = devices.map(|devices| (devices, devices.verified_tokens(request.attempt.headers, now)));
         let known = |account: &Account| {
             let (devices, tokens) = bearer.as_ref()?;
             devices.known(tokens, &route.application, account)
         };
-        let named = accounts
-            .iter()
-            .map(|account| NamedAccount { name: hasher.name_of(account), device: known(account) });
+        let named = accounts.iter().map(|account| NamedAccount {
+            name: hasher.name_of(account),
+            device: known(account),
+            listed: lists_users.then(|| Fingerprint::of_account(account)),
+        });
         let mut identity = Self { named: named.collect(), guesses: 1, ..Self::default() };
         if accounts.is_empty() || users.is_unreadable() {
-            identity.named.push(NamedAccount { name: AccountName::None, device: None });
+            identity.named.push(NamedAccount::NONE);
         }
         identity.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
         identity.is_beside_basic = users.is_beside_basic();
-        if passwords {
+        if reads_passwords {
             identity.read_passwords((route, slots), request, hasher, exposed)?;
         }
         if let ([only], false, Some((devices, tokens))) = (&*accounts, users.is_unreadable(), &bearer) {
@@ -118,7 +125,7 @@ impl Identity {
     /// there.
     pub(super) fn for_logs(&self, hasher: &KeyHasher) -> (Option<u64>, bool) {
         match &*self.named {
-            [NamedAccount { name: AccountName::Known(account), device }] => {
+            [NamedAccount { name: AccountName::Known(account), device, .. }] => {
                 (Some(hasher.log_id_of(*account)), device.is_some())
             }
             _ => (None, false),

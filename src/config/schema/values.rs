@@ -184,8 +184,7 @@ const DURATIONS: [&str; 16] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 43] = [
-    "exposed.file",
+const EXAMPLES: [&str; 42] = [
     "route.*.exposed",
     "route.*.outcome_header",
     "endpoint.*.kind",

@@ -109,7 +109,7 @@ fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
         evadable: evadable.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         of_accounts: of_accounts.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         attack_factor: route.attack.as_ref().map(|rule| rule.cost_factor),
-        exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.is_empty()),
+        exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.classes().is_empty()),
         widest: ladder.last().copied(),
     }
 }

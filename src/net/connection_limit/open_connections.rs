@@ -35,6 +35,8 @@ pub(super) struct ClientCounters {
     connections: AtomicUsize,
     /// Requests at upstreams.
     pub(super) requests: AtomicUsize,
+    /// Refusals that are held before they are sent.
+    pub(super) held_refusals: AtomicUsize,
     /// When a scan last found none of them idle, in nanoseconds.
     all_busy: AtomicU64,
 }

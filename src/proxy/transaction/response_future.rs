@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use http::Response;
 
 use crate::proxy::body::ResponseBody;
+use crate::proxy::connection::DownstreamConnection;
 use crate::time::Span;
 
 /// A response, now or later.
@@ -24,12 +25,19 @@ impl ResponseFuture {
         Self::Ready(Some(response))
     }
 
-    pub(super) fn delayed(delay: Span, response: Response<ResponseBody>) -> Self {
+    /// A refusal that is held for `delay`, or sent at once if the connection has no place to hold it.
+    pub(super) fn delayed(
+        delay: Span,
+        connection: &DownstreamConnection,
+        response: Response<ResponseBody>,
+    ) -> Self {
         if delay == Span::ZERO {
             return Self::ready(response);
         }
+        let Some(place) = connection.permit().hold_refusal() else { return Self::ready(response) };
         Self::Boxed(Box::pin(async move {
             tokio::time::sleep(delay.to_std()).await;
+            drop(place);
             response
         }))
     }

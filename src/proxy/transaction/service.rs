@@ -395,6 +395,7 @@ impl Server {
                 let response = self.refuse(connection, shared, refusal, request, &context.summary);
                 return ResponseFuture::delayed(
                     shared.refuse_on(connection).delay,
+                    connection,
                     context.record.finish(response),
                 );
             }
