@@ -55,12 +55,13 @@ fn the_application_is_told_that_a_password_is_exposed_and_nothing_else_changes()
     assert_eq!(gate.ask(sign_in_with("", "log=alice&pwd=other&pwd=hunter2")).status, 200);
     assert_eq!(gate.ask(sign_in("alice", "hunter2")).status, 200);
     assert_eq!(gate.ask(sign_in("alice", "hunter2")).status, 429);
-    let told: Vec<_> = application
+    let mut told: Vec<_> = application
         .requests()
         .iter()
         .map(|request| request.all("exposed-credential-check").concat())
         .collect();
-    assert_eq!(told, ["1", "", "1", "1"]);
+    told.sort();
+    assert_eq!(told, ["", "1", "1", "1"]);
     assert!(application.requests().iter().all(|request| request.all("exposed_credential_check").is_empty()));
     // The last one was refused before its body was read.
     assert_eq!(gate.metric("tollgate_exposed_passwords_total", "route=\"login\""), 3.0);
