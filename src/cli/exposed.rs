@@ -16,11 +16,11 @@ use crate::replay::decoded;
 #[derive(Debug, Args)]
 pub(super) struct ExposedArgs {
     #[command(subcommand)]
-    action: ExposedAction,
+    action: FilterCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum ExposedAction {
+enum FilterCommand {
     /// Build a filter from a list of SHA-1 hashes, one a line and in order, as Have I Been Pwned gives them
     Build {
         /// The list, plain or compressed by gzip or Zstandard; `-` is standard input
@@ -31,7 +31,7 @@ enum ExposedAction {
 }
 
 pub(super) fn exposed(ExposedArgs { action }: &ExposedArgs) -> anyhow::Result<Exit> {
-    let ExposedAction::Build { file, out } = action;
+    let FilterCommand::Build { file, out } = action;
     let Built { hashes, bytes } = build(file, out)?;
     println!("{hashes} hashes in {bytes} bytes: every one is found, and one in 1024 others");
     Ok(Exit::Ok)

@@ -21,6 +21,7 @@ pub mod fingerprint;
 mod identity;
 mod inspection;
 pub mod key;
+mod known_address;
 mod limit;
 pub mod matcher;
 mod method;
@@ -37,6 +38,7 @@ mod urlencoded;
 pub use self::attack::AttackRule;
 pub use self::charges::{Charge, Charges, Unchargeable};
 pub use self::exposed::{ExposedAction, ExposedPasswords};
+pub use self::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
 pub use self::query::PrivateNames;
 pub use self::random::random_bytes;
@@ -67,6 +69,8 @@ pub struct Policy {
     pub devices: Option<Arc<Devices>>,
     /// The exposed passwords, if a route asks for them.
     pub exposed: Option<Arc<dyn ExposedPasswords>>,
+    /// The known addresses, if `[device]` turns them on.
+    pub addresses: Option<KnownAddresses>,
     /// The field names of all routes.
     names: PrivateNames,
     /// For each route the slots of its fields among `names`.
@@ -130,6 +134,7 @@ impl Policy {
             limits,
             devices: None,
             exposed: None,
+            addresses: None,
             names,
             slots,
             parameters,
@@ -149,6 +154,18 @@ impl Policy {
     #[must_use]
     pub fn with_exposed(self, exposed: Option<Arc<dyn ExposedPasswords>>) -> Self {
         Self { exposed, ..self }
+    }
+
+    /// The same policy with known addresses.
+    #[must_use]
+    pub fn with_addresses(self, addresses: Option<KnownAddresses>) -> Self {
+        Self { addresses, ..self }
+    }
+
+    /// Whether an account's owner may have a budget of their own.
+    #[must_use]
+    pub fn knows_owners(&self) -> bool {
+        self.devices.is_some() || self.addresses.is_some()
     }
 
     /// The routes that a request is counted for, each once. For each reading: the first that matches, and before it the
