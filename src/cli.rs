@@ -10,6 +10,7 @@ mod control;
 pub mod demo;
 mod doctor;
 mod explain;
+mod exposed;
 mod init;
 mod man;
 mod migrate;
@@ -113,6 +114,8 @@ enum CliCommand {
     Presets(presets::PresetsArgs),
     /// Find what is wrong with this set-up, and say what mends it; changes nothing
     Doctor(doctor::DoctorArgs),
+    /// Make a filter of a list of exposed passwords, for `exposed` of routes
+    Exposed(exposed::ExposedArgs),
     /// Print the JSON Schema of the configuration file, for editors
     Schema,
     /// Print a completion script for a shell
@@ -141,7 +144,7 @@ impl CliCommand {
             Self::Policy(arguments) => Some(arguments.config_mut()),
             Self::Migrate(arguments) => Some(arguments.config_mut()),
             Self::Doctor(arguments) => Some(arguments.config_mut()),
-            Self::Init(_) | Self::Demo(_) | Self::Presets(_) => None,
+            Self::Init(_) | Self::Demo(_) | Self::Presets(_) | Self::Exposed(_) => None,
             Self::Schema | Self::Completions(_) | Self::Man(_) => None,
         }
     }
@@ -188,6 +191,7 @@ fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
         CliCommand::Migrate(arguments) => migrate::migrate(&arguments),
         CliCommand::Presets(arguments) => presets::presets_of(&arguments),
         CliCommand::Doctor(arguments) => doctor::doctor(&arguments),
+        CliCommand::Exposed(arguments) => exposed::exposed(&arguments),
         CliCommand::Schema => schema::schema(),
         CliCommand::Completions(arguments) => completions::completions(&arguments),
         CliCommand::Man(arguments) => man::man(&arguments),

@@ -46,7 +46,7 @@ use crate::bucket::Op;
 use crate::event::{Event, Events, LimitDecision};
 use crate::policy::attempt::Attempt;
 use crate::policy::key::KeyHasher;
-use crate::policy::{AccountAddress, Charge, Charges, MatchedRoutes, Policy, Unchargeable};
+use crate::policy::{AccountAddress, Charge, Charges, ExposedAction, MatchedRoutes, Policy, Unchargeable};
 use crate::store::memory::{CombinedVerdict, Stale, TooLarge, Withdrawal};
 use crate::store::shared::Unavailable;
 use crate::store::{DecidedBy, Store, TakeState};
@@ -74,6 +74,8 @@ pub enum Decision {
     Refused(Refusal),
     /// The store is unavailable, and `on_error` says to deny.
     Denied,
+    /// The password is exposed, and the route refuses such attempts. No token was taken.
+    Exposed,
 }
 
 /// Why nothing was decided, and nothing taken.
@@ -253,6 +255,12 @@ impl Engine {
         let own = now;
         let now = self.store.time(own);
         let mut found = self.charges_of(rules, attempt, routes, (own, now))?;
+        if let Some(action) = found.exposed {
+            self.count_exposed(rules, &found);
+            if action == ExposedAction::Refuse {
+                return Ok(DecisionState::Ready(Decision::Exposed));
+            }
+        }
         rules.raise_cost_under_attack(&mut found, false);
         let address = self.ask_for_address(rules, attempt, &found, (own, now))?;
         let state = self.store.take(&rules.withdrawals(&found), now);
@@ -372,6 +380,13 @@ impl Engine {
             (buckets, bucket, op)
         };
         self.store.apply(decided_by, ops.into_iter().map(of_bucket));
+    }
+
+    /// An attempt with an exposed password came.
+    fn count_exposed(&self, rules: &Rules, found: &Charges) {
+        let routes = found.routes.iter().map(|&route| &rules.policy.routes[route]);
+        let asking = routes.filter(|route| route.exposed.is_some());
+        asking.for_each(|route| self.events.emit(&Event::ExposedPassword { route: &route.name }));
     }
 
     /// The status of each limit; also emits each limit's decision.

@@ -50,6 +50,11 @@ pub enum Event<'a> {
         /// The outcome of the attempt.
         outcome: Outcome,
     },
+    /// An attempt brought a password that is on the list of exposed ones.
+    ExposedPassword {
+        /// The name of the route.
+        route: &'a Arc<str>,
+    },
     /// A response was sent, or the client hung up before its end.
     RequestCompleted(&'a AccessLogEntry),
     /// A client connected.

@@ -62,6 +62,7 @@
 //! - [`bucket`]: the arithmetic of one bucket, without a clock and without a store.
 //! - [`policy`]: which requests are attempts, and which buckets they pay from.
 //! - [`store`]: buckets in memory and in databases. [`engine`] decides over them.
+//! - [`exposed`]: lists of exposed passwords.
 //! - [`config`]: the file. [`replay`]: what it would have refused, by access logs.
 //! - [`net`], [`proxy`], [`observe`], [`app`] and [`cli`]: sockets, HTTP, logs and metrics, the life of a gate, the command
 //!   line.
@@ -73,6 +74,7 @@ pub mod cli;
 pub mod config;
 pub mod engine;
 pub mod event;
+pub mod exposed;
 pub mod net;
 pub mod observe;
 pub mod proxy;

@@ -18,7 +18,7 @@ mod tally;
 mod timeline;
 
 pub use self::driver::{ReplaySettings, replay};
-pub use self::input::LogInput;
+pub use self::input::{LogInput, decoded};
 pub use self::policy_run::ReplayedPolicy;
 pub use self::report::{
     Comparison, CountedClient, DistinctCount, GateDifferences, LimitReport, LogReport, OneSidedRefusals,

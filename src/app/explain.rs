@@ -18,7 +18,7 @@ use crate::net::stream::PeerAddr;
 use crate::observe::admin::ExplainRequest;
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::network::embedded_ipv4;
-use crate::policy::{Charges, Cost, LimitKind, Policy, Route, canonical, path_info};
+use crate::policy::{Charges, Cost, ExposedAction, LimitKind, Policy, Route, canonical, path_info};
 use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::request::target;
 use crate::proxy::runtime_config::RuntimeConfig;
@@ -44,6 +44,8 @@ enum ExplainedOutcome {
     Refused(Option<Span>),
     /// Held for this time, then forwarded.
     Forwarded(Span),
+    /// Refused, because the password is exposed.
+    Exposed,
 }
 
 impl Explanation {
@@ -84,6 +86,7 @@ impl Explanation {
         let (after, outcome) = match &decision {
             Decision::Admitted(admitted) => (&admitted.statuses, ExplainedOutcome::Forwarded(admitted.hold)),
             Decision::Refused(refusal) => (&refusal.statuses, ExplainedOutcome::Refused(refusal.wait)),
+            Decision::Exposed => (&before, ExplainedOutcome::Exposed),
             Decision::Uncounted | Decision::Denied => (&before, ExplainedOutcome::Forwarded(Span::ZERO)),
         };
         steps.limits(
@@ -131,6 +134,7 @@ impl Explanation {
             }),
         );
         let outcome = match statuses.iter().any(|status| status.refuses()) {
+            _ if found.exposed == Some(ExposedAction::Refuse) => ExplainedOutcome::Exposed,
             true => ExplainedOutcome::Refused(rules.longest_wait(&statuses)),
             false => ExplainedOutcome::Forwarded(Rules::longest_hold(&statuses)),
         };
@@ -250,6 +254,9 @@ impl Explanation {
             Some(count) => self.step("account", format!("{count} named")),
             None => {}
         }
+        if found.exposed.is_some() {
+            self.step("password", "exposed");
+        }
         let exempt = found.exempt.iter().map(|&limit| &rules.policy.limits[limit]);
         for limit in exempt.filter(|limit| limit.kind == LimitKind::Rate) {
             self.step("limit", format!("{}: does not see this client", limit.name));
@@ -284,6 +291,7 @@ impl Explanation {
             ExplainedOutcome::Refused(Some(wait)) => {
                 format!("{}: try again in {}", view.status, describe::time(wait))
             }
+            ExplainedOutcome::Exposed => "403: the password is exposed".to_owned(),
             ExplainedOutcome::Refused(None) => {
                 "refused: the attempt costs more than a bucket holds".to_owned()
             }

@@ -13,6 +13,7 @@ mod buckets;
 mod device;
 mod endpoints;
 mod escalate;
+mod exposed;
 mod fields;
 pub(super) mod files;
 mod headers;
@@ -56,8 +57,7 @@ pub(super) fn check(
     file: &Arc<SourceText>,
     f: &mut Findings,
 ) -> Config {
-    let whole = Spot::whole(file);
-    let mut files = Files::of(sources);
+    let (whole, mut files) = (Spot::whole(file), Files::of(sources));
     let networks = Networks::check(&raw.networks, &mut files, f);
     let listen = addresses::listen(raw, &whole, f);
     let admin = admin::listen(&raw.admin, &listen, f);
@@ -78,6 +78,7 @@ pub(super) fn check(
     headers::warn_of_dropped(raw, f);
     accounts::check(raw, &mut routes, &limits, f);
     attack::check(raw, &mut routes, &limits, f);
+    let exposed = exposed::check(raw, &mut routes, observes, &mut files, f);
     let sub_limits = limit_kinds::check(&raw.limits, &limits, f);
     let mut routes: Vec<_> = routes.into_iter().flatten().collect();
     let limits = limit_kinds::insert(limits.into_iter().flatten().collect(), sub_limits, &mut routes);
@@ -86,13 +87,14 @@ pub(super) fn check(
     settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
     store::warn(&raw.store, &store, &limits, f);
+    let policy = Policy::new(routes, limits).with_exposed(exposed);
     Config {
         listen,
         upstreams,
         sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
         observes,
         client,
-        policy: Policy::new(routes, limits).with_devices(owners.devices).with_addresses(owners.addresses),
+        policy: policy.with_devices(owners.devices).with_addresses(owners.addresses),
         policy_copy: policy::check(raw.policy.as_ref(), (&raw.store, &store), &files, f),
         store,
         refuse,

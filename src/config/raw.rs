@@ -26,6 +26,7 @@ raw_tables! {
         limits("limit"): Vec<RawNamed<RawLimit>>,
         endpoints("endpoint"): Vec<RawNamed<RawEndpoint>>,
         device: RawDevice,
+        exposed: RawExposed,
         store: RawStore,
         refuse: RawRefuse,
         proxy: RawProxy,
@@ -64,6 +65,7 @@ raw_tables! {
         when: Option<StringList>,
         user: Option<StringList>,
         password: Option<StringList>,
+        exposed: Option<Text>,
         attack: Option<RawNamed<RawAttack>>,
     }
 
@@ -143,6 +145,11 @@ raw_tables! {
         cookie: Option<Text>,
         addresses: Option<Located<bool>>,
         address_ttl: Option<Text>,
+    }
+
+    /// `[exposed]`.
+    RawExposed {
+        file: Option<Text>,
     }
 
     /// `[store]`.
@@ -268,6 +275,7 @@ mod tests {
             ("limit", RawEscalate::KEYS),
             ("endpoint", RawEndpoint::KEYS),
             ("device", RawDevice::KEYS),
+            ("exposed", RawExposed::KEYS),
             ("store", RawStore::KEYS),
             ("refuse", RawRefuse::KEYS),
             ("proxy", RawProxy::KEYS),

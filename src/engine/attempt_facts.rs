@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::limit_status::{self, LimitStatus};
 use crate::bucket::{Admission, Effect};
 use crate::event::{AttemptRecord, LimitDecision, LimitRecord};
-use crate::policy::{Charges, LimitKind, Policy};
+use crate::policy::{Charges, ExposedAction, LimitKind, Policy};
 use crate::time::{Span, Time};
 
 use super::Rules;
@@ -20,19 +20,26 @@ pub struct AttemptFacts {
     account: Option<u64>,
     is_known_device: bool,
     is_under_attack: bool,
+    exposed: Option<ExposedAction>,
 }
 
 impl AttemptFacts {
     /// `decided` is the time of the decision, by the clock of the store.
     pub(super) fn take(found: &mut Charges, decided: Time) -> Self {
         let exempt = std::mem::take(&mut found.exempt);
-        let Charges { account, is_known_device, is_under_attack, .. } = *found;
-        Self { decided, exempt, account, is_known_device, is_under_attack }
+        let Charges { account, is_known_device, is_under_attack, exposed, .. } = *found;
+        Self { decided, exempt, account, is_known_device, is_under_attack, exposed }
     }
 
     /// The account in logs, if the attempt names a single one.
     pub(super) fn account(&self) -> Option<u64> {
         self.account
+    }
+
+    /// Whether the application is told that the password is exposed.
+    #[must_use]
+    pub fn is_marked_as_exposed(&self) -> bool {
+        self.exposed >= Some(ExposedAction::Mark)
     }
 
     /// The record of an attempt on this route, for which the limits have these statuses.

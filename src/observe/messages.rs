@@ -225,6 +225,7 @@ impl EventListener for Messages {
             | Event::StoreServerLeft { .. }
             | Event::Decided { .. }
             | Event::Settled { .. }
+            | Event::ExposedPassword { .. }
             | Event::RequestCompleted(_)
             | Event::Connected
             | Event::Disconnected => {}

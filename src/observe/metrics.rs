@@ -263,6 +263,7 @@ impl EventListener for Metrics {
                 self.rules.decided(generation, route, limit, decision);
             }
             Event::Settled { generation, route, outcome } => self.rules.settled(generation, route, outcome),
+            Event::ExposedPassword { route } => self.rules.count_exposed(route),
             Event::RequestCompleted(entry) => self.responses.count(entry),
             Event::Connected => drop(self.connections.inc()),
             Event::Disconnected => drop(self.connections.dec()),

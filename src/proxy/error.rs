@@ -50,6 +50,9 @@ pub enum Error {
     /// The store is unavailable, and `store.on_error` is `deny`.
     #[error("store unavailable")]
     StoreUnavailable,
+    /// The password is exposed, and the route refuses such attempts.
+    #[error("the password is exposed")]
+    ExposedPassword,
     /// The upstream failed.
     #[error("the upstream failed: {0:?}")]
     Upstream(Failure),
@@ -121,6 +124,7 @@ impl Error {
             }
             Self::MalformedReport => ProblemKind::Malformed,
             Self::UntrustedAsker => ProblemKind::Forbidden,
+            Self::ExposedPassword => ProblemKind::ExposedPassword,
             Self::NoSuchReceipt(_) => ProblemKind::Gone,
             Self::Connect => ProblemKind::MethodNotAllowed,
             Self::TargetTooLong => ProblemKind::TargetTooLong,

@@ -119,8 +119,11 @@ impl OpenLog {
     }
 }
 
-/// The text of a log, whatever it is compressed with.
-fn decoded(mut bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+/// The text of a file, plain or compressed by gzip or Zstandard; its first bytes tell.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn decoded(mut bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let mut magic = Vec::with_capacity(4);
     bytes.by_ref().take(4).read_to_end(&mut magic)?;
     let kind: [u8; 4] = magic.as_slice().try_into().unwrap_or_default();

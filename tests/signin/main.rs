@@ -16,6 +16,7 @@ mod application;
 mod attacks;
 mod bodies;
 mod devices;
+mod exposed;
 mod growing;
 mod nameless;
 mod outcomes;

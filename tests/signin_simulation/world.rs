@@ -170,7 +170,9 @@ impl World {
             Habit::Parallel | Habit::Insider | Habit::Stuffing | Habit::Spraying | Habit::Mob
         );
         match ruling {
-            Decision::Uncounted | Decision::Denied => self.broken("the route was not found"),
+            Decision::Uncounted | Decision::Denied | Decision::Exposed => {
+                self.broken("the route was not found")
+            }
             Decision::Admitted(reservation) => {
                 self.seen.admitted += 1;
                 self.seen.known += u64::from(device.is_some());

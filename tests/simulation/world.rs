@@ -131,7 +131,9 @@ impl World {
         let (refused, standings) = match &ruling {
             Decision::Admitted(reservation) => (None, &reservation.statuses),
             Decision::Refused(refusal) => (Some(refusal.wait.unwrap_or(DAY)), &refusal.statuses),
-            Decision::Uncounted | Decision::Denied => self.broken("the route was not found"),
+            Decision::Uncounted | Decision::Denied | Decision::Exposed => {
+                self.broken("the route was not found")
+            }
         };
         let specs: Vec<_> = standings.iter().map(|standing| standing.charge.spec).collect();
         if !specs.iter().eq(buckets.iter().map(|(_, spec)| spec)) {
@@ -216,7 +218,7 @@ impl World {
                 self.seen.held += u64::from(reservation.hold > Span::ZERO);
                 self.seen.obeyed += u64::from(told.is_some());
             }
-            Decision::Uncounted | Decision::Denied => {}
+            Decision::Uncounted | Decision::Denied | Decision::Exposed => {}
         }
     }
 

@@ -28,9 +28,11 @@ const ARROWS: &[(&str, &str)] = &[
     ("observe", "bucket time policy store net event engine"),
     // It names decisions and times as the logs do.
     ("replay", "bucket time policy store event engine observe"),
-    ("config", "bucket time policy store net event engine proxy observe"),
+    // A file, and the formula that reads it.
+    ("exposed", "policy"),
+    ("config", "bucket time policy store net event engine proxy observe exposed"),
     ("app", "bucket time policy store net event engine proxy observe config"),
-    ("cli", "bucket time policy store net event engine proxy observe replay config app"),
+    ("cli", "bucket time policy store net event engine proxy observe replay exposed config app"),
     // It only calls `cli::main`.
     ("main", "cli"),
     // It only names the layers.
@@ -64,6 +66,7 @@ const CRATES: &[(&str, &str)] = &[
     ("prost", "proxy observe"),
     ("tracing", "observe app cli"),
     ("tracing_subscriber", "observe"),
+    ("xorf", "exposed"),
     ("toml", "config cli"),
     ("annotate_snippets", "config"),
     ("landlock", "app"),

@@ -9,6 +9,7 @@ use super::attempt::{Attempt, AttemptBody};
 use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
 use super::device::Claim;
+use super::exposed::ExposedAction;
 use super::field::{RequestFields, has_basic};
 use super::fingerprint::Fingerprint;
 use super::identity::{Identity, IdentityReaders};
@@ -74,6 +75,8 @@ pub struct Charges {
     pub account: Option<u64>,
     /// Whether the attempt comes from a known device or address of that account.
     pub is_known_device: bool,
+    /// What happens to it because its password is exposed, if that is known and a route asks.
+    pub exposed: Option<ExposedAction>,
     /// Whether a route that counts it is under attack, as far as its caller knows.
     pub is_under_attack: bool,
 }
@@ -177,6 +180,7 @@ impl Policy {
             if let IdentityState::Known(identity) = &identity {
                 found.accounts = Some(found.accounts.unwrap_or(0).max(identity.accounts));
                 (found.account, found.is_known_device) = identity.for_logs(hasher);
+                found.exposed = found.exposed.max(route.exposed.filter(|_| identity.is_exposed));
             }
             let here = identity.proven_by_success();
             proven = Some(match proven {
@@ -227,20 +231,23 @@ impl Policy {
     pub(super) fn needs_accounts(&self, route: &Route) -> bool {
         let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
         (self.knows_owners() && !route.user.is_empty())
+            || route.exposed.is_some()
             || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
-    /// Whether a limit of this route counts passwords.
+    /// Whether this route needs the passwords of an attempt.
     fn needs_passwords(&self, route: &Route) -> bool {
         let needs = |limit: &Limit| limit.mode != Mode::Off && limit.unit == Unit::Passwords;
-        route.limits.iter().any(|&limit| needs(&self.limits[limit]))
+        route.exposed.is_some() || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
     /// Whether accounts matter to candidates alone.
     pub(super) fn only_candidates_need_accounts(&self, route: &Route) -> bool {
         let needs =
             |limit: &Limit| limit.mode != Mode::Off && limit.candidate_of.is_none() && limit.needs_accounts();
-        !self.knows_owners() && !route.limits.iter().any(|&limit| needs(&self.limits[limit]))
+        !self.knows_owners()
+            && route.exposed.is_none()
+            && !route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
     fn cost_of(&self, route: &Route, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
@@ -267,6 +274,7 @@ impl Policy {
         }
         let readers = IdentityReaders {
             devices: self.devices.as_deref(),
+            exposed: self.exposed.as_deref().filter(|_| route.0.exposed.is_some()),
             addresses: self.addresses.as_ref().map(|addresses| (addresses, is_known)),
             reads_passwords: self.needs_passwords(route.0) || has_basic(request.attempt),
             lists_users: self.lists_users,
@@ -373,6 +381,12 @@ impl Charge {
 }
 
 impl ChargePlan<'_> {
+    /// Whether the limit takes twice the cost, because the password is exposed; never more than its bucket holds.
+    fn costs_twice(&self, limit: &Limit) -> bool {
+        let is_charged = self.route.exposed == Some(ExposedAction::Charge) && limit.kind == LimitKind::Rate;
+        is_charged && matches!(&self.identity, IdentityState::Known(identity) if identity.is_exposed)
+    }
+
     /// The tag of what is counted once, and the tokens that the attempt costs; `None` if that is not known yet.
     fn split_cost(&self, limit: &Limit, spec: &Spec) -> Option<(Option<u64>, SplitCost)> {
         let (tag, times) = match (limit.unit, &self.identity) {
@@ -387,6 +401,11 @@ impl ChargePlan<'_> {
         // An attempt with many guesses is refused when `max_failures` is reached, not because it can never fit.
         let max = if limit.kind == LimitKind::Cap { spec.burst() } else { u32::MAX };
         let tokens = self.cost.saturating_mul(times.unwrap_or(1).max(1)).min(max);
+        let tokens = if self.costs_twice(limit) {
+            tokens.saturating_mul(2).min(spec.burst().max(tokens))
+        } else {
+            tokens
+        };
         let split = match times {
             Some(_) => self.locations.once(tokens),
             None => self.locations.each(tokens).within(spec.burst()),

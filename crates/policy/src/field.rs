@@ -239,6 +239,11 @@ impl Values {
         self.is_unreadable
     }
 
+    /// Overwrites the values, which are passwords.
+    pub(super) fn wipe(mut self) {
+        self.found.iter_mut().for_each(zeroize::Zeroize::zeroize);
+    }
+
     /// Whether a guess is, or may be, elsewhere than in `Authorization: Basic`.
     pub(super) fn is_beside_basic(&self) -> bool {
         self.is_beside_basic

@@ -13,6 +13,7 @@ use super::account::Account;
 use super::attempt::Client;
 use super::descriptor::Descriptor;
 use super::device::{Claim, Devices};
+use super::exposed::{ExposedPasswords, is_any_exposed};
 use super::field::{Half, RequestFields, Values, values_of};
 use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
@@ -33,6 +34,8 @@ pub(super) struct Identity {
     pub(super) accounts: u32,
     /// Whether a guess stands elsewhere than in `Authorization: Basic`.
     pub(super) is_beside_basic: bool,
+    /// Whether a password is on the list of exposed ones.
+    pub(super) is_exposed: bool,
     /// The claim to a device token, if there is a single account.
     pub(super) claim: Option<Box<Claim>>,
     /// The client's prefix as an address of that account.
@@ -48,6 +51,8 @@ pub(super) struct IdentityReaders<'p> {
     pub(super) addresses: Option<(&'p KnownAddresses, IsKnownAddress<'p>)>,
     /// Whether passwords matter.
     pub(super) reads_passwords: bool,
+    /// The list in which passwords are looked up, if they are.
+    pub(super) exposed: Option<&'p dyn ExposedPasswords>,
     /// Whether accounts have rates of their own.
     pub(super) lists_users: bool,
 }
@@ -76,7 +81,7 @@ impl Identity {
                 accounts.push(account);
             }
         }
-        let IdentityReaders { devices, reads_passwords, lists_users, .. } = readers;
+        let IdentityReaders { devices, reads_passwords, exposed, lists_users, .. } = readers;
         let bearer = devices.map(|devices| (devices, devices.verified_tokens(request.attempt.headers, now)));
         let known = |account: &Account| {
             let (devices, tokens) = bearer.as_ref()?;
@@ -94,7 +99,7 @@ impl Identity {
         identity.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
         identity.is_beside_basic = users.is_beside_basic();
         if reads_passwords {
-            identity.read_passwords((route, slots), request, hasher)?;
+            identity.read_passwords((route, slots), request, hasher, exposed)?;
         }
         if let ([only], false) = (&*accounts, users.is_unreadable()) {
             let claim =
@@ -127,6 +132,7 @@ impl Identity {
         (route, slots): (&Route, &RouteFieldSlots),
         request: &RequestFields<'_>,
         hasher: &KeyHasher,
+        exposed: Option<&dyn ExposedPasswords>,
     ) -> Result<(), TooManyValues> {
         let passwords = values_of(&route.password, &slots.password, Half::Password, request)?;
         self.is_beside_basic |= passwords.is_beside_basic();
@@ -140,6 +146,8 @@ impl Identity {
         {
             self.password = Some(hasher.of_password(*only, password));
         }
+        self.is_exposed = exposed.is_some_and(|list| is_any_exposed(list, passwords.iter()));
+        passwords.wipe();
         Ok(())
     }
 

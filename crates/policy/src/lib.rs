@@ -15,6 +15,7 @@ pub mod count;
 mod credential_locations;
 pub mod descriptor;
 pub mod device;
+mod exposed;
 pub mod field;
 mod file_name;
 pub mod fingerprint;
@@ -37,6 +38,7 @@ mod urlencoded;
 
 pub use self::attack::AttackRule;
 pub use self::charges::{Charge, Charges, Unchargeable};
+pub use self::exposed::{ExposedAction, ExposedPasswords};
 pub use self::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
 pub use self::query::PrivateNames;
@@ -66,6 +68,8 @@ pub struct Policy {
     pub limits: Vec<Limit>,
     /// The known devices, if `[device]` is configured.
     pub devices: Option<Arc<Devices>>,
+    /// The exposed passwords, if a route asks for them.
+    pub exposed: Option<Arc<dyn ExposedPasswords>>,
     /// The known addresses, if `[device]` turns them on.
     pub addresses: Option<KnownAddresses>,
     /// The field names of all routes.
@@ -130,6 +134,7 @@ impl Policy {
             routes,
             limits,
             devices: None,
+            exposed: None,
             addresses: None,
             names,
             slots,
@@ -144,6 +149,12 @@ impl Policy {
     #[must_use]
     pub fn with_devices(self, devices: Option<Arc<Devices>>) -> Self {
         Self { devices, ..self }
+    }
+
+    /// The same policy with a list of exposed passwords.
+    #[must_use]
+    pub fn with_exposed(self, exposed: Option<Arc<dyn ExposedPasswords>>) -> Self {
+        Self { exposed, ..self }
     }
 
     /// The same policy with known addresses.
@@ -290,6 +301,7 @@ impl Policy {
             found = Some(BodyRequirement {
                 max_bytes: so_far.max_bytes.max(route.body),
                 refuse_longer: so_far.refuse_longer
+                    || (needs_accounts && route.exposed == Some(ExposedAction::Refuse))
                     || (could_refuse
                         && (needs_cost || may_be_no_attempt || !self.only_candidates_need_accounts(route))),
                 may_be_no_attempt: so_far.may_be_no_attempt || may_be_no_attempt,

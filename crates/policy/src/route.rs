@@ -11,6 +11,7 @@ use super::attack::AttackRule;
 use super::attempt::{Attempt, AttemptBody};
 use super::canonical::Case;
 use super::count::{self, Count, UnreadableBody};
+use super::exposed::ExposedAction;
 use super::field::{Field, FieldNames, FieldSlots, Half, RequestFields, values_but_cookies};
 use super::key::TooManyValues;
 use super::matcher::{HostPattern, MethodReading, Pattern};
@@ -33,6 +34,8 @@ pub struct Route {
     pub user: Vec<Field>,
     /// The fields with the password.
     pub password: Vec<Field>,
+    /// What happens to an attempt with an exposed password; `None` looks none up.
+    pub exposed: Option<ExposedAction>,
     /// The rules for the outcome of a response.
     pub rules: outcome::OutcomeRules,
     /// Any of these hosts; empty means any host.
@@ -115,6 +118,7 @@ impl Route {
             when: Vec::new(),
             user: Vec::new(),
             password: Vec::new(),
+            exposed: None,
             rules: outcome::OutcomeRules::default(),
             hosts: Vec::new(),
             other_than: None,

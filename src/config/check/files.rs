@@ -63,21 +63,25 @@ impl<'b> Files<'b> {
         }
     }
 
-    /// The bytes of a file that need not be UTF-8.
-    pub(super) fn bytes(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<u8>> {
+    /// The path of a file that its caller reads, and that is watched from now on; `None` if nothing is read.
+    pub(super) fn path_of(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<PathBuf> {
         if self.is_sealed {
             let message = format!("`{path}` was not read: the text is checked alone");
             f.warning(spot, message, "`tollgate check` on the gate's machine reads it");
             return None;
         }
         let path = self.resolve(path);
+        if !self.read.contains(&path) {
+            self.read.push(path.clone());
+        }
+        Some(path)
+    }
+
+    /// The bytes of a file that need not be UTF-8.
+    pub(super) fn bytes(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<u8>> {
+        let path = self.path_of(path, spot, f)?;
         match read(&path) {
-            Ok(bytes) => {
-                if !self.read.contains(&path) {
-                    self.read.push(path);
-                }
-                Some(bytes)
-            }
+            Ok(bytes) => Some(bytes),
             Err(why) => {
                 f.error(spot, format!("cannot read `{}`", path.display()), why);
                 None
@@ -98,7 +102,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// The messages of systems differ; these do not.
-fn words(error: &std::io::Error) -> String {
+pub(super) fn words(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".into(),
         std::io::ErrorKind::PermissionDenied => "permission denied".into(),

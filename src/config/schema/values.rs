@@ -22,6 +22,7 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "policy" => &["file", "store"],
         "reload" => &["signal", "watch"],
         "endpoint.*.kind" => &["forward-auth", "envoy-rls"],
+        "route.*.exposed" => &["mark", "charge", "refuse"],
         "route.*.case" => &["insensitive", "sensitive"],
         "route.*.otherwise" => &["failure", "success", "neutral"],
         "limit.*.mode" => &["enforce", "observe", "mark", "off"],
@@ -184,7 +185,8 @@ const DURATIONS: [&str; 17] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 41] = [
+const EXAMPLES: [&str; 42] = [
+    "route.*.exposed",
     "route.*.outcome_header",
     "endpoint.*.kind",
     "endpoint.*.listen",

@@ -15,6 +15,8 @@ pub enum ProblemKind {
     Malformed,
     /// 403: the peer may not ask at this decision endpoint.
     Forbidden,
+    /// 403: the password is exposed, whatever the account is.
+    ExposedPassword,
     /// 410: a report names no open attempt.
     Gone,
     /// 405: `CONNECT`, which a reverse proxy does not serve.
@@ -47,6 +49,7 @@ impl ProblemKind {
         match self {
             Self::Malformed => StatusCode::BAD_REQUEST,
             Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::ExposedPassword => StatusCode::FORBIDDEN,
             Self::Gone => StatusCode::GONE,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -82,6 +85,9 @@ impl ProblemKind {
         match self {
             Self::Malformed => "This request cannot be understood.",
             Self::Forbidden => "Only the proxies that the configuration names may ask here.",
+            Self::ExposedPassword => {
+                "Published lists have this password. Reset it, and choose one that you use nowhere else."
+            }
             Self::Gone => "This receipt is unknown, used or late.",
             Self::MethodNotAllowed => "This method is not available here.",
             Self::RequestTimeout => "The request took too long to arrive. Please try again.",

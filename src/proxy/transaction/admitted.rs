@@ -6,13 +6,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 
 use super::access_record::OutcomeCell;
 use super::server::Server;
 use crate::engine::{OpenAttempt, Reservation};
 use crate::policy::Route;
 use crate::policy::outcome::{BodyPrefix, Judgement, Outcome, ResponseView};
+use crate::proxy::headers::{EXPOSED, REFUSED};
 use crate::proxy::respond::refused_mark;
 use crate::proxy::runtime_config::WorkerConfig;
 
@@ -46,10 +47,15 @@ impl AdmittedAttempt {
         self.routes().any(|route| route.rules.read_bodies())
     }
 
-    /// What marking limits would have refused.
-    pub(super) fn refused_mark(&self) -> Option<HeaderValue> {
-        let statuses = &self.reservation.as_ref()?.statuses;
-        refused_mark(&self.config.shared.rules, statuses)
+    /// Tells the application what it should know of the attempt.
+    pub(super) fn mark(&self, headers: &mut HeaderMap) {
+        let Some(reservation) = &self.reservation else { return };
+        if let Some(refused) = refused_mark(&self.config.shared.rules, &reservation.statuses) {
+            headers.insert(REFUSED, refused);
+        }
+        if reservation.facts.is_marked_as_exposed() {
+            headers.insert(EXPOSED, HeaderValue::from_static("1"));
+        }
     }
 
     /// The judgement by the head of the response; `None` if it depends on the body.

@@ -25,7 +25,7 @@ use crate::event::Outcome;
 use crate::proxy::body::{self, BufferedBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
-use crate::proxy::headers::{REFUSED, REQUEST_ID};
+use crate::proxy::headers::REQUEST_ID;
 use crate::proxy::request::question::{Question, asks_nothing};
 use crate::proxy::request::target;
 use crate::proxy::respond::RateLimitHeaders;
@@ -153,8 +153,8 @@ impl Server {
         if let Some(limits) = allowed.limit_headers {
             limits.append_to(headers);
         }
-        if let Some(mark) = allowed.attempt.as_ref().and_then(AdmittedAttempt::refused_mark) {
-            headers.insert(REFUSED, mark);
+        if let Some(attempt) = &allowed.attempt {
+            attempt.mark(headers);
         }
         let deadline = self.engine.clock().now().after(allowed.outcome_timeout);
         let attempt = allowed.attempt.and_then(AdmittedAttempt::into_open);

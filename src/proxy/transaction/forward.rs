@@ -71,8 +71,8 @@ impl UpstreamRequest {
         set_host(&mut request);
         let protocol = upgrade.as_ref().map(|upgrade| upgrade.protocol.clone());
         headers::prepare_request(request.headers_mut(), &info, protocol);
-        if let Some(mark) = attempt.as_ref().and_then(AdmittedAttempt::refused_mark) {
-            request.headers_mut().insert(headers::REFUSED, mark);
+        if let Some(attempt) = &attempt {
+            attempt.mark(request.headers_mut());
         }
         record.continue_trace(request.headers_mut());
         if attempt.as_ref().is_some_and(AdmittedAttempt::reads_bodies) {

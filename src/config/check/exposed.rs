@@ -1,0 +1,67 @@
+//! `[exposed]` and `exposed` of routes: the list of exposed passwords, and what happens to attempts with one of them.
+
+use std::sync::Arc;
+
+use super::super::diagnostic::Findings;
+use super::super::document::Located;
+use super::super::raw::{self, RawNamed};
+use super::fields::one_of;
+use super::files::{Files, words};
+use crate::exposed::{FilterError, PasswordFilter};
+use crate::policy::{ExposedAction, ExposedPasswords, Route};
+
+/// The list; `None` without a file, or if no route asks for it. `observes`: no route does more than count.
+pub(super) fn check(
+    raw: &raw::RawFile,
+    routes: &mut [Option<Route>],
+    observes: bool,
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Option<Arc<dyn ExposedPasswords>> {
+    let file = raw.exposed.file.as_ref().filter(|file| !file.value.is_empty());
+    let mut is_asked = false;
+    for (RawNamed { value, .. }, route) in raw.routes.iter().zip(routes) {
+        let Some(word) = &value.exposed else { continue };
+        is_asked = true;
+        let action = one_of(Some(word), &ACTIONS, f);
+        if file.is_none() {
+            f.error(&word.spot, "no list of exposed passwords is named", MAKE_ONE);
+        }
+        let Some(route) = route else { continue };
+        if route.password.is_empty() && value.password.is_none() {
+            let message = format!("route `{}` names no `password`, so none is looked up", route.name);
+            f.warning(&word.spot, message, "add password = \"form:password\"");
+        }
+        route.exposed = action.map(|action| if observes { ExposedAction::Observe } else { action });
+    }
+    let file = file?;
+    if !is_asked {
+        f.warning(&file.spot, "no route looks passwords up here", "[route.NAME] exposed = \"mark\"");
+    }
+    open(file, files, f)
+}
+
+fn open(
+    Located { value, spot }: &Located<String>,
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Option<Arc<dyn ExposedPasswords>> {
+    let path = files.path_of(value, spot, f)?;
+    match PasswordFilter::open(&path) {
+        Ok(filter) => Some(Arc::new(filter)),
+        Err(FilterError::Read(error)) => {
+            f.error(spot, format!("cannot read `{}`", path.display()), words(&error));
+            None
+        }
+        Err(FilterError::Format(why)) => {
+            f.error(spot, format!("cannot use `{}`: {why}", path.display()), BUILD_AGAIN);
+            None
+        }
+    }
+}
+
+const ACTIONS: [(&str, ExposedAction); 3] =
+    [("mark", ExposedAction::Mark), ("charge", ExposedAction::Charge), ("refuse", ExposedAction::Refuse)];
+const BUILD_AGAIN: &str = "`tollgate exposed build LIST FILE` makes one of a list of hashes";
+const MAKE_ONE: &str =
+    "[exposed] file = \"passwords.filter\", which `tollgate exposed build` makes of a list of hashes";
