@@ -165,6 +165,9 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The header in which the application is told what marking limits would have refused.
 pub const REFUSED: HeaderName = HeaderName::from_static("x-tollgate-refused");
 
+/// The header in which the application is told of failures before a stranger's attempt.
+pub const FAILURES: HeaderName = HeaderName::from_static("x-tollgate-failures");
+
 /// Headers that most forwarded requests have in addition.
 const ADDED_HEADERS: usize = 4;
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");

@@ -17,6 +17,7 @@ mod attacks;
 mod bodies;
 mod devices;
 mod growing;
+mod guesses;
 mod nameless;
 mod outcomes;
 mod privacy;

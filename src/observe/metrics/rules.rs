@@ -23,6 +23,7 @@ pub(super) struct RuleCounters {
     decisions: Family<DecisionLabels, Counter>,
     attempts: Family<AttemptLabels, Counter>,
     attack_modes: Family<RouteLabels, Gauge>,
+    guesses_worked: Family<RouteLabels, Counter>,
     /// The newest first.
     generations: ArcSwap<Vec<Arc<RuleGeneration>>>,
 }
@@ -80,6 +81,11 @@ impl RuleCounters {
         self.attack_modes.get_or_create_owned(&RouteLabels { route: route.to_owned() }).set(on.into());
     }
 
+    /// A stranger signed in after many failures.
+    pub(super) fn guess_worked(&self, route: &str) {
+        self.guesses_worked.get_or_create_owned(&RouteLabels { route: route.to_owned() }).inc();
+    }
+
     pub(super) fn register(&self, registry: &mut Registry) {
         let decisions = self.decisions.clone();
         registry.register("tollgate_decisions", "Decisions of limits on attempts", decisions);
@@ -87,6 +93,8 @@ impl RuleCounters {
         registry.register("tollgate_attempts", "Outcomes of admitted attempts", attempts);
         let attack_modes = self.attack_modes.clone();
         registry.register("tollgate_attack_mode", "Whether a route is in attack mode", attack_modes);
+        let guesses = self.guesses_worked.clone();
+        registry.register("tollgate_guesses_worked", "Sign-ins of strangers after many failures", guesses);
     }
 
     /// Adds the names of new rules. Series that earlier rules share go on counting.
@@ -95,6 +103,10 @@ impl RuleCounters {
         for route in policy.routes.iter().filter(|route| route.attack.is_some()) {
             // Exists from now on, at 0.
             drop(self.attack_modes.get_or_create_owned(&RouteLabels { route: route.name.to_string() }));
+        }
+        let counts_failures = |limit: &usize| policy.limits[*limit].kind == LimitKind::Cap;
+        for route in policy.routes.iter().filter(|route| route.limits.iter().any(counts_failures)) {
+            drop(self.guesses_worked.get_or_create_owned(&RouteLabels { route: route.name.to_string() }));
         }
         self.generations.rcu(|generations| {
             let earlier = generations.iter().filter(|rules| rules.generation != generation);

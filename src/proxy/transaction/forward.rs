@@ -74,6 +74,9 @@ impl UpstreamRequest {
         if let Some(mark) = attempt.as_ref().and_then(AdmittedAttempt::refused_mark) {
             request.headers_mut().insert(headers::REFUSED, mark);
         }
+        if let Some(failures) = attempt.as_ref().and_then(AdmittedAttempt::failures_before) {
+            request.headers_mut().insert(headers::FAILURES, failures.into());
+        }
         record.continue_trace(request.headers_mut());
         if attempt.as_ref().is_some_and(AdmittedAttempt::reads_bodies) {
             plain_response::request_plain_response(request.headers_mut());
