@@ -75,6 +75,7 @@ use crate::observe::history::AttemptHistory;
 use crate::observe::metrics::Metrics;
 use crate::observe::readiness::Readiness;
 use crate::observe::settings::LogTarget;
+use crate::observe::webhook::GuessReports;
 use crate::observe::wiring::Wiring;
 use crate::proxy::body::BodyMemory;
 use crate::proxy::downstream::heartbeat::Heartbeat;
@@ -123,6 +124,8 @@ struct Parts {
     /// One for each worker.
     heartbeats: Vec<Arc<Heartbeat>>,
     wiring: Arc<Wiring>,
+    /// For webhooks.
+    guesses: Arc<GuessReports>,
     tls: TlsState,
     sandbox: Sandbox,
     admin_settings: Arc<ArcSwap<AdminSettings>>,
@@ -293,7 +296,7 @@ impl Parts {
     ) -> Result<Self, AppStartError> {
         let clients = ClientFormatter::new(config.log.clients, config.client.prefixes);
         let metrics = Arc::new(Metrics::new());
-        let Observers { logs, otel, feed, wiring, history, hitters, events } =
+        let Observers { logs, otel, feed, wiring, guesses, history, hitters, events } =
             Observers::start(&config, &metrics, &clients, &clock)?;
         let tls = TlsState::new(&config.tls);
         let (tls_acceptor, admin_settings) = tls.acceptors(&config)?;
@@ -302,7 +305,6 @@ impl Parts {
             Arc::new(snapshot::build_engine(config.policy, &config.store, &clock, &events, old_process)?);
         metrics.watch(&engine);
         let settings = Arc::new(config.proxy);
-        let connection_limit = Arc::new(connection_limit(&settings, &clock));
         let fresh = |address| {
             let (connector, clock, events) = (sandbox.connector().clone(), clock.clone(), events.clone());
             Health::with_connector(connector, address, settings.upstream_max, clock, events)
@@ -325,7 +327,7 @@ impl Parts {
             snapshotter: Snapshotter::of(&config.store, &engine, &sandbox),
             engine,
             config: runtime_config,
-            connection_limit,
+            connection_limit: Arc::new(connection_limit(&settings, &clock)),
             body_memory: BodyMemory::new(settings.body_memory),
             open_attempts: config.endpoints.iter().map(|_| OpenAttempts::default()).collect(),
             clients,
@@ -343,6 +345,7 @@ impl Parts {
             sandbox,
             admin_settings: Arc::new(ArcSwap::from_pointee(admin_settings)),
             feed,
+            guesses,
         })
     }
 

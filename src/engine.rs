@@ -414,7 +414,7 @@ impl Decision {
         now: Time,
     ) -> Self {
         if admitted {
-            return Self::Admitted(Reservation::new(rules.generation, found, statuses, (decided_by, now)));
+            return Self::Admitted(Reservation::new(rules, found, statuses, (decided_by, now)));
         }
         let route = found.routes.first().copied().unwrap_or_default();
         let (wait, facts) = (longest_wait(&rules.policy, &statuses), AttemptFacts::take(&mut found, now));

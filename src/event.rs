@@ -17,7 +17,7 @@ pub use crate::policy::outcome::Outcome;
 
 use crate::bucket::Continuous;
 use crate::policy::attempt::Client;
-use crate::policy::{AttackRule, Mode, Policy};
+use crate::policy::{AttackRule, Mode, Policy, Route};
 use crate::time::{Span, Time};
 
 /// Any event.
@@ -142,6 +142,8 @@ pub enum Event<'a> {
     },
     /// Attack mode began or ended on a route.
     AttackMode(AttackChange<'a>),
+    /// A stranger signed in after many failures: a guess may have worked.
+    GuessWorked(GuessWorked<'a>),
     /// The gate seems to be wired wrongly; said once an hour while it lasts.
     Miswired {
         /// What is wrong, in words for operators.
@@ -149,6 +151,24 @@ pub enum Event<'a> {
     },
     /// A task panicked: its connection is closed, the others go on.
     Panicked,
+}
+
+/// A success of an unknown client after at least [`GuessWorked::MIN_FAILURES`] failures in a row of its account.
+#[derive(Debug, Clone, Copy)]
+pub struct GuessWorked<'a> {
+    /// The route.
+    pub route: &'a Route,
+    /// The account: a keyed hash of 48 bits, as in the decision log.
+    pub account: u64,
+    /// The failures before it.
+    pub failures: u32,
+    /// When it was settled.
+    pub at: Time,
+}
+
+impl GuessWorked<'_> {
+    /// People who mistype a password sign in after fewer failures.
+    pub const MIN_FAILURES: u32 = 5;
 }
 
 /// Begin or end of attack mode on a route.
@@ -399,6 +419,9 @@ pub struct AttemptRecord {
     pub decided: Time,
     /// Whether the route was in attack mode.
     pub is_under_attack: bool,
+    /// Failures in a row of the account before this attempt, where `max_failures` counts them; zero for a known device
+    /// or address.
+    pub failures_before: u32,
     /// The outcome of an admitted attempt, once it is settled.
     pub outcome: Option<Outcome>,
     /// When it was settled.

@@ -39,6 +39,7 @@ pub(super) async fn watch(parts: &Parts) {
         let rules = Arc::clone(&parts.engine.rules());
         let now = parts.engine.clock().now();
         check_routes(&rules, &mut routes, parts, &mut webhooks, now);
+        webhooks.send_guesses(&parts.guesses, parts.config.load().settings.upstream_trust.as_ref());
         webhooks.forget_finished();
         // Attack mode ends by time alone.
         if !routes.values().any(|watched| watched.detector.is_on()) {

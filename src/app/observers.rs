@@ -15,6 +15,7 @@ use crate::observe::heavy_hitters::HeavyHitters;
 use crate::observe::history::AttemptHistory;
 use crate::observe::messages::Messages;
 use crate::observe::metrics::Metrics;
+use crate::observe::webhook::GuessReports;
 use crate::observe::wiring::Wiring;
 use crate::time::Clock;
 
@@ -24,6 +25,7 @@ pub(super) struct Observers {
     pub(super) otel: OtelExport,
     pub(super) feed: Arc<EventFeed>,
     pub(super) wiring: Arc<Wiring>,
+    pub(super) guesses: Arc<GuessReports>,
     pub(super) history: Option<Arc<AttemptHistory>>,
     pub(super) hitters: Option<Arc<HeavyHitters>>,
     pub(super) events: Events,
@@ -41,7 +43,8 @@ impl Observers {
         let otel = OtelExport::start(config, clients, metrics, clock)?;
         let feed = Arc::new(EventFeed::new(clients.clone(), clock.clone()));
         let wiring = Arc::new(Wiring::new(clients.clone(), clock.clone()));
-        let messages = Arc::new(Messages::new(clients.clone(), clock.clone()));
+        let guesses = Arc::<GuessReports>::default();
+        let messages = Arc::new(Messages::new(clients.clone(), clock.clone(), Arc::clone(&guesses)));
         let has_operators = !config.admin.is_empty();
         let history = has_operators.then(Arc::<AttemptHistory>::default);
         let hitters = has_operators.then(Arc::<HeavyHitters>::default);
@@ -54,6 +57,6 @@ impl Observers {
             .chain(otel.listener())
             .chain(logs.listeners())
             .collect();
-        Ok(Self { logs, otel, feed, wiring, history, hitters, events })
+        Ok(Self { logs, otel, feed, wiring, guesses, history, hitters, events })
     }
 }

@@ -21,6 +21,7 @@ pub struct AttemptFacts {
     is_known_device: bool,
     is_under_attack: bool,
     exposed: Option<ExposedAction>,
+    failures_before: u32,
 }
 
 impl AttemptFacts {
@@ -28,7 +29,20 @@ impl AttemptFacts {
     pub(super) fn take(found: &mut Charges, decided: Time) -> Self {
         let exempt = std::mem::take(&mut found.exempt);
         let Charges { account, is_known_device, is_under_attack, exposed, .. } = *found;
-        Self { decided, exempt, account, is_known_device, is_under_attack, exposed }
+        Self { decided, exempt, account, is_known_device, is_under_attack, exposed, failures_before: 0 }
+    }
+
+    /// The same of an admitted attempt. To a client that the account knows, failures of strangers are nothing.
+    pub(super) fn with_failures(self, rules: &Rules, statuses: &[LimitStatus]) -> Self {
+        let is_told = self.account.is_some() && !self.is_known_device;
+        let failures = || limit_status::failures_before(&rules.policy, statuses);
+        Self { failures_before: if is_told { failures() } else { 0 }, ..self }
+    }
+
+    /// Failures in a row of the account before this attempt, which is a stranger's; zero where they are not counted.
+    #[must_use]
+    pub fn failures_before(&self) -> u32 {
+        self.failures_before
     }
 
     /// The account in logs, if the attempt names a single one.
@@ -61,6 +75,7 @@ impl AttemptFacts {
             is_known_device: self.is_known_device,
             decided: self.decided,
             is_under_attack: self.is_under_attack,
+            failures_before: self.failures_before,
             outcome: None,
             settled: None,
         })

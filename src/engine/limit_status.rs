@@ -75,6 +75,17 @@ pub(super) fn is_refused_by_owner(policy: &Policy, statuses: &[LimitStatus], sub
     statuses.iter().any(|status| policy.rate_limit_of(status.charge.limit) == owner && refused(status))
 }
 
+/// The failures in a row of an admitted attempt's account, made by strangers before it; attempts that are still open count
+/// as failures. Zero where no `max_failures` counts them.
+pub(super) fn failures_before(policy: &Policy, statuses: &[LimitStatus]) -> u32 {
+    let of = |LimitStatus { charge, verdict }: &LimitStatus| {
+        let here = verdict.left.saturating_add(verdict.receipt.tokens);
+        charge.spec.burst().saturating_sub(here)
+    };
+    let is_cap = |status: &&LimitStatus| policy.limits[status.charge.limit].kind == LimitKind::Cap;
+    statuses.iter().filter(is_cap).map(of).max().unwrap_or(0)
+}
+
 pub(super) fn longest_hold(statuses: &[LimitStatus]) -> Span {
     let hold = |status: &LimitStatus| match status.verdict.admission {
         Admission::Held { hold } if status.charge.effect.is_enforced() => hold,

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::{AttemptFacts, Engine, LimitStatus, LimitStatuses, Rules, limit_status};
 use crate::bucket::{Effect, Op};
-use crate::event::{Event, Outcome};
+use crate::event::{Event, GuessWorked, Outcome};
 use crate::policy::device::Claim;
 use crate::policy::outcome::Judgement;
 use crate::policy::{AccountAddress, Charge, ChargeOn, Charges, Limit, LimitKind, Unit};
@@ -38,16 +38,16 @@ pub struct Reservation {
 
 impl Reservation {
     pub(super) fn new(
-        generation: u64,
+        rules: &Rules,
         mut found: Charges,
         statuses: LimitStatuses,
         (decided_by, now): (DecidedBy, Time),
     ) -> Self {
         let hold = limit_status::longest_hold(&statuses);
-        let facts = AttemptFacts::take(&mut found, now);
+        let facts = AttemptFacts::take(&mut found, now).with_failures(rules, &statuses);
         let Charges { routes, refilled_on_success, is_single_account, claim, address, .. } = found;
         Self {
-            generation,
+            generation: rules.generation,
             routes,
             hold,
             statuses,
@@ -101,6 +101,7 @@ impl Reservation {
         if rules.generation != generation {
             return;
         }
+        self.tell_if_guessed(engine, rules, outcome);
         // Limits that enforced would have refused it: it would have no outcome.
         let is_observed_refusal = self.statuses.iter().any(LimitStatus::would_refuse);
         let settled = self.statuses.iter().filter_map(|status| {
@@ -115,6 +116,15 @@ impl Reservation {
         engine.apply(rules, self.decided_by, settled.chain(heavy).chain(reset));
         if let Some(address) = self.address.as_ref().filter(|_| is_reset) {
             engine.remember(rules, self.decided_by, address);
+        }
+    }
+
+    fn tell_if_guessed(&self, engine: &Engine, rules: &Rules, outcome: Outcome) {
+        let (failures, at) = (self.facts.failures_before(), engine.time());
+        let is_guess = outcome == Outcome::Success && failures >= GuessWorked::MIN_FAILURES;
+        let who = rules.policy.routes.get(self.route()).zip(self.facts.account());
+        if let Some((route, account)) = who.filter(|_| is_guess) {
+            engine.events.emit(&Event::GuessWorked(GuessWorked { route, account, failures, at }));
         }
     }
 

@@ -14,7 +14,9 @@ use tokio::sync::broadcast;
 use super::client_format::ClientFormatter;
 use super::decision_line;
 use super::timestamp::rfc3339;
-use crate::event::{AccessLogEntry, AttackChange, AttemptRecord, Event, EventListener, StoreChange};
+use crate::event::{
+    AccessLogEntry, AttackChange, AttemptRecord, Event, EventListener, GuessWorked, StoreChange,
+};
 use crate::time::Clock;
 
 /// Passes events to all viewers.
@@ -124,6 +126,11 @@ impl EventListener for EventFeed {
             Event::AttackMode(AttackChange { route, begins, failures, share, .. }) => {
                 let data = json!({"route": route, "begins": begins, "failures": failures, "share": share});
                 self.send("attack", &data);
+            }
+            Event::GuessWorked(GuessWorked { route, account, failures, .. }) => {
+                let account = format!("{account:012x}");
+                let data = json!({"route": *route.name, "account": account, "failures": failures});
+                self.send("guess", &data);
             }
             Event::Miswired { warning } => self.send("warning", &json!({"text": warning})),
             Event::StoreWarning(text) => self.send("warning", &json!({"text": text})),

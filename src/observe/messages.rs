@@ -9,7 +9,7 @@ mod queue;
 
 use std::io::IsTerminal;
 use std::net::IpAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::SetGlobalDefaultError;
@@ -22,7 +22,8 @@ use self::queue::MessageQueue;
 use super::client_format::ClientFormatter;
 use super::log_throttle::LogThrottle;
 use super::settings::{LogFormat, LogLevel};
-use crate::event::{AttackChange, Event, EventListener, Failure, RejectReason, StoreChange};
+use super::webhook::GuessReports;
+use crate::event::{AttackChange, Event, EventListener, Failure, GuessWorked, RejectReason, StoreChange};
 use crate::policy::attempt::Client;
 use crate::time::{Clock, Span};
 
@@ -87,12 +88,15 @@ pub struct Messages {
     body_refused: LogThrottle,
     panicked: LogThrottle,
     token_rejected: LogThrottle,
+    guess_worked: LogThrottle,
+    /// For webhooks, which are told of each.
+    guesses: Arc<GuessReports>,
 }
 
 impl Messages {
     /// `clients` writes addresses as the access log does.
     #[must_use]
-    pub fn new(clients: ClientFormatter, clock: Clock) -> Self {
+    pub fn new(clients: ClientFormatter, clock: Clock, guesses: Arc<GuessReports>) -> Self {
         let throttle = || LogThrottle::every(MESSAGE_INTERVAL);
         Self {
             clock,
@@ -106,6 +110,8 @@ impl Messages {
             body_refused: throttle(),
             panicked: throttle(),
             token_rejected: throttle(),
+            guess_worked: throttle().with_burst(20),
+            guesses,
         }
     }
 
@@ -136,6 +142,19 @@ impl Messages {
         };
         if let Some(left_out) = self.allow(&self.upstream_failed[index]) {
             warn!(upstream, reason, left_out, "an upstream failed a request");
+        }
+    }
+
+    fn guess_worked(&self, &GuessWorked { route, account, failures, .. }: &GuessWorked<'_>) {
+        if let Some(left_out) = self.allow(&self.guess_worked) {
+            let (route, account) = (&*route.name, format!("{account:012x}"));
+            warn!(
+                route,
+                account,
+                failures,
+                left_out,
+                "a guess may have worked: a stranger signed in after many failures"
+            );
         }
     }
 
@@ -213,6 +232,10 @@ impl EventListener for Messages {
             }
             Event::StoreReport(change) => store_report(change),
             Event::AttackMode(change) => attack_mode(&change),
+            Event::GuessWorked(guess) => {
+                self.guesses.add(&guess);
+                self.guess_worked(&guess);
+            }
             Event::Miswired { warning } => warn!("{warning}"),
             Event::StoreWarning(what) => warn!("store: {what}"),
             Event::Rules { .. }

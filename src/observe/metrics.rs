@@ -286,6 +286,7 @@ impl EventListener for Metrics {
             }
             Event::ConnectionEvicted => drop(self.evicted.inc()),
             Event::AttackMode(change) => self.rules.set_attack_mode(change.route, change.begins),
+            Event::GuessWorked(guess) => self.rules.guess_worked(&guess.route.name),
             Event::BodyRefused => drop(self.bodies_refused.inc()),
             Event::Panicked => drop(self.panics.inc()),
             Event::Mirrored { .. }

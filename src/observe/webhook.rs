@@ -1,8 +1,10 @@
-//! Reports begin and end of attack mode to a web server of the operator's: POSTed JSON.
+//! Reports begin and end of attack mode, and guesses that worked, to a web server of the operator's: POSTed JSON.
 //!
 //! Each report is a task of its own, never in a request's way, and is tried again for a while. Reports are not kept
 //! beyond a restart. Their order is not promised: each says when it happened. Messages name the route and never the
 //! address, which may hold a secret.
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -13,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::http_client::{HttpClientError, exchange};
 use super::timestamp::rfc3339;
-use crate::event::AttackChange;
+use crate::event::{AttackChange, GuessWorked};
 use crate::net::tls::Trust;
 use crate::time::Span;
 
@@ -38,21 +40,26 @@ impl Webhooks {
     /// Reports a change to its route's webhook, if it has one. Needs a tokio runtime with time and I/O. `trust` is for
     /// a webhook by `https`.
     pub fn send(&mut self, change: &AttackChange<'_>, trust: Option<&Trust>) {
-        let Some(url) = &change.rule.webhook else { return };
+        if let Some(url) = &change.rule.webhook {
+            self.post(change.route, url, body_of(change), trust);
+        }
+    }
+
+    /// Reports the guesses that worked since the last call.
+    pub fn send_guesses(&mut self, guesses: &GuessReports, trust: Option<&Trust>) {
+        for guess in guesses.take() {
+            self.post(&guess.route, &guess.url, guess.body, trust);
+        }
+    }
+
+    fn post(&mut self, route: &str, url: &Uri, body: String, trust: Option<&Trust>) {
         self.forget_finished();
         if self.0.len() >= MAX_REPORTS {
-            tracing::error!(
-                route = change.route,
-                "a webhook was not called: too many others wait for an answer"
-            );
+            tracing::error!(route, "a webhook was not called: too many others wait for an answer");
             return;
         }
-        let report = Report {
-            route: change.route.to_owned(),
-            url: url.clone(),
-            body: body_of(change).into(),
-            trust: trust.cloned(),
-        };
+        let report =
+            Report { route: route.to_owned(), url: url.clone(), body: body.into(), trust: trust.cloned() };
         self.0.spawn(report.deliver());
     }
 
@@ -60,6 +67,49 @@ impl Webhooks {
     pub fn forget_finished(&mut self) {
         while self.0.try_join_next().is_some() {}
     }
+}
+
+/// Guesses that worked on routes with a webhook, until [`Webhooks`] reports them.
+#[derive(Debug, Default)]
+pub struct GuessReports(Mutex<Vec<GuessReport>>);
+
+#[derive(Debug)]
+struct GuessReport {
+    route: Arc<str>,
+    url: Uri,
+    body: String,
+}
+
+impl GuessReports {
+    /// Keeps a report for the route's webhook, if it has one.
+    pub fn add(&self, guess: &GuessWorked<'_>) {
+        let Some(url) = guess.route.attack.as_ref().and_then(|rule| rule.webhook.clone()) else { return };
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() < MAX_REPORTS {
+            waiting.push(GuessReport {
+                route: Arc::clone(&guess.route.name),
+                url,
+                body: body_of_guess(guess),
+            });
+        }
+    }
+
+    fn take(&self) -> Vec<GuessReport> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// As in `{"event":"guess_worked","route":"login",...}`.
+fn body_of_guess(guess: &GuessWorked<'_>) -> String {
+    let value = json!({
+        "event": "guess_worked",
+        "route": *guess.route.name,
+        "time": rfc3339(guess.at),
+        "account": format!("{:012x}", guess.account),
+        "failures": guess.failures,
+        "gate": rustix::system::uname().nodename().to_string_lossy(),
+    });
+    value.to_string()
 }
 
 /// As in `{"event":"attack_begin","route":"login",...}`.
@@ -109,7 +159,7 @@ impl Report {
     }
 }
 
-/// Reports under way at once; further ones are dropped.
+/// Reports under way at once, or guesses that wait for theirs; further ones are dropped.
 const MAX_REPORTS: usize = 100;
 const MAX_TRIES: u32 = 10;
 const TIMEOUT: Span = Span::from_secs(10);

@@ -168,6 +168,9 @@ pub const REFUSED: HeaderName = HeaderName::from_static("x-tollgate-refused");
 /// The header in which the application is told that a password is exposed, with the value `1`.
 pub const EXPOSED: HeaderName = HeaderName::from_static("exposed-credential-check");
 
+/// The header in which the application is told of failures before a stranger's attempt.
+pub const FAILURES: HeaderName = HeaderName::from_static("x-tollgate-failures");
+
 /// Headers that most forwarded requests have in addition.
 const ADDED_HEADERS: usize = 4;
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");

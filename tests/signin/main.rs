@@ -18,6 +18,7 @@ mod bodies;
 mod devices;
 mod exposed;
 mod growing;
+mod guesses;
 mod nameless;
 mod outcomes;
 mod privacy;

@@ -12,6 +12,7 @@ fn messages(clock: &Clock) -> Messages {
     Messages::new(
         ClientFormatter::new(ClientsShown::Prefix, PrefixLengths { ipv4: 24, ipv6: 48 }),
         clock.clone(),
+        Arc::default(),
     )
 }
 

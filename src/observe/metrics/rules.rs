@@ -24,6 +24,7 @@ pub(super) struct RuleCounters {
     attempts: Family<AttemptLabels, Counter>,
     attack_modes: Family<RouteLabels, Gauge>,
     exposed: Family<RouteLabels, Counter>,
+    guesses_worked: Family<RouteLabels, Counter>,
     /// The newest first.
     generations: ArcSwap<Vec<Arc<RuleGeneration>>>,
 }
@@ -86,6 +87,11 @@ impl RuleCounters {
         self.exposed.get_or_create_owned(&RouteLabels { route: route.to_owned() }).inc();
     }
 
+    /// A stranger signed in after many failures.
+    pub(super) fn guess_worked(&self, route: &str) {
+        self.guesses_worked.get_or_create_owned(&RouteLabels { route: route.to_owned() }).inc();
+    }
+
     pub(super) fn register(&self, registry: &mut Registry) {
         let decisions = self.decisions.clone();
         registry.register("tollgate_decisions", "Decisions of limits on attempts", decisions);
@@ -95,6 +101,8 @@ impl RuleCounters {
         registry.register("tollgate_attack_mode", "Whether a route is in attack mode", attack_modes);
         let exposed = self.exposed.clone();
         registry.register("tollgate_exposed_passwords", "Attempts with exposed passwords", exposed);
+        let guesses = self.guesses_worked.clone();
+        registry.register("tollgate_guesses_worked", "Sign-ins of strangers after many failures", guesses);
     }
 
     /// Adds the names of new rules. Series that earlier rules share go on counting.
@@ -106,6 +114,10 @@ impl RuleCounters {
         }
         for route in policy.routes.iter().filter(|route| route.exposed.is_some()) {
             drop(self.exposed.get_or_create_owned(&RouteLabels { route: route.name.to_string() }));
+        }
+        let counts_failures = |limit: &usize| policy.limits[*limit].kind == LimitKind::Cap;
+        for route in policy.routes.iter().filter(|route| route.limits.iter().any(counts_failures)) {
+            drop(self.guesses_worked.get_or_create_owned(&RouteLabels { route: route.name.to_string() }));
         }
         self.generations.rcu(|generations| {
             let earlier = generations.iter().filter(|rules| rules.generation != generation);

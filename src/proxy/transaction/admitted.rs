@@ -58,6 +58,12 @@ impl AdmittedAttempt {
         }
     }
 
+    /// Failures in a row of the account before this attempt of a stranger, if there are any.
+    pub(super) fn failures_before(&self) -> Option<u32> {
+        let failures = self.reservation.as_ref()?.facts.failures_before();
+        (failures > 0).then_some(failures)
+    }
+
     /// The judgement by the head of the response; `None` if it depends on the body.
     pub(super) fn by_head(&self, response: &ResponseView<'_>) -> Option<Judgement> {
         let judged = self.routes().map(|route| route.rules.by_head(response));
