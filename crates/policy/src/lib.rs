@@ -17,6 +17,7 @@ pub mod device;
 pub mod field;
 mod file_name;
 pub mod fingerprint;
+pub mod geo;
 mod identity;
 mod inspection;
 pub mod key;
@@ -46,9 +47,10 @@ use std::sync::Arc;
 use http::HeaderName;
 use smallvec::SmallVec;
 
-use self::attempt::{Attempt, AttemptBody};
+use self::attempt::{Attempt, AttemptBody, Client};
 use self::device::Devices;
 use self::field::{FieldNames, NameKinds, RequestFields};
+use self::geo::{Geo, Origin};
 use self::inspection::Inspection;
 use self::matcher::{MethodReading, Pattern};
 use self::query::{ParameterPattern, QueryParameters};
@@ -63,6 +65,8 @@ pub struct Policy {
     pub limits: Vec<Limit>,
     /// The known devices, if `[device]` is configured.
     pub devices: Option<Arc<Devices>>,
+    /// Where addresses come from, if `[geo]` names files.
+    pub geo: Option<Arc<Geo>>,
     /// The field names of all routes.
     names: PrivateNames,
     /// For each route the slots of its fields among `names`.
@@ -125,6 +129,7 @@ impl Policy {
             routes,
             limits,
             devices: None,
+            geo: None,
             names,
             slots,
             parameters,
@@ -138,6 +143,17 @@ impl Policy {
     #[must_use]
     pub fn with_devices(self, devices: Option<Arc<Devices>>) -> Self {
         Self { devices, ..self }
+    }
+
+    /// The same policy with files that say where addresses come from.
+    #[must_use]
+    pub fn with_geo(self, geo: Option<Arc<Geo>>) -> Self {
+        Self { geo, ..self }
+    }
+
+    /// Where a client comes from.
+    pub(crate) fn origin_of(&self, client: Client) -> Origin {
+        self.geo.as_ref().map(|geo| geo.origin(client)).unwrap_or_default()
     }
 
     /// The routes that a request is counted for, each once. For each reading: the first that matches, and before it the

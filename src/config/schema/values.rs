@@ -155,7 +155,7 @@ const LISTEN: &str = r"^(https?://\S+|unix:.+|systemd(\+https)?:.+)$";
 const UPSTREAM: &str = r"^(https?://\S+|unix:.+)$";
 const FIELD: &str = "^(form:.+|json:.*|query:.+|header:.+|basic)$";
 const LABEL: &str = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
-const PART: &str = "(ip|user|device|host|all|header:[^+]+|cookie:[^+]+)";
+const PART: &str = "(ip|user|device|asn|host|all|header:[^+]+|cookie:[^+]+)";
 
 /// `10 per 5m burst 20`.
 fn rate() -> String {
@@ -183,7 +183,9 @@ const DURATIONS: [&str; 16] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 41] = [
+const EXAMPLES: [&str; 43] = [
+    "geo.asn",
+    "geo.country",
     "route.*.outcome_header",
     "endpoint.*.kind",
     "endpoint.*.listen",
