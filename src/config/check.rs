@@ -74,11 +74,11 @@ pub(super) fn check(
     let tls_settings = tls::check(raw, (&listen, &admin, &endpoints), &mut files, f);
     let redirect = tls::redirect(&raw.tls, &listen, &client, f);
     settings::proxy_protocol(&raw.proxy, &listen, &client, f);
-    let devices = device::check(&raw.device, &sources.environment, &mut files, f);
+    let owners = device::check(&raw.device, (sources, client.prefixes, &limits), &mut files, f);
     bindings::check(raw, &mut routes, &limits, &whole, f);
     hosts::warn(&raw.routes, &routes, &upstreams, f);
     headers::warn_of_dropped(raw, f);
-    accounts::check(raw, &mut routes, &limits, raw.device.secret.key.is_some(), f);
+    accounts::check(raw, &mut routes, &limits, f);
     attack::check(raw, &mut routes, &limits, f);
     let sub_limits = limit_kinds::check(&raw.limits, &limits, f);
     let mut routes: Vec<_> = routes.into_iter().flatten().collect();
@@ -94,7 +94,7 @@ pub(super) fn check(
         sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
         observes,
         client,
-        policy: Policy::new(routes, limits).with_devices(devices).with_geo(geo),
+        policy: owners.put_into(Policy::new(routes, limits)).with_geo(geo),
         policy_copy: policy::check(raw.policy.as_ref(), (&raw.store, &store), &files, f),
         store,
         refuse,

@@ -23,7 +23,9 @@ pub fn worst_cases(policy: &Policy) -> Vec<(&str, String)> {
     let words = limits.filter_map(|group| {
         let (first, others) = group.split_first()?;
         let notes = others.iter().filter_map(describe_kind).map(|note| format!("; {note}"));
-        Some((&*first.name, notes.fold(worst_case(first), |words, note| words + &note)))
+        let words = notes.fold(worst_case(first), |words, note| words + &note);
+        let has_addresses = policy.addresses.is_some() && first.is_account();
+        Some((&*first.name, if has_addresses { words + OF_ADDRESSES } else { words }))
     });
     words.collect()
 }
@@ -118,6 +120,8 @@ fn describe_prefix(lengths: PrefixLengths) -> String {
         (ipv4, ipv6) => format!("one /{ipv4} network (IPv6: /{ipv6})"),
     }
 }
+
+const OF_ADDRESSES: &str = "; as much again from each of 16 addresses that the account signed in from";
 
 #[cfg(test)]
 mod tests {

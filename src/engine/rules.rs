@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::Engine;
 use super::attack_mode::AttackModes;
 use super::concurrency_limit::{BucketsInFlight, ConcurrencyLimit};
+use super::known_addresses::AddressSets;
 use super::limit_status::{self, LimitStatus, LimitStatuses};
 use super::overrides::Overrides;
 use crate::bucket::{Op, Spec};
@@ -31,6 +32,8 @@ pub struct Rules {
     pub overrides: Overrides,
     /// The buckets of each limit.
     pub(super) buckets: Vec<LimitBuckets>,
+    /// The known addresses of accounts.
+    pub(super) addresses: Option<AddressSets>,
     /// The counters of each route.
     pub(super) concurrency_limits: Vec<Arc<ConcurrencyLimit>>,
     /// The requests in flight of each limit's buckets.
@@ -40,7 +43,11 @@ pub struct Rules {
 
 impl Rules {
     /// The first rules, with these buckets for the limits.
-    pub(super) fn first(policy: Arc<Policy>, buckets: Vec<LimitBuckets>) -> Self {
+    pub(super) fn first(
+        policy: Arc<Policy>,
+        buckets: Vec<LimitBuckets>,
+        addresses: Option<AddressSets>,
+    ) -> Self {
         let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
         let in_flight = policy.limits.iter().map(|_| Arc::default()).collect();
         let attack_modes = AttackModes::of(&policy);
@@ -51,6 +58,7 @@ impl Rules {
             configured,
             overrides,
             buckets,
+            addresses,
             concurrency_limits,
             in_flight,
             attack_modes,
@@ -78,7 +86,8 @@ impl Rules {
     /// # Errors
     /// See [`Unchargeable`].
     pub fn charges(&self, engine: &Engine, attempt: &Attempt<'_>) -> Result<Charges, Unchargeable> {
-        self.policy.charges(attempt, &engine.hasher, engine.clock().now())
+        let (own, now) = (engine.clock().now(), engine.time());
+        engine.charges_of(self, attempt, self.policy.routes_of(attempt), (own, now))
     }
 
     /// The longest wait of the limits that refuse; `None` if one of them does not open with time.

@@ -164,7 +164,7 @@ fn rate() -> String {
     format!(r"\s*{count}(\s*/\s*|\s+per\s+)({unit}|{DURATION})(\s+burst\s+{count})?\s*")
 }
 
-const DURATIONS: [&str; 16] = [
+const DURATIONS: [&str; 17] = [
     "endpoint.*.outcome_timeout",
     "route.*.attack.calm",
     "limit.*.every",
@@ -172,6 +172,7 @@ const DURATIONS: [&str; 16] = [
     "limit.*.escalate.wait",
     "limit.*.escalate.max",
     "device.ttl",
+    "device.address_ttl",
     "store.timeout",
     "refuse.delay",
     "proxy.header_timeout",
