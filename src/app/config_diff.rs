@@ -33,6 +33,7 @@ pub(super) fn diff(old: ConfigView<'_>, new: ConfigView<'_>) -> String {
     let others = [
         ("upstream", upstreams(old.config, Some(0)) == upstreams(new.config, Some(0))),
         ("device", before.devices == after.devices && before.addresses == after.addresses),
+        ("geo", before.geo == after.geo),
         ("client", old.config.client == new.config.client),
         ("refuse", old.config.refuse == new.config.refuse),
         ("proxy", old.config.settings == new.config.settings),

@@ -16,6 +16,7 @@ mod escalate;
 mod exposed;
 mod fields;
 pub(super) mod files;
+mod geo;
 mod headers;
 mod hosts;
 mod limit_kinds;
@@ -65,8 +66,9 @@ pub(super) fn check(
     let refuse = settings::refuse(&raw.refuse, &mut files, f);
     let client = settings::client(&raw.client, &networks, f);
     let observes = settings::observes(raw.mode.as_ref(), f);
-    let mut rates = RateSources::of(sources, &networks, &mut files);
+    let mut rates = RateSources::of((sources, &raw.geo), &networks, &mut files);
     let limits = limits::check(&raw.limits, (client.prefixes, observes), &mut rates, f);
+    let geo = geo::check(raw, &limits, &mut files, f);
     let mut routes = routes::check(&raw.routes, applications, &mut upstreams, f);
     let endpoints = endpoints::check(raw, &networks, &[&listen, &admin], (&refuse, &routes), f);
     let tls_settings = tls::check(raw, (&listen, &admin, &endpoints), &mut files, f);
@@ -87,14 +89,14 @@ pub(super) fn check(
     settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
     store::warn(&raw.store, &store, &limits, f);
-    let policy = Policy::new(routes, limits).with_exposed(exposed);
+    let policy = Policy::new(routes, limits).with_exposed(exposed).with_geo(geo);
     Config {
         listen,
         upstreams,
         sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
         observes,
         client,
-        policy: policy.with_devices(owners.devices).with_addresses(owners.addresses),
+        policy: owners.put_into(policy),
         policy_copy: policy::check(raw.policy.as_ref(), (&raw.store, &store), &files, f),
         store,
         refuse,

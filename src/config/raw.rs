@@ -22,6 +22,7 @@ raw_tables! {
         reload: Option<Text>,
         client: RawClient,
         networks: Vec<RawNamed<StringList>>,
+        geo: RawGeo,
         routes("route"): Vec<RawNamed<RawRoute>>,
         limits("limit"): Vec<RawNamed<RawLimit>>,
         endpoints("endpoint"): Vec<RawNamed<RawEndpoint>>,
@@ -42,6 +43,12 @@ raw_tables! {
         header: Option<Text>,
         ipv4: Option<Located<i64>>,
         ipv6: Option<Located<i64>>,
+    }
+
+    /// `[geo]`.
+    RawGeo {
+        asn: Option<Text>,
+        country: Option<Text>,
     }
 
     /// `[route.NAME]`.
@@ -269,6 +276,7 @@ mod tests {
     fn the_sample_names_every_key() {
         for (table, keys) in [
             ("client", RawClient::KEYS),
+            ("geo", RawGeo::KEYS),
             ("route", RawRoute::KEYS),
             ("route", RawAttack::KEYS),
             ("limit", RawLimit::KEYS),

@@ -152,7 +152,10 @@ impl Case {
         let is_missing = |message: &&String| {
             // A listener sees what endpoints do not.
             let is_seen = message.starts_with("no endpoint sees");
-            is_seen || message.ends_with("is missing") || message.starts_with("there is no variable")
+            is_seen
+                || message.ends_with("is missing")
+                || message.starts_with("nothing says which")
+                || message.starts_with("there is no variable")
         };
         self.mistakes.difference(&told).filter(|hidden| !is_missing(hidden)).cloned().collect()
     }

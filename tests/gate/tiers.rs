@@ -1,5 +1,5 @@
-//! `[limit.NAME.rates]` through the running gate: accounts, lists of them, credentials, and what an attacker makes of
-//! them.
+//! `[limit.NAME.rates]` through the running gate: accounts, lists of them, credentials, where an address comes from, and
+//! what an attacker makes of them.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -100,4 +100,50 @@ fn a_credential_has_a_rate_and_is_shown_nowhere() {
         [gate.metrics(), gate.messages(), run(&["check", config.to_str().unwrap()]), run(&show)].concat();
     assert!(shown.contains("header:X-Api-Key#1"), "the class is named: {shown}");
     assert!(!shown.contains(CREDENTIAL) && !shown.contains("from-a-file"), "{shown}");
+}
+
+fn geo_file(name: &str) -> Vec<u8> {
+    std::fs::read(format!("{}/crates/policy/tests/geo/{name}.mmdb", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+#[test]
+fn a_network_has_its_rate_by_where_it_is_and_a_damaged_file_changes_nothing() {
+    let directory = new_directory();
+    let path = |name: &str| directory.join(name);
+    for name in ["asn", "country"] {
+        std::fs::write(path(name), geo_file(name)).unwrap();
+    }
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file(&format!(
+        "[geo]\nasn = \"{}\"\ncountry = \"{}\"\n[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"1 per 1h\"\n\
+         [limit.address.rates]\n\"asn:64500\" = \"3 per 1h\"\n\"country:XX\" = \"2 per 1h\"\n\"127.0.3.9\" = \"off\"\n\
+         [limit.hoster]\nkey = \"asn\"\nrate = \"5 per 1h\"\nexempt = [\"127.0.3.9\"]\n",
+        path("asn").display(),
+        path("country").display()
+    )));
+    let ask = |source: [u8; 4]| admitted(&gate, source, &sign_in("a", ""));
+    assert_eq!(ask([127, 0, 3, 9]), 6, "an address before its system");
+    assert_eq!(ask([127, 0, 3, 1]), 3, "the system before its country");
+    assert_eq!(ask([127, 0, 3, 2]), 2, "what is left of the five of the system");
+    assert_eq!(
+        [ask([127, 0, 4, 1]), ask([127, 0, 4, 2])],
+        [2, 2],
+        "without a system each prefix pays for itself"
+    );
+    assert_eq!(ask([127, 0, 0, 5]), 1);
+    std::fs::write(path("country"), &geo_file("country")[..900]).unwrap();
+    let is_refused = || gate.metrics().contains("tollgate_config_reloads_total{result=\"refused\"} 1");
+    assert!(eventually(Duration::from_secs(10), is_refused));
+    assert_eq!(ask([127, 0, 4, 3]), 2, "the old file stays");
+    std::fs::write(path("country"), geo_file("country")).unwrap();
+    std::fs::write(path("asn"), renumbered()).unwrap();
+    assert!(eventually(Duration::from_secs(10), || ask([127, 0, 3, 8]) == 2), "64500 is no more");
+}
+
+/// The file of systems with another number for 64500.
+fn renumbered() -> Vec<u8> {
+    let mut file = geo_file("asn");
+    let at = file.windows(2).position(|bytes| bytes == 64_500_u16.to_be_bytes()).unwrap();
+    file[at + 1] ^= 0x80;
+    file
 }

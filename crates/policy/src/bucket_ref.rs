@@ -17,6 +17,7 @@ pub use self::selector::{BucketSelector, BucketSelectorError, KeyValues};
 
 use super::attempt::{Attempt, AttemptBody};
 use super::fingerprint::Fingerprint;
+use super::geo::Origin;
 use super::key::{AccountName, KeyHasher, KeyPart, NamedAccount, PrefixLengths};
 use super::{Limit, LimitKind, Policy};
 use tollgate_bucket::{Key, Spec};
@@ -62,7 +63,7 @@ impl Policy {
                 }
                 continue;
             };
-            let refs = limit.refs(&values, hasher);
+            let refs = limit.refs(&values, self.origin_of(values.client), hasher);
             if refs.is_empty() && is_rate {
                 found.exempt.push(at);
             }
@@ -96,7 +97,10 @@ impl Limit {
             // What the client pays from, where the attempt has no such value.
             (false, [KeyPart::Ip]) => {
                 values.parts.len() == 1
-                    && matches!(parts[..], [KeyPart::User | KeyPart::Header(_) | KeyPart::Cookie(_)])
+                    && matches!(
+                        parts[..],
+                        [KeyPart::User | KeyPart::Header(_) | KeyPart::Cookie(_) | KeyPart::Asn]
+                    )
             }
             _ => false,
         };
@@ -105,7 +109,7 @@ impl Limit {
 
     /// The bucket of the account's class, or of each class that the values may belong to. None if the limit exempts the
     /// client.
-    fn refs(&self, values: &KeyValues, hasher: &KeyHasher) -> Vec<BucketRef> {
+    fn refs(&self, values: &KeyValues, origin: Origin, hasher: &KeyHasher) -> Vec<BucketRef> {
         let attempt = values.attempt();
         let of_class = |(class, name, spec): (usize, &str, Spec)| {
             let key = hasher.key_of_values(self, name, (values, &attempt))?;
@@ -116,7 +120,8 @@ impl Limit {
         }
         let listed = values.account.as_ref().map(Fingerprint::of_account);
         let has_own = listed.is_some_and(|listed| self.rates.of_user(listed).is_some());
-        let known = self.rate_of(&attempt, listed);
+        let origin = Origin { asn: values.asn.or(origin.asn), ..origin };
+        let known = self.rate_of(&attempt, origin, listed);
         let others = self.rates.of_unknown(values.client.known_ip()).into_iter().filter(|_| !has_own);
         let others = others.filter_map(|rate| Some((rate.number, &*rate.class, rate.spec?)));
         let all = known.into_iter().chain(others.filter(|other| Some(other.0) != known.map(|known| known.0)));
@@ -125,6 +130,11 @@ impl Limit {
 }
 
 impl KeyValues {
+    /// Where a client comes from whose bucket has this key.
+    fn origin(&self) -> Origin {
+        Origin { asn: self.asn, country: None }
+    }
+
     /// An attempt with these values.
     fn attempt(&self) -> Attempt<'_> {
         Attempt {
@@ -151,7 +161,7 @@ impl KeyHasher {
         let account = values.account.as_ref().map(|account| self.of_account(account.as_bytes()));
         let name = account.map_or(AccountName::None, AccountName::Known);
         let named = limit.is_hidden().then_some(NamedAccount { name, device: values.device, listed: None });
-        self.keys(limit, class, attempt, named.as_ref()).ok()?.first().copied()
+        self.keys(limit, class, (attempt, values.origin()), named.as_ref()).ok()?.first().copied()
     }
 }
 
@@ -171,6 +181,7 @@ mod tests {
     use crate::attempt::Client;
     use crate::device::{DeviceTokens, Devices};
     use crate::field::Field;
+    use crate::geo::{Database, DatabaseKind, Geo};
     use crate::{Mode, Rates, Route};
     use tollgate_bucket::Continuous;
     use tollgate_bucket::Span;
@@ -238,17 +249,18 @@ mod tests {
     fn every_kind_of_key(token: &str) -> (Vec<Limit>, Vec<String>) {
         let header = || KeyPart::Header(http::HeaderName::from_static("x-key"));
         let cookie = || KeyPart::Cookie("sid".into());
-        let rows: [(&[KeyPart], String); 10] = [
-            (&[KeyPart::Ip], "192.0.2.7".into()),
+        let rows: [(&[KeyPart], String); 11] = [
+            (&[KeyPart::Ip], "127.0.3.7".into()),
             (&[KeyPart::User], format!("user+device:alice,{token}")),
             (&[KeyPart::Device], format!("device:{token}")),
-            (&[KeyPart::User, KeyPart::Ip], "ip+user:192.0.2.7,Alice".into()),
+            (&[KeyPart::User, KeyPart::Ip], "ip+user:127.0.3.7,Alice".into()),
             (&[KeyPart::User, KeyPart::Device], format!("device+user:{token},alice")),
             (&[KeyPart::Host], "host:A.example".into()),
             (&[header()], "header:X-Key=a,b".into()),
             (&[cookie(), KeyPart::Host], "cookie+host:sid=a=b,a.example".into()),
-            (&[header(), cookie(), KeyPart::Ip], "ip+cookie+header:192.0.2.7,sid=a=b,x-key=a,b".into()),
+            (&[header(), cookie(), KeyPart::Ip], "ip+cookie+header:127.0.3.7,sid=a=b,x-key=a,b".into()),
             (&[KeyPart::All], "all:limit9".into()),
+            (&[KeyPart::Asn, KeyPart::Host], "asn+host:64500,a.example".into()),
         ];
         let named = |(at, (key, _)): (usize, &(&[KeyPart], String))| of(key, &format!("limit{at}"));
         (rows.iter().enumerate().map(named).collect(), rows.iter().map(|(_, text)| text.clone()).collect())
@@ -267,7 +279,10 @@ mod tests {
             user: vec![Field::Basic],
             ..Route::new("login", vec!["POST /login".parse().unwrap()])
         };
-        let policy = Policy { devices: Some(devices.into()), ..Policy::new(vec![route], limits) };
+        let asn = std::fs::read(format!("{}/tests/geo/asn.mmdb", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let asn = Some(Database::new(asn, DatabaseKind::Asn).unwrap());
+        let geo = Some(Arc::new(Geo { asn, country: None }));
+        let policy = Policy { devices: Some(devices.into()), geo, ..Policy::new(vec![route], limits) };
         let mut headers = http::HeaderMap::new();
         for (name, value) in [
             ("authorization", "Basic YWxpY2U6eA==".to_owned()),
@@ -276,7 +291,7 @@ mod tests {
         ] {
             headers.append(name, value.parse().unwrap());
         }
-        let client = Client::from_ip([192, 0, 2, 7].into());
+        let client = Client::from_ip([127, 0, 3, 7].into());
         let (method, path) = (&Method::POST, "/login");
         let body = AttemptBody::Whole(b"");
         let attempt = Attempt {

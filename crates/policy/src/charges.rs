@@ -12,6 +12,7 @@ use super::device::Claim;
 use super::exposed::ExposedAction;
 use super::field::{RequestFields, has_basic};
 use super::fingerprint::Fingerprint;
+use super::geo::Origin;
 use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
 use super::known_address::{AccountAddress, IsKnownAddress};
@@ -138,6 +139,7 @@ impl Proof {
 struct ChargePlan<'b> {
     route: &'b Route,
     attempt: &'b Attempt<'b>,
+    origin: Origin,
     hasher: &'b KeyHasher,
     cost: u32,
     locations: CredentialLocations,
@@ -173,6 +175,7 @@ impl Policy {
         let request = RequestFields::with(attempt, self.names.field_names());
         let mut found = Charges { routes, ..Charges::default() };
         let mut proven: Option<Proof> = None;
+        let origin = self.origin_of(attempt.client);
         for index in found.routes.clone() {
             let route = &self.routes[index];
             let identity = self.identity_state(index, &request, (hasher, is_known), now)?;
@@ -190,7 +193,7 @@ impl Policy {
             let known = route.with_known_host(attempt);
             let locations =
                 CredentialLocations::of((route, &self.slots[index]), &request, identity.is_beside_basic());
-            let plan = ChargePlan { route, attempt: &known, hasher, cost, locations, identity };
+            let plan = ChargePlan { route, attempt: &known, origin, hasher, cost, locations, identity };
             for &limit in &route.limits {
                 match self.charge(limit, &plan, &mut found) {
                     // A candidate refuses nothing, not even what it cannot charge.
@@ -223,7 +226,9 @@ impl Policy {
 
     /// Whether a limit of this route could refuse the attempt: a limit that exempts the client or only observes cannot.
     pub(super) fn could_refuse(&self, route: &Route, attempt: &Attempt<'_>) -> bool {
-        let could = |limit: &Limit| limit.mode == Mode::Enforce && limit.may_charge(attempt);
+        let could = |limit: &Limit| {
+            limit.mode == Mode::Enforce && limit.may_charge(attempt, || self.origin_of(attempt.client))
+        };
         route.limits.iter().any(|&limit| could(&self.limits[limit]))
     }
 
@@ -293,7 +298,7 @@ impl Policy {
         }
         let effect = self.effect_of(index);
         for target in self.charge_targets(limit, plan) {
-            let Some((class, name, spec)) = limit.rate_of(plan.attempt, target.listed()) else {
+            let Some((class, name, spec)) = limit.rate_of(plan.attempt, plan.origin, target.listed()) else {
                 if !found.exempt.contains(&index) && limit.kind == LimitKind::Rate {
                     found.exempt.push(index);
                 }
@@ -302,7 +307,7 @@ impl Policy {
             let Some((tag, split)) = plan.split_cost(limit, &spec) else { return Ok(()) };
             let SplitCost { total: cost, basic: basic_cost } = split;
             let charge = |key| Charge { limit: index, key, class, spec, cost, basic_cost, tag, effect };
-            let keys = plan.hasher.keys(limit, name, plan.attempt, target.named_account())?;
+            let keys = plan.hasher.keys(limit, name, (plan.attempt, plan.origin), target.named_account())?;
             for key in keys {
                 match (target, found.charges.iter_mut().find(|c| c.limit == index && c.key == key)) {
                     (ChargeTarget::RefilledOnly(_), _) => found.refilled_on_success.push(charge(key)),

@@ -16,6 +16,7 @@ use super::Limit;
 use super::attempt::{Attempt, Client};
 use super::device::DeviceId;
 use super::fingerprint::Fingerprint;
+use super::geo::Origin;
 use super::network::{embedded_ipv4, is_6to4, is_nat64};
 use tollgate_bucket::Key;
 
@@ -36,6 +37,8 @@ pub enum KeyPart {
     Header(HeaderName),
     /// A cookie's value, byte for byte.
     Cookie(String),
+    /// The autonomous system of the client's address.
+    Asn,
 }
 
 /// The prefix lengths of addresses that share a bucket, in bits.
@@ -140,7 +143,7 @@ impl KeyHasher {
         &self,
         limit: &Limit,
         class: &str,
-        attempt: &Attempt<'_>,
+        (attempt, origin): (&Attempt<'_>, Origin),
         account: Option<&NamedAccount>,
     ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
         let mut start = self.of_class(limit, class);
@@ -149,7 +152,7 @@ impl KeyHasher {
         }
         let mut hashers: SmallVec<[SipHasher13; 1]> = smallvec![start];
         for part in &limit.key {
-            extend(&mut hashers, part, limit.prefixes, attempt)?;
+            extend(&mut hashers, part, limit.prefixes, (attempt, origin))?;
         }
         let mut keys = SmallVec::new();
         for hasher in &hashers {
@@ -216,9 +219,9 @@ fn extend(
     hashers: &mut SmallVec<[SipHasher13; 1]>,
     part: &KeyPart,
     lengths: PrefixLengths,
-    attempt: &Attempt<'_>,
+    (attempt, origin): (&Attempt<'_>, Origin),
 ) -> Result<(), TooManyValues> {
-    // Without a value the client is charged, as for attempts without an account.
+    // Without a value, or a known one, the client is charged, as for attempts without an account.
     let absent = |hasher: &mut SipHasher13| {
         hasher.write_u8(b'-');
         write_client(hasher, lengths, attempt.client);
@@ -234,6 +237,13 @@ fn extend(
             let values = attempt.headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
             *hashers = fan_out(hashers, b'h', values, absent)?;
         }
+        KeyPart::Asn => hashers.iter_mut().for_each(|hasher| match origin.asn {
+            Some(asn) => {
+                hasher.write_u8(b's');
+                hasher.write_u32(asn);
+            }
+            None => absent(hasher),
+        }),
         KeyPart::Cookie(name) => *hashers = fan_out(hashers, b'k', cookie_values(attempt, name), absent)?,
     }
     Ok(())
@@ -371,7 +381,7 @@ mod tests {
         }
         let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(1), 1).unwrap());
         let limit = Limit { key: parts.to_vec(), ..Limit::new("address", spec) };
-        hasher.keys(&limit, "", &attempt(client, &headers), None)
+        hasher.keys(&limit, "", (&attempt(client, &headers), Origin::default()), None)
     }
 
     #[test]

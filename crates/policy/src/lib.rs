@@ -19,6 +19,7 @@ mod exposed;
 pub mod field;
 mod file_name;
 pub mod fingerprint;
+pub mod geo;
 mod identity;
 mod inspection;
 pub mod key;
@@ -51,9 +52,10 @@ use std::sync::Arc;
 use http::HeaderName;
 use smallvec::SmallVec;
 
-use self::attempt::{Attempt, AttemptBody};
+use self::attempt::{Attempt, AttemptBody, Client};
 use self::device::Devices;
 use self::field::{FieldNames, NameKinds, RequestFields};
+use self::geo::{Geo, Origin};
 use self::inspection::Inspection;
 use self::matcher::{MethodReading, Pattern};
 use self::query::{ParameterPattern, QueryParameters};
@@ -70,6 +72,8 @@ pub struct Policy {
     pub devices: Option<Arc<Devices>>,
     /// The exposed passwords, if a route asks for them.
     pub exposed: Option<Arc<dyn ExposedPasswords>>,
+    /// Where addresses come from, if `[geo]` names files.
+    pub geo: Option<Arc<Geo>>,
     /// The known addresses, if `[device]` turns them on.
     pub addresses: Option<KnownAddresses>,
     /// The field names of all routes.
@@ -135,6 +139,7 @@ impl Policy {
             limits,
             devices: None,
             exposed: None,
+            geo: None,
             addresses: None,
             names,
             slots,
@@ -155,6 +160,17 @@ impl Policy {
     #[must_use]
     pub fn with_exposed(self, exposed: Option<Arc<dyn ExposedPasswords>>) -> Self {
         Self { exposed, ..self }
+    }
+
+    /// The same policy with files that say where addresses come from.
+    #[must_use]
+    pub fn with_geo(self, geo: Option<Arc<Geo>>) -> Self {
+        Self { geo, ..self }
+    }
+
+    /// Where a client comes from.
+    pub(crate) fn origin_of(&self, client: Client) -> Origin {
+        self.geo.as_ref().map(|geo| geo.origin(client)).unwrap_or_default()
     }
 
     /// The same policy with known addresses.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::attempt::{Attempt, Client};
 use super::fingerprint::Fingerprint;
+use super::geo::Origin;
 use super::key::{KeyPart, PrefixLengths};
 use super::network::NetworkSet;
 use super::rates::Rates;
@@ -127,11 +128,12 @@ impl Limit {
     }
 
     /// The number and name of the client's class, and the bucket of that class; `None` if the limit exempts the client.
-    /// `account` is the account that is charged, if the key has one.
+    /// `origin` says where the client comes from, `account` which account is charged, if the key has one.
     #[must_use]
     pub fn rate_of(
         &self,
         attempt: &Attempt<'_>,
+        origin: Origin,
         account: Option<Fingerprint>,
     ) -> Option<(usize, &str, Spec)> {
         if self.exempts(attempt.client) {
@@ -139,7 +141,8 @@ impl Limit {
         }
         let class = account.and_then(|account| self.rates.of_user(account));
         let class = class.or_else(|| self.rates.of_headers(attempt.headers));
-        match class.or_else(|| self.rates.of_address(attempt.client.known_ip()?)) {
+        let class = class.or_else(|| self.rates.of_address(attempt.client.known_ip()?));
+        match class.or_else(|| self.rates.of_origin(origin)) {
             Some(rate) => rate.spec.map(|spec| (rate.number, &*rate.class, spec)),
             None => Some((0, "", self.spec)),
         }
@@ -151,8 +154,9 @@ impl Limit {
     }
 
     /// Whether the limit may charge an attempt whose account is not known yet.
-    pub(super) fn may_charge(&self, attempt: &Attempt<'_>) -> bool {
-        self.rates.lists_users() || self.rate_of(attempt, None).is_some()
+    pub(super) fn may_charge(&self, attempt: &Attempt<'_>, origin: impl FnOnce() -> Origin) -> bool {
+        let is_charged = || self.rates.lists_users() || self.rate_of(attempt, origin(), None).is_some();
+        !self.exempts(attempt.client) && (!self.rates.frees_some() || is_charged())
     }
 
     /// Names and buckets of all classes of clients, by number.

@@ -1,7 +1,7 @@
 //! The rates of some clients of a limit: `[limit.NAME.rates]`.
 //!
 //! A client belongs to one class. Its account decides first, then a credential in a header, then the longest prefix with
-//! its address. It says who belongs to a class; what a bucket does is left to its [`Spec`].
+//! its address, its autonomous system, its country. What a bucket of a class does is left to its [`Spec`].
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 
 use super::fingerprint::Fingerprint;
+use super::geo::{Country, Origin};
 use super::network::NetworkMap;
 use tollgate_bucket::Spec;
 
@@ -22,6 +23,8 @@ pub struct Rates {
     users: HashMap<Fingerprint, usize>,
     credentials: Vec<CredentialRates>,
     networks: NetworkMap<usize>,
+    asns: HashMap<u32, usize>,
+    countries: HashMap<Country, usize>,
 }
 
 /// The credentials in one header.
@@ -51,14 +54,12 @@ impl Rates {
         number
     }
 
-    /// Puts an account into a class. Returns whether it is new: the first class of an account stays.
+    /// Puts an account into a class. Returns whether it has no other: the first class of an account stays.
     pub fn insert_user(&mut self, account: Fingerprint, class: usize) -> bool {
-        let is_new = !self.users.contains_key(&account);
-        self.users.entry(account).or_insert(class);
-        is_new
+        *self.users.entry(account).or_insert(class) == class
     }
 
-    /// Puts the clients with this header value into a class. Returns whether it is new, as above.
+    /// Puts the clients with this header value into a class. Returns as above.
     pub fn insert_credential(&mut self, header: HeaderName, value: Fingerprint, class: usize) -> bool {
         let known = self.credentials.iter().position(|known| known.header == header);
         let at = known.unwrap_or(self.credentials.len());
@@ -66,14 +67,22 @@ impl Rates {
             self.credentials.push(CredentialRates { header, values: HashMap::new() });
         }
         let Some(CredentialRates { values, .. }) = self.credentials.get_mut(at) else { return false };
-        let is_new = !values.contains_key(&value);
-        values.entry(value).or_insert(class);
-        is_new
+        *values.entry(value).or_insert(class) == class
     }
 
     /// Puts a network into a class; the first class of a prefix stays.
     pub fn insert_network(&mut self, network: IpNet, class: usize) {
         self.networks.insert(network, class);
+    }
+
+    /// Puts an autonomous system into a class. Returns as above.
+    pub fn insert_asn(&mut self, asn: u32, class: usize) -> bool {
+        *self.asns.entry(asn).or_insert(class) == class
+    }
+
+    /// Puts a country into a class. Returns as above.
+    pub fn insert_country(&mut self, country: Country, class: usize) -> bool {
+        *self.countries.entry(country).or_insert(class) == class
     }
 
     /// The same classes with other buckets; a class without a limit stays so.
@@ -95,6 +104,23 @@ impl Rates {
         !self.users.is_empty()
     }
 
+    /// Whether autonomous systems have classes.
+    #[must_use]
+    pub fn lists_asns(&self) -> bool {
+        !self.asns.is_empty()
+    }
+
+    /// Whether countries have classes.
+    #[must_use]
+    pub fn lists_countries(&self) -> bool {
+        !self.countries.is_empty()
+    }
+
+    /// Whether a class has no limit.
+    pub(super) fn frees_some(&self) -> bool {
+        self.classes.iter().any(|class| class.spec.is_none())
+    }
+
     /// The class of an account.
     #[must_use]
     pub fn of_user(&self, account: Fingerprint) -> Option<&ClassRate> {
@@ -105,6 +131,12 @@ impl Rates {
     #[must_use]
     pub fn of_address(&self, ip: IpAddr) -> Option<&ClassRate> {
         self.class(self.networks.find_translated(ip))
+    }
+
+    /// The class of an autonomous system, or of a country.
+    pub(super) fn of_origin(&self, Origin { asn, country }: Origin) -> Option<&ClassRate> {
+        let of_asn = asn.and_then(|asn| self.asns.get(&asn));
+        self.class(of_asn.or_else(|| self.countries.get(&country?)))
     }
 
     /// The class of a request by its headers: of several credentials the first in the file counts.
@@ -119,8 +151,10 @@ impl Rates {
     /// The classes that an address and headers which nobody knows may have.
     pub(super) fn of_unknown(&self, ip: Option<IpAddr>) -> Vec<&ClassRate> {
         let credentials = self.credentials.iter().flat_map(|known| known.values.values());
-        let networks = self.networks.iter().map(|(_, class)| class).filter(|_| ip.is_none());
-        let mut numbers: Vec<&usize> = credentials.chain(networks).collect();
+        let networks = self.networks.iter().map(|(_, class)| class);
+        let of_addresses = networks.chain(self.asns.values()).chain(self.countries.values());
+        let of_addresses = of_addresses.filter(|_| ip.is_none());
+        let mut numbers: Vec<&usize> = credentials.chain(of_addresses).collect();
         numbers.sort_unstable();
         numbers.dedup();
         numbers.into_iter().filter_map(|number| self.class(Some(number))).collect()

@@ -16,13 +16,20 @@ use super::secret::resolve;
 use crate::bucket::Recent;
 use crate::policy::device::Devices;
 use crate::policy::key::PrefixLengths;
-use crate::policy::{KnownAddresses, Limit, Mode};
+use crate::policy::{KnownAddresses, Limit, Mode, Policy};
 use crate::time::Span;
 
 /// What tells the owners of accounts from strangers.
 pub(super) struct KnownOwners {
-    pub(super) devices: Option<Arc<Devices>>,
-    pub(super) addresses: Option<KnownAddresses>,
+    devices: Option<Arc<Devices>>,
+    addresses: Option<KnownAddresses>,
+}
+
+impl KnownOwners {
+    /// The policy that knows them.
+    pub(super) fn put_into(self, policy: Policy) -> Policy {
+        policy.with_devices(self.devices).with_addresses(self.addresses)
+    }
 }
 
 /// Known devices and addresses; the prefixes are those of `[client]`.

@@ -1,7 +1,7 @@
 //! `[limit.NAME.rates]`: other rates for some clients, in the shape of the limit.
 //!
-//! The form of a key says what it is: `user:NAME` and `@users.txt` are accounts, `header:NAME=VALUE` a credential, and
-//! everything else networks. No message and no class repeats a credential.
+//! The form of a key says what it is: `user:NAME` and `@users.txt` are accounts, `header:NAME=VALUE` a credential,
+//! `asn:NUMBER` an autonomous system, `country:XX` a country, and everything else networks. No message and no class repeats a credential.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,13 @@ use ipnet::IpNet;
 use super::super::Sources;
 use super::super::diagnostic::{Findings, Spot, suggest};
 use super::super::document::Located;
-use super::super::raw::RawNamed;
+use super::super::raw::{RawGeo, RawNamed};
 use super::super::section::SecretText;
 use super::super::values::LimitKey;
 use super::buckets::of_rate;
 use super::fields::parsed;
 use super::files::Files;
+use super::geo::{ASN_FILE, COUNTRY_FILE};
 use super::networks::{Networks, is_prefix, lines};
 use super::rate_parts::{Extras, GivenRate};
 use super::secret;
@@ -29,13 +30,18 @@ use crate::policy::key::KeyPart;
 /// What keys of rates refer to.
 pub(super) struct RateSources<'s, 'b> {
     pub(super) networks: &'s Networks<'s>,
+    pub(super) geo: &'s RawGeo,
     pub(super) environment: &'s [(String, String)],
     pub(super) files: &'s mut Files<'b>,
 }
 
 impl<'s, 'b> RateSources<'s, 'b> {
-    pub(super) fn of(sources: &'s Sources, networks: &'s Networks<'s>, files: &'s mut Files<'b>) -> Self {
-        Self { networks, environment: &sources.environment, files }
+    pub(super) fn of(
+        (sources, geo): (&'s Sources, &'s RawGeo),
+        networks: &'s Networks<'s>,
+        files: &'s mut Files<'b>,
+    ) -> Self {
+        Self { networks, geo, environment: &sources.environment, files }
     }
 }
 
@@ -75,6 +81,10 @@ enum Selector<'t> {
     UserList(&'t str),
     /// The name of a header and its value.
     Credential(&'t str),
+    /// The number of an autonomous system.
+    Asn(&'t str),
+    /// A country.
+    Country(&'t str),
     /// A kind that there is not.
     Unknown(&'t str),
     /// A prefix, or the name of networks.
@@ -89,6 +99,8 @@ impl<'t> Selector<'t> {
         match text.split_once(':') {
             Some(("user", name)) => Self::User(name),
             Some(("header", pair)) => Self::Credential(pair),
+            Some(("asn", number)) => Self::Asn(number),
+            Some(("country", code)) => Self::Country(code),
             // An IPv6 address begins with hexadecimal digits.
             Some((kind, _)) if kind.contains(|c: char| c.is_ascii_alphabetic() && !c.is_ascii_hexdigit()) => {
                 Self::Unknown(kind)
@@ -127,6 +139,8 @@ impl<'r> RatesCheck<'r, '_, '_> {
             Selector::User(user) => self.add_user(user, &name.spot, class, f),
             Selector::UserList(path) => self.lists.push((path, &name.spot, class)),
             Selector::Credential(pair) => self.add_credential(pair, &name.spot, class, f),
+            Selector::Asn(number) => self.add_asn(number, &name.spot, class, f),
+            Selector::Country(code) => self.add_country(code, &name.spot, class, f),
             Selector::Unknown(kind) => {
                 let what = if kind.is_empty() { "this".to_owned() } else { format!("`{kind}:`") };
                 f.error(&name.spot, format!("{what} selects no clients"), suggest(kind, KINDS));
@@ -165,6 +179,28 @@ impl<'r> RatesCheck<'r, '_, '_> {
         } else if value.len() < GOOD_CREDENTIAL {
             let hint = format!("{GOOD_CREDENTIAL} random bytes or more: guesses at it are not counted");
             f.warning(spot, format!("{whence} is short"), hint);
+        }
+    }
+
+    fn add_asn(&mut self, number: &str, spot: &Spot, class: usize, f: &mut Findings) {
+        let is_new = number.parse().map(|asn| self.rates.insert_asn(asn, class));
+        if self.sources.geo.asn.is_none() {
+            f.error(spot, "nothing says which autonomous system an address is in", ASN_FILE);
+        } else if let Ok(false) = is_new {
+            f.error(spot, "this autonomous system has a rate already", "");
+        } else if is_new.is_err() {
+            f.error(spot, format!("`{number}` is no number of an autonomous system"), "as in \"asn:64500\"");
+        }
+    }
+
+    fn add_country(&mut self, code: &str, spot: &Spot, class: usize, f: &mut Findings) {
+        let is_new = code.parse().map(|country| self.rates.insert_country(country, class));
+        if self.sources.geo.country.is_none() {
+            f.error(spot, "nothing says which country an address is in", COUNTRY_FILE);
+        } else if let Ok(false) = is_new {
+            f.error(spot, "this country has a rate already", "");
+        } else if is_new.is_err() {
+            f.error(spot, format!("`{code}` is no country"), "its two letters, as in \"country:DE\"");
         }
     }
 
@@ -209,7 +245,7 @@ fn refuse_users_elsewhere(name: &Located<String>, key: Option<&LimitKey>, f: &mu
     }
 }
 
-const KINDS: [&str; 2] = ["user", "header"];
+const KINDS: [&str; 4] = ["user", "header", "asn", "country"];
 const CREDENTIAL: &str = "as in \"header:X-Api-Key=${file:partner.key}\"";
 /// Bytes from which on a random text cannot be guessed, even one of letters.
 const GOOD_CREDENTIAL: usize = 16;

@@ -129,7 +129,7 @@ fn json(value: &DeValue<'_>) -> Value {
 const SAMPLE: &str = include_str!("../../../config.toml");
 
 /// Keys that the sample shows within the value of another key or in a sentence.
-const ELSEWHERE: [(&str, &str); 30] = [
+const ELSEWHERE: [(&str, &str); 31] = [
     ("client", "Who is the client?"),
     ("networks", "Names for networks, for `exempt`, `trust` and `rates`."),
     ("route", "What is protected. A request that matches no route is forwarded and never counted."),
@@ -139,7 +139,7 @@ const ELSEWHERE: [(&str, &str); 30] = [
     ("limit.*", "An attempt has to pass every limit; a refused attempt takes no token from any of them."),
     (
         "limit.*.rates.*",
-        "The rate of these clients, or \"off\" for no limit. A key is a network, \"user:NAME\", \"@users.txt\" or \"header:NAME=VALUE\".",
+        "The rate of these clients, or \"off\" for no limit. A key is a network, \"user:NAME\", \"@users.txt\", \"header:NAME=VALUE\", \"asn:NUMBER\" or \"country:XX\".",
     ),
     ("endpoint", "Where other proxies ask before they forward."),
     ("store", "Where buckets live."),
@@ -149,6 +149,7 @@ const ELSEWHERE: [(&str, &str); 30] = [
     ("tls.certificates.key", "The key of the certificate in PEM."),
     ("proxy", "Bounds and time-outs."),
     ("log", "Logs."),
+    ("geo", "Where addresses come from."),
     ("otel", "OpenTelemetry."),
     ("admin", "For operators."),
     ("route.*.RULE.status", "A status, a class such as \"4xx\", or a list of them."),

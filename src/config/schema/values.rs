@@ -156,7 +156,7 @@ const LISTEN: &str = r"^(https?://\S+|unix:.+|systemd(\+https)?:.+)$";
 const UPSTREAM: &str = r"^(https?://\S+|unix:.+)$";
 const FIELD: &str = "^(form:.+|json:.*|query:.+|header:.+|basic)$";
 const LABEL: &str = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
-const PART: &str = "(ip|user|device|host|all|header:[^+]+|cookie:[^+]+)";
+const PART: &str = "(ip|user|device|asn|host|all|header:[^+]+|cookie:[^+]+)";
 
 /// `10 per 5m burst 20`.
 fn rate() -> String {
@@ -185,7 +185,9 @@ const DURATIONS: [&str; 17] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 42] = [
+const EXAMPLES: [&str; 44] = [
+    "geo.asn",
+    "geo.country",
     "route.*.exposed",
     "route.*.outcome_header",
     "endpoint.*.kind",

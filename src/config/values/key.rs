@@ -46,6 +46,7 @@ impl fmt::Display for LimitKey {
                 KeyPart::All => f.write_str("all"),
                 KeyPart::User => f.write_str("user"),
                 KeyPart::Device => f.write_str("device"),
+                KeyPart::Asn => f.write_str("asn"),
                 KeyPart::Header(name) => write!(f, "header:{name}"),
                 KeyPart::Cookie(name) => write!(f, "cookie:{name}"),
             }?;
@@ -62,6 +63,7 @@ fn parse_part(word: &str) -> Result<KeyPart, Mistake> {
             "all" => Ok(KeyPart::All),
             "user" => Ok(KeyPart::User),
             "device" => Ok(KeyPart::Device),
+            "asn" => Ok(KeyPart::Asn),
             _ => Err(Mistake::new(format!("`{word}` is not a part of a key"), suggest(word, PARTS))),
         },
         Some(("header", name)) => name.parse::<HeaderName>().map(KeyPart::Header).map_err(|_| {
@@ -77,7 +79,7 @@ fn parse_part(word: &str) -> Result<KeyPart, Mistake> {
     }
 }
 
-const PARTS: [&str; 7] = ["ip", "user", "device", "host", "all", "header:NAME", "cookie:NAME"];
+const PARTS: [&str; 8] = ["ip", "user", "device", "asn", "host", "all", "header:NAME", "cookie:NAME"];
 
 #[cfg(test)]
 mod tests {

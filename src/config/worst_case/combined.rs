@@ -92,6 +92,8 @@ impl fmt::Display for CombinedBound {
 fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
     let limits = route.limits.iter().filter_map(|&limit| policy.limits.get(limit));
     let limits = limits.filter(|limit| limit.mode == Mode::Enforce && limit.kind == LimitKind::Rate);
+    // The addresses of a system are no network of one size: what it bounds is left out of the sums.
+    let limits = limits.filter(|limit| !limit.key.contains(&KeyPart::Asn));
     let (of_accounts, limits): (Vec<&Limit>, Vec<&Limit>) =
         limits.partition(|limit| limit.unit == Unit::Users);
     let (evadable, limits): (Vec<&Limit>, Vec<&Limit>) = limits.iter().partition(|limit| is_evadable(limit));

@@ -31,6 +31,7 @@ pub struct KeyValues {
     pub(super) account: Option<Account>,
     pub(super) device: Option<DeviceId>,
     pub(super) host: String,
+    pub(super) asn: Option<u32>,
     /// With the cookies in `Cookie`.
     pub(super) headers: HeaderMap,
 }
@@ -40,7 +41,7 @@ pub struct KeyValues {
 pub enum BucketSelectorError {
     /// No known kind.
     #[error(
-        "buckets are named ADDRESS, ip:ADDRESS, user:NAME, user+ip:NAME,ADDRESS, device:TOKEN, host:NAME, \
+        "buckets are named ADDRESS, ip:ADDRESS, user:NAME, user+ip:NAME,ADDRESS, device:TOKEN, host:NAME, asn:NUMBER, \
          header:NAME=VALUE, cookie:NAME=VALUE or all:LIMIT"
     )]
     Kind,
@@ -64,6 +65,9 @@ pub enum BucketSelectorError {
     /// No host.
     #[error("what stands for host is not text")]
     Host,
+    /// No number of an autonomous system.
+    #[error("what stands for asn is not a number, as in asn:64500")]
+    Asn,
     /// No `NAME=VALUE` of a header.
     #[error("what stands for header is not NAME=VALUE, as in header:X-Api-Key=abc")]
     Header,
@@ -149,6 +153,11 @@ impl KeyValues {
                 self.host = host.trim_end_matches('.').to_ascii_lowercase();
                 KeyPart::Host
             }
+            b"asn" => {
+                let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                self.asn = Some(number.ok_or(BucketSelectorError::Asn)?);
+                KeyPart::Asn
+            }
             b"header" => self.add_header(value).ok_or(BucketSelectorError::Header)?,
             _ => self.add_cookie(value).ok_or(BucketSelectorError::Cookie)?,
         };
@@ -178,7 +187,8 @@ impl KeyValues {
 impl Default for KeyValues {
     fn default() -> Self {
         let (parts, headers) = Default::default();
-        Self { parts, client: Client::UnixSocket, account: None, device: None, host: String::new(), headers }
+        let (account, device, asn) = Default::default();
+        Self { parts, client: Client::UnixSocket, account, device, host: String::new(), asn, headers }
     }
 }
 
@@ -219,7 +229,7 @@ impl fmt::Debug for KeyValues {
     }
 }
 
-const KINDS: [&[u8]; 6] = [b"ip", b"user", b"device", b"host", b"header", b"cookie"];
+const KINDS: [&[u8]; 7] = [b"ip", b"user", b"device", b"host", b"asn", b"header", b"cookie"];
 
 #[cfg(test)]
 mod tests {
@@ -277,6 +287,7 @@ mod tests {
             ("all+ip:a,192.0.2.1", BucketSelectorError::Combination),
             ("all:", BucketSelectorError::Limit),
             ("device:alice", BucketSelectorError::Device),
+            ("asn:AS64500", BucketSelectorError::Asn),
             ("header:X-Key", BucketSelectorError::Header),
             ("header:X Key=1", BucketSelectorError::Header),
             ("header:A=\n", BucketSelectorError::Header),

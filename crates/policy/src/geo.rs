@@ -1,0 +1,217 @@
+//! Where an address comes from: its autonomous system and its country, as files in MaxMind's format say.
+//!
+//! The format is [MaxMind DB 2.0](https://maxmind.github.io/MaxMind-DB/); the fields are those of GeoLite2 and GeoIP2.
+//! A file is read as a whole and checked once, so a look-up reads memory. Of an address with an embedded IPv4 address
+//! that address is looked up. What a file does not know, or cannot say, is unknown.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use maxminddb::{MaxMindDbError, PathElement, Reader, WithinOptions};
+
+use super::attempt::Client;
+use super::network::embedded_ipv4;
+
+/// The files.
+#[derive(Debug, Default, PartialEq)]
+pub struct Geo {
+    /// The autonomous systems of addresses.
+    pub asn: Option<Database>,
+    /// Their countries.
+    pub country: Option<Database>,
+}
+
+/// Where a client comes from, as far as the files know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The number of its autonomous system.
+    pub asn: Option<u32>,
+    /// Its country.
+    pub country: Option<Country>,
+}
+
+/// Two letters of ISO 3166-1, in upper case.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Country([u8; 2]);
+
+/// A file.
+pub struct Database(Reader<Vec<u8>>);
+
+/// What a file is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DatabaseKind {
+    /// Autonomous systems.
+    Asn,
+    /// Countries.
+    Country,
+}
+
+/// Why a file is no use.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// It is damaged, or no such file at all.
+    #[error("it is no file in MaxMind's format, or damaged")]
+    Damaged(#[from] MaxMindDbError),
+    /// It is about something else.
+    #[error("it holds no `{0}`")]
+    Other(&'static str),
+}
+
+impl Geo {
+    /// Where a client comes from.
+    #[must_use]
+    pub fn origin(&self, client: Client) -> Origin {
+        let Some(ip) = client.known_ip() else { return Origin::default() };
+        let ip = embedded_ipv4(ip).map_or(ip, IpAddr::V4);
+        Origin {
+            asn: self.asn.as_ref().and_then(|database| database.asn(ip)),
+            country: self.country.as_ref().and_then(|database| database.country(ip)),
+        }
+    }
+}
+
+impl Database {
+    /// Reads a file, and checks all of it: a damaged one is an error here and no wrong answer later.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn new(bytes: Vec<u8>, kind: DatabaseKind) -> Result<Self, DatabaseError> {
+        let database = Self(Reader::from_source(bytes)?);
+        database.0.verify()?;
+        let networks = database.0.networks(WithinOptions::default())?;
+        let mut sampled = networks.take(SAMPLED).filter_map(Result::ok);
+        let (has_some, field) = match kind {
+            DatabaseKind::Asn => (sampled.any(|found| asn_of(&found).is_some()), ASN),
+            DatabaseKind::Country => (sampled.any(|found| country_of(&found).is_some()), ISO_CODE),
+        };
+        if has_some { Ok(database) } else { Err(DatabaseError::Other(field)) }
+    }
+
+    fn asn(&self, ip: IpAddr) -> Option<u32> {
+        asn_of(&self.0.lookup(ip).ok()?)
+    }
+
+    fn country(&self, ip: IpAddr) -> Option<Country> {
+        country_of(&self.0.lookup(ip).ok()?)
+    }
+}
+
+type Found<'d> = maxminddb::LookupResult<'d, Vec<u8>>;
+
+fn asn_of(found: &Found<'_>) -> Option<u32> {
+    found.decode_path(&[PathElement::Key(ASN)]).ok()?
+}
+
+fn country_of(found: &Found<'_>) -> Option<Country> {
+    let code: Option<&str> =
+        found.decode_path(&[PathElement::Key("country"), PathElement::Key(ISO_CODE)]).ok()?;
+    code?.parse().ok()
+}
+
+/// By the time when it was made, its kind and its size: two files that agree in all of these are taken for the same.
+impl PartialEq for Database {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.metadata() == other.0.metadata()
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Database({})", self.0.metadata().database_type)
+    }
+}
+
+/// A text is no country of two letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a country is two letters, as in DE")]
+pub struct NoCountry;
+
+impl FromStr for Country {
+    type Err = NoCountry;
+
+    fn from_str(text: &str) -> Result<Self, NoCountry> {
+        match text.as_bytes() {
+            [one, two] if one.is_ascii_alphabetic() && two.is_ascii_alphabetic() => {
+                Ok(Self([*one, *two].map(|letter| letter.to_ascii_uppercase())))
+            }
+            _ => Err(NoCountry),
+        }
+    }
+}
+
+impl fmt::Debug for Country {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self([one, two]) = self;
+        write!(f, "{}{}", char::from(*one), char::from(*two))
+    }
+}
+
+const ASN: &str = "autonomous_system_number";
+const ISO_CODE: &str = "iso_code";
+/// Networks that are searched for the field: some have none.
+const SAMPLED: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made by `tests/geo/make.py`.
+    fn file(name: &str) -> Vec<u8> {
+        std::fs::read(format!("{}/tests/geo/{name}.mmdb", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    }
+
+    fn geo() -> Geo {
+        Geo {
+            asn: Some(Database::new(file("asn"), DatabaseKind::Asn).unwrap()),
+            country: Some(Database::new(file("country"), DatabaseKind::Country).unwrap()),
+        }
+    }
+
+    fn of(geo: &Geo, ip: &str) -> (Option<u32>, Option<Country>) {
+        let Origin { asn, country } = geo.origin(Client::from_ip(ip.parse().unwrap()));
+        (asn, country)
+    }
+
+    #[test]
+    fn an_address_has_a_system_and_a_country_or_none() {
+        let (geo, xx) = (geo(), "XX".parse().ok());
+        assert_eq!(of(&geo, "127.0.3.1"), (Some(64_500), xx));
+        assert_eq!(of(&geo, "::ffff:127.0.3.1"), (Some(64_500), xx));
+        assert_eq!(of(&geo, "2001:db8::1"), (Some(64_501), "yy".parse().ok()));
+        assert_eq!(of(&geo, "64:ff9b::203.0.113.9"), of(&geo, "203.0.113.9"), "the address inside");
+        assert_eq!(of(&geo, "203.0.113.9"), (Some(64_502), None));
+        assert_eq!(of(&geo, "192.0.2.1"), (None, None));
+        assert_eq!(geo.origin(Client::UnixSocket), Origin::default());
+        let behind = Client::BehindProxy([127, 0, 3, 1].into());
+        assert_eq!(geo.origin(behind), Origin::default(), "a proxy's network is not its clients'");
+    }
+
+    #[test]
+    fn a_file_that_is_damaged_or_about_something_else_is_refused() {
+        let read = |bytes, kind| Database::new(bytes, kind).map_err(|error| error.to_string());
+        let other = read(file("asn"), DatabaseKind::Country);
+        assert_eq!(other.unwrap_err(), "it holds no `iso_code`");
+        let whole = file("country");
+        for bytes in
+            [Vec::new(), b"<html>".to_vec(), whole[..whole.len() - 40].to_vec(), whole[200..].to_vec()]
+        {
+            assert!(read(bytes, DatabaseKind::Country).unwrap_err().contains("damaged"));
+        }
+    }
+
+    /// Flipped bytes make an error or unknown addresses, and never a panic.
+    #[test]
+    fn a_damaged_file_never_panics() {
+        let whole = file("country");
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0xff;
+            let Ok(database) = Database::new(bytes, DatabaseKind::Country) else { continue };
+            let geo = Geo { asn: None, country: Some(database) };
+            for ip in ["127.0.3.1", "2001:db8::1", "203.0.113.9", "255.255.255.255"] {
+                let _ = of(&geo, ip);
+            }
+        }
+    }
+}
