@@ -7,6 +7,7 @@ mod attack_mode;
 mod attempt_facts;
 mod bucket_admin;
 mod concurrency_limit;
+mod earned_attempts;
 mod freeze;
 mod limit_status;
 mod open_attempts;
@@ -25,6 +26,7 @@ use arc_swap::{ArcSwap, Guard};
 pub use self::attempt_facts::AttemptFacts;
 pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
 pub use self::concurrency_limit::ConcurrencyPermits;
+pub use self::earned_attempts::NothingEarned;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
 pub use self::open_attempts::{AttemptReceipt, NoSuchReceipt, OpenAttempt, OpenAttempts};
 pub use self::overrides::{
@@ -37,6 +39,7 @@ pub use self::rules::Rules;
 pub use self::store_observer::store_observer;
 
 use self::attack_mode::AttackModes;
+use self::earned_attempts::EarnedAttempts;
 use self::limit_status::longest_wait;
 use self::own_rates::RateOwners;
 use self::rules::specs;
@@ -118,7 +121,8 @@ impl Engine {
     pub fn with_store(policy: Policy, store: Store, events: Events) -> Result<Self, TooLarge> {
         let buckets = policy.limits.iter().map(|limit| store.limit(&limit.name, &specs(limit)));
         let buckets = buckets.collect::<Result<_, _>>()?;
-        let rules = Rules::first(Arc::new(policy), buckets);
+        let earned = EarnedAttempts::of(&policy, None, &store, store.now())?;
+        let rules = Rules::first(Arc::new(policy), buckets, earned);
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         let (hasher, rules, rate_owners) =
             (KeyHasher::default(), ArcSwap::from_pointee(rules), RateOwners::default());
@@ -172,12 +176,14 @@ impl Engine {
         let in_flight = policy.limits.iter().map(|limit| old.in_flight_of(&limit.name)).collect();
         let generation = old.generation + 1;
         let attack_modes = AttackModes::of(&policy);
+        let earned = EarnedAttempts::of(&policy, old.earned.as_ref(), &self.store, now)?;
         let rules = Rules {
             generation,
             policy,
             configured,
             overrides,
             buckets,
+            earned,
             concurrency_limits: limits,
             in_flight,
             attack_modes,

@@ -10,6 +10,7 @@ mod admin;
 mod attack;
 mod bindings;
 mod buckets;
+mod challenge;
 mod device;
 mod endpoints;
 mod escalate;
@@ -92,7 +93,8 @@ pub(super) fn check(
         sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
         observes,
         client,
-        policy: Policy::new(routes, limits).with_devices(devices),
+        policy: challenge::with_rule(&raw.refuse, Policy::new(routes, limits), &refuse, f)
+            .with_devices(devices),
         policy_copy: policy::check(raw.policy.as_ref(), (&raw.store, &store), &files, f),
         store,
         refuse,

@@ -163,6 +163,8 @@ raw_tables! {
         text: Option<Text>,
         headers: Option<Text>,
         delay: Option<Text>,
+        challenge: Option<Text>,
+        challenge_rate: Option<Text>,
         jitter: Option<Located<f64>>,
     }
 

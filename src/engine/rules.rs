@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::Engine;
 use super::attack_mode::AttackModes;
 use super::concurrency_limit::{BucketsInFlight, ConcurrencyLimit};
+use super::earned_attempts::EarnedAttempts;
 use super::limit_status::{self, LimitStatus, LimitStatuses};
 use super::overrides::Overrides;
 use crate::bucket::{Op, Spec};
@@ -31,6 +32,8 @@ pub struct Rules {
     pub overrides: Overrides,
     /// The buckets of each limit.
     pub(super) buckets: Vec<LimitBuckets>,
+    /// What proofs of work have earned; `None` if they earn nothing.
+    pub(super) earned: Option<EarnedAttempts>,
     /// The counters of each route.
     pub(super) concurrency_limits: Vec<Arc<ConcurrencyLimit>>,
     /// The requests in flight of each limit's buckets.
@@ -40,7 +43,11 @@ pub struct Rules {
 
 impl Rules {
     /// The first rules, with these buckets for the limits.
-    pub(super) fn first(policy: Arc<Policy>, buckets: Vec<LimitBuckets>) -> Self {
+    pub(super) fn first(
+        policy: Arc<Policy>,
+        buckets: Vec<LimitBuckets>,
+        earned: Option<EarnedAttempts>,
+    ) -> Self {
         let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
         let in_flight = policy.limits.iter().map(|_| Arc::default()).collect();
         let attack_modes = AttackModes::of(&policy);
@@ -51,6 +58,7 @@ impl Rules {
             configured,
             overrides,
             buckets,
+            earned,
             concurrency_limits,
             in_flight,
             attack_modes,

@@ -42,7 +42,7 @@ impl Engine {
     #[must_use]
     pub fn with_snapshot(self, snapshot: &Snapshot) -> (Self, Vec<(Arc<str>, RestoreError)>) {
         let now = self.time();
-        let Rules { policy, buckets, .. } = &**self.rules.load();
+        let Rules { policy, buckets, earned, .. } = &**self.rules.load();
         let mut anew = Vec::new();
         let restored = policy.limits.iter().zip(buckets).map(|(limit, empty)| {
             let found = snapshot.limits.iter().find(|saved| matches(saved, limit));
@@ -57,7 +57,7 @@ impl Engine {
             }
         });
         let buckets = restored.collect();
-        let mut rules = Rules::first(policy.clone(), buckets);
+        let mut rules = Rules::first(policy.clone(), buckets, earned.clone());
         // Bytes that a later version wrote are left out.
         rules.overrides = Overrides::decode(&snapshot.overrides).unwrap_or_default();
         rules.policy = rules.overrides.apply(&rules.configured);

@@ -224,6 +224,7 @@ impl EventListener for Messages {
             | Event::StoreUp(_)
             | Event::StoreServerLeft { .. }
             | Event::Decided { .. }
+            | Event::Challenge(_)
             | Event::Settled { .. }
             | Event::RequestCompleted(_)
             | Event::Connected

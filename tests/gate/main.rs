@@ -9,6 +9,7 @@ mod attack_mode;
 mod batches;
 mod buckets;
 mod candidates;
+mod challenge;
 mod clients;
 mod commands;
 mod control;

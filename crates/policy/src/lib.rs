@@ -9,6 +9,7 @@ mod attack;
 pub mod attempt;
 pub mod bucket_ref;
 pub mod canonical;
+pub mod challenge;
 mod charges;
 mod cookies;
 pub mod count;
@@ -44,6 +45,7 @@ use http::HeaderName;
 use smallvec::SmallVec;
 
 use self::attempt::{Attempt, AttemptBody};
+use self::challenge::ChallengeRule;
 use self::device::Devices;
 use self::field::{FieldNames, NameKinds, RequestFields};
 use self::inspection::Inspection;
@@ -60,6 +62,8 @@ pub struct Policy {
     pub limits: Vec<Limit>,
     /// The known devices, if `[device]` is configured.
     pub devices: Option<Arc<Devices>>,
+    /// What proofs of work may earn; `None` if nothing.
+    pub challenge: Option<ChallengeRule>,
     /// The field names of all routes.
     names: PrivateNames,
     /// For each route the slots of its fields among `names`.
@@ -115,13 +119,30 @@ impl Policy {
         let slots = routes.iter().map(|route| RouteFieldSlots::of(route, names.field_names())).collect();
         let body_chooses_routes = routes.iter().any(Route::may_be_chosen_by_body);
         let reads_basic = routes.iter().any(Route::reads_basic);
-        Self { routes, limits, devices: None, names, slots, parameters, body_chooses_routes, reads_basic }
+        let (devices, challenge) = (None, None);
+        Self {
+            routes,
+            limits,
+            devices,
+            challenge,
+            names,
+            slots,
+            parameters,
+            body_chooses_routes,
+            reads_basic,
+        }
     }
 
     /// The same policy with known devices.
     #[must_use]
     pub fn with_devices(self, devices: Option<Arc<Devices>>) -> Self {
         Self { devices, ..self }
+    }
+
+    /// The same policy with challenges.
+    #[must_use]
+    pub fn with_challenge(self, challenge: Option<ChallengeRule>) -> Self {
+        Self { challenge, ..self }
     }
 
     /// The routes that a request is counted for, each once. For each reading: the first that matches, and before it the

@@ -34,6 +34,7 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "store.on_error" => &["local", "allow", "deny"],
         "store.arithmetic" => &["store", "gate"],
         "refuse.headers" => &["refused", "always", "never"],
+        "refuse.challenge" => &["off", "work"],
         "proxy.proxy_protocol" => &["off", "v1", "v2", "any"],
         "proxy.underscores" => &["drop", "pass"],
         "log.level" => &["error", "warn", "info", "debug", "trace"],
@@ -58,6 +59,7 @@ pub(super) fn pattern(path: &str) -> Option<String> {
         | "limit.*.ladder"
         | "limit.*.rolling"
         | "limit.*.floor"
+        | "refuse.challenge_rate"
         | "route.*.attack.failures" => {
             format!("^{}$", rate())
         }

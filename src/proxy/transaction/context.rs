@@ -42,8 +42,13 @@ impl RequestSummary {
         }
     }
 
+    pub(super) fn accept(&self) -> Option<&HeaderValue> {
+        self.accept.as_ref()
+    }
+
     pub(super) fn negotiation(&self) -> Negotiation<'_> {
-        Negotiation { accept: self.accept.as_ref(), head: self.head, request_id: &self.request_id }
+        let accept = self.accept.as_ref();
+        Negotiation { accept, head: self.head, request_id: &self.request_id, challenge: None }
     }
 }
 

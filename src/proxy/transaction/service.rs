@@ -33,11 +33,12 @@ use crate::proxy::error::Error;
 use crate::proxy::error::MalformedRequest;
 use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::request::challenge::ChallengeAnswer;
+use crate::proxy::request::proof;
 use crate::proxy::request::question::VisibleBody;
 use crate::proxy::request::redirect;
 use crate::proxy::request::scheme::is_secure;
 use crate::proxy::request::target;
-use crate::proxy::respond::{self, RateLimitHeaders, ShowLimits};
+use crate::proxy::respond::{self, Negotiation, RateLimitHeaders, ShowLimits};
 use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
 use crate::time::{Span, Time};
 
@@ -48,11 +49,11 @@ pub struct Service {
 }
 
 /// A decision, the configuration it was made by, and the number of the upstream group.
-struct RoutedDecision {
-    config: Rc<WorkerConfig>,
+pub(super) struct RoutedDecision {
+    pub(super) config: Rc<WorkerConfig>,
     /// Boxed, because it is moved several times.
-    decision: Box<Decision>,
-    group: usize,
+    pub(super) decision: Box<Decision>,
+    pub(super) group: usize,
 }
 
 /// The result of checking the head of a request.
@@ -62,6 +63,8 @@ enum HeadDecision {
     Redirected(HeaderValue),
     /// An authority checks a name.
     Challenge(ChallengeAnswer),
+    /// A browser sends a proof of work.
+    Proof(Rc<WorkerConfig>),
     /// The decision needs the store.
     AwaitsStore(Rc<WorkerConfig>, Box<PendingDecision>, usize),
     /// The decision needs the body.
@@ -82,6 +85,7 @@ enum HeadCheck {
     BodyTooLong,
     Redirected,
     Challenge(ChallengeAnswer),
+    Proof,
     Decided(Box<Decision>, usize),
     AwaitsStore(Box<PendingDecision>, usize),
     NeedsBody(UnreadAttempt),
@@ -99,8 +103,11 @@ impl HeadCheck {
         if let Some(answer) = hosts.and_then(|hosts| hosts.answer(host, request.uri().path())) {
             return Some(Self::Challenge(answer));
         }
-        let is_redirected = config.redirect.is_some() && config.needs_redirect(connection, request);
-        is_redirected.then_some(Self::Redirected)
+        if config.redirect.is_some() && config.needs_redirect(connection, request) {
+            return Some(Self::Redirected);
+        }
+        let may_be_proof = config.rules.policy.challenge.is_some() && connection.endpoint.is_none();
+        (may_be_proof && proof::in_query(request.uri().query()).is_some()).then_some(Self::Proof)
     }
 
     /// By the state of a decision, and the number of the upstream group if a route names it.
@@ -175,6 +182,11 @@ impl Server {
                 context.finish_with(redirect::redirect_response(location), connection)
             }
             Ok(HeadDecision::Challenge(answer)) => context.finish_with(answer.into_response(), connection),
+            Ok(HeadDecision::Proof(config)) => {
+                let (server, connection) = (Rc::clone(self), Arc::clone(connection));
+                let redeemed = server.redeem(connection, config, client, request, context);
+                ResponseFuture::Boxed(Box::pin(redeemed))
+            }
             Ok(HeadDecision::AwaitsStore(config, pending, group)) => {
                 let (server, connection) = (Rc::clone(self), Arc::clone(connection));
                 ResponseFuture::Boxed(Box::pin(async move {
@@ -266,6 +278,7 @@ impl Server {
                 HeadDecision::Redirected(config.shared.redirect_location(connection, request)?)
             }
             HeadCheck::Challenge(answer) => HeadDecision::Challenge(answer),
+            HeadCheck::Proof => HeadDecision::Proof(config),
             HeadCheck::Decided(decision, group) => {
                 HeadDecision::Decided(RoutedDecision { config, decision, group })
             }
@@ -367,7 +380,7 @@ impl Server {
     }
 
     /// Refuses or forwards a request, by its decision.
-    fn respond(
+    pub(super) fn respond(
         self: &Rc<Self>,
         connection: &Arc<DownstreamConnection>,
         RoutedDecision { config, decision, group }: RoutedDecision,
@@ -391,7 +404,7 @@ impl Server {
             }
             Decision::Refused(ref refusal) => {
                 context.record.refused(rules, refusal);
-                let response = self.refuse(connection, shared, refusal, request, &context.summary);
+                let response = self.refuse(connection, shared, refusal, request, &context);
                 return ResponseFuture::delayed(
                     shared.refuse_on(connection).delay,
                     connection,
@@ -456,11 +469,13 @@ impl Server {
         config: &RuntimeConfig,
         refusal: &Refusal,
         request: Request<IncomingBody>,
-        summary: &RequestSummary,
+        RequestContext { summary, record }: &RequestContext,
     ) -> Response<ResponseBody> {
         let Rules { generation, policy, .. } = &*config.rules;
         let form = config.refuse_on(connection);
-        let response = self.refusal_cache.refusal(*generation, form, policy, refusal, &summary.negotiation());
+        let offered = self.offer(connection, config, (refusal, record.client()), request.method(), summary);
+        let negotiation = Negotiation { challenge: offered.as_deref(), ..summary.negotiation() };
+        let response = self.refusal_cache.refusal(*generation, form, policy, refusal, &negotiation);
         let mut response = response.map(ResponseBody::generated);
         if !discard_body::may_be_kept(request, connection) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -469,7 +484,7 @@ impl Server {
     }
 }
 
-fn attempt<'a, B>(
+pub(super) fn attempt<'a, B>(
     request: &'a Request<B>,
     host: &'a str,
     client: Client,
