@@ -41,6 +41,7 @@ use std::sync::Arc;
 
 use self::files::Files;
 use self::networks::Networks;
+use self::rates::RateSources;
 use super::diagnostic::{Findings, SourceText, Spot};
 use super::preset::Applications;
 use super::raw;
@@ -65,9 +66,8 @@ pub(super) fn check(
     let refuse = settings::refuse(&raw.refuse, &mut files, f);
     let client = settings::client(&raw.client, &networks, f);
     let observes = settings::observes(raw.mode.as_ref(), f);
-    let mut limits = limits::check(&raw.limits, &networks, client.prefixes, f);
-    limits::observe(&mut limits, observes);
-    units::check(&raw.limits, &mut limits, f);
+    let mut rates = RateSources::of(sources, &networks, &mut files);
+    let limits = limits::check(&raw.limits, (client.prefixes, observes), &mut rates, f);
     let mut routes = routes::check(&raw.routes, applications, &mut upstreams, f);
     let endpoints = endpoints::check(raw, &networks, &[&listen, &admin], (&refuse, &routes), f);
     let tls_settings = tls::check(raw, (&listen, &admin, &endpoints), &mut files, f);

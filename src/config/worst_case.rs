@@ -66,7 +66,7 @@ pub fn worst_case(limit: &Limit) -> String {
         }
     });
     let rates: BTreeMap<&str, Option<Spec>> =
-        limit.rates.iter().map(|(_, rate)| (&*rate.class, rate.spec)).collect();
+        limit.rates.classes().iter().map(|rate| (&*rate.class, rate.spec)).collect();
     for (class, spec) in rates {
         text.push_str(&format!("; `{class}`: {}", spec.map_or_else(|| "no limit".to_owned(), for_some)));
     }

@@ -176,8 +176,9 @@ fn limits_become_what_the_file_says() {
     assert_eq!((subnet.prefixes.ipv4, subnet.prefixes.ipv6), (24, 48));
     assert_eq!((subnet.mode, agents.mode), (Mode::Observe, Mode::Off));
     assert!(address.exempt.contains("203.0.113.9".parse().unwrap()), "by the name of a network");
-    let class =
-        |ip: &str| address.rates.find(ip.parse().unwrap()).map(|rate| (&*rate.class, rate.spec.is_some()));
+    let class = |ip: &str| {
+        address.rates.of_address(ip.parse().unwrap()).map(|rate| (&*rate.class, rate.spec.is_some()))
+    };
     assert_eq!(class("10.9.9.9"), Some(("10.0.0.0/8", true)));
     assert_eq!(class("198.51.100.7"), Some(("abusers", true)), "out of a file");
     assert_eq!(class("192.0.2.200"), Some(("192.0.2.200", false)));
@@ -191,7 +192,7 @@ fn shapes_become_what_the_file_says() {
         load(&sources(Path::new(&file))).config.unwrap().policy.limits
     };
     let seconds = Span::from_secs;
-    let of = |limit: &Limit, ip: &str| limit.rates.find(ip.parse().unwrap()).unwrap().spec.unwrap();
+    let of = |limit: &Limit, ip: &str| limit.rates.of_address(ip.parse().unwrap()).unwrap().spec.unwrap();
 
     let interval = |quota, period, anchor| Interval::new(quota, period, anchor).unwrap();
     let [address, daily] = &limits("interval")[..] else { panic!("two limits") };
@@ -250,7 +251,8 @@ fn waits_that_grow_stand_behind_their_limit_for_the_same_clients_and_routes() {
     assert_eq!(defaults.spec, of(5, 30, 2, 3600));
     assert_eq!((waits.spec, waits.mode, waits.unit), (of(3, 60, 10, 86_400), accounts.mode, Unit::Attempts));
     assert_eq!((&defaults.key, defaults.prefixes), (&address.key, address.prefixes));
-    let class = |ip: &str| defaults.rates.find(ip.parse().unwrap()).map(|rate| (&*rate.class, rate.spec));
+    let class =
+        |ip: &str| defaults.rates.of_address(ip.parse().unwrap()).map(|rate| (&*rate.class, rate.spec));
     assert_eq!(class("203.0.113.9"), Some(("office", None)), "off for the rate, off for the waits");
     assert_eq!(
         class("10.1.2.3"),
@@ -268,7 +270,7 @@ fn a_limit_that_counts_things_once_does_so_at_every_rate() {
     let users =
         |bucket: Continuous| Spec::Distinct(Distinct::new(bucket.with_initial(3).unwrap(), None).unwrap());
     assert_eq!((accounts.unit, accounts.spec), (Unit::Users, users(bucket(5, 8))));
-    let office = accounts.rates.find("203.0.113.9".parse().unwrap()).unwrap();
+    let office = accounts.rates.of_address("203.0.113.9".parse().unwrap()).unwrap();
     assert_eq!(office.spec, Some(users(bucket(50, 50))));
     let passwords = Distinct::new(Continuous::new(30, Span::from_secs(300), 30).unwrap(), Some(200)).unwrap();
     assert_eq!((last.unit, last.spec), (Unit::Passwords, Spec::Distinct(passwords)));

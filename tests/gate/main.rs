@@ -30,6 +30,7 @@ mod snapshot;
 mod strict_reader;
 #[path = "../support/mod.rs"]
 mod support;
+mod tiers;
 mod traces_gate;
 mod typed;
 mod wiring;

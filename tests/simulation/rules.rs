@@ -4,12 +4,11 @@
 //! second time, so that the gate's own answer is checked.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use ipnet::IpNet;
 use tollgate::bucket::{Continuous, Floor, Interval, PeriodStart, Rolling, Spec};
 use tollgate::policy::key::PrefixLengths;
-use tollgate::policy::{ClassRate, Limit, Mode, Policy};
+use tollgate::policy::{Limit, Mode, Policy};
 use tollgate::time::Span;
 
 use crate::dice::Dice;
@@ -136,10 +135,8 @@ impl Drawn {
         let mut limit = limit(self.rung.name, self.spec);
         limit.prefixes = PrefixLengths { ipv4: self.rung.ipv4, ipv6: self.rung.ipv6 };
         limit.mode = self.mode;
-        for office in OFFICE {
-            let rate = ClassRate { class: Arc::from("office"), number: 1, spec: self.office };
-            limit.rates.insert(network(office), rate);
-        }
+        let class = limit.rates.add("office", self.office);
+        OFFICE.iter().for_each(|office| limit.rates.insert_network(network(office), class));
         if self.exempts {
             limit.exempt = MONITORING.map(network).into_iter().collect();
         }

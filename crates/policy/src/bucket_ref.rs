@@ -16,6 +16,7 @@ use ipnet::IpNet;
 pub use self::selector::{BucketSelector, BucketSelectorError, KeyValues};
 
 use super::attempt::{Attempt, AttemptBody};
+use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, KeyPart, NamedAccount, PrefixLengths};
 use super::{Limit, LimitKind, Policy};
 use tollgate_bucket::{Key, Spec};
@@ -102,37 +103,54 @@ impl Limit {
         is_fit.then(|| (**values).clone())
     }
 
-    /// The bucket of the client's class; of each class for a key without a client. None if the limit exempts the client.
+    /// The bucket of the account's class, or of each class that the values may belong to. None if the limit exempts the
+    /// client.
     fn refs(&self, values: &KeyValues, hasher: &KeyHasher) -> Vec<BucketRef> {
+        let attempt = values.attempt();
         let of_class = |(class, name, spec): (usize, &str, Spec)| {
-            let key = hasher.key_of_values(self, name, values)?;
+            let key = hasher.key_of_values(self, name, (values, &attempt))?;
             Some(BucketRef { limit: 0, class, class_name: name.into(), key, spec })
         };
-        if values.parts.contains(&KeyPart::Ip) {
-            return self.rate_of_client(values.client).and_then(of_class).into_iter().collect();
+        if self.exempts(values.client) {
+            return Vec::new();
         }
-        let classes = self.classes();
-        let all = classes.iter().enumerate();
-        all.filter_map(|(class, (name, spec))| of_class((class, name, (*spec)?))).collect()
+        let listed = values.account.as_ref().map(Fingerprint::of_account);
+        let has_own = listed.is_some_and(|listed| self.rates.of_user(listed).is_some());
+        let known = self.rate_of(&attempt, listed);
+        let others = self.rates.of_unknown(values.client.known_ip()).into_iter().filter(|_| !has_own);
+        let others = others.filter_map(|rate| Some((rate.number, &*rate.class, rate.spec?)));
+        let all = known.into_iter().chain(others.filter(|other| Some(other.0) != known.map(|known| known.0)));
+        all.filter_map(of_class).collect()
+    }
+}
+
+impl KeyValues {
+    /// An attempt with these values.
+    fn attempt(&self) -> Attempt<'_> {
+        Attempt {
+            method: &Method::POST,
+            path: "/",
+            query: None,
+            host: &self.host,
+            client: self.client,
+            headers: &self.headers,
+            body: AttemptBody::Unread,
+        }
     }
 }
 
 impl KeyHasher {
     /// The key that an attempt with these values has.
-    fn key_of_values(&self, limit: &Limit, class: &str, values: &KeyValues) -> Option<Key> {
-        let attempt = Attempt {
-            method: &Method::POST,
-            path: "/",
-            query: None,
-            host: &values.host,
-            client: values.client,
-            headers: &values.headers,
-            body: AttemptBody::Unread,
-        };
+    fn key_of_values(
+        &self,
+        limit: &Limit,
+        class: &str,
+        (values, attempt): (&KeyValues, &Attempt<'_>),
+    ) -> Option<Key> {
         let account = values.account.as_ref().map(|account| self.of_account(account.as_bytes()));
         let name = account.map_or(AccountName::None, AccountName::Known);
-        let named = limit.is_hidden().then_some(NamedAccount { name, device: values.device });
-        self.keys(limit, class, &attempt, named.as_ref()).ok()?.first().copied()
+        let named = limit.is_hidden().then_some(NamedAccount { name, device: values.device, listed: None });
+        self.keys(limit, class, attempt, named.as_ref()).ok()?.first().copied()
     }
 }
 
@@ -152,8 +170,7 @@ mod tests {
     use crate::attempt::Client;
     use crate::device::{DeviceTokens, Devices};
     use crate::field::Field;
-    use crate::network::NetworkMap;
-    use crate::{ClassRate, Mode, Route};
+    use crate::{Mode, Rates, Route};
     use tollgate_bucket::Continuous;
     use tollgate_bucket::Span;
 
@@ -200,10 +217,11 @@ mod tests {
 
     #[test]
     fn a_client_that_a_limit_does_not_see_is_exempt_and_classes_are_told_apart() {
-        let rate = |class: &str, number, spec| ClassRate { class: class.into(), number, spec };
-        let mut rates = NetworkMap::default();
-        rates.insert("10.0.0.0/8".parse().unwrap(), rate("10.0.0.0/8", 1, Some(spec(9))));
-        rates.insert("192.0.2.0/24".parse().unwrap(), rate("192.0.2.0/24", 2, None));
+        let mut rates = Rates::default();
+        for (network, spec) in [("10.0.0.0/8", Some(spec(9))), ("192.0.2.0/24", None)] {
+            let class = rates.add(network, spec);
+            rates.insert_network(network.parse().unwrap(), class);
+        }
         let limit = |key, name| Limit { rates: rates.clone(), ..of(&[key], name) };
         let policy =
             Policy::new(vec![], vec![limit(KeyPart::Ip, "address"), limit(KeyPart::User, "account")]);

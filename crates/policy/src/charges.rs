@@ -10,7 +10,8 @@ use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
 use super::device::Claim;
 use super::field::{RequestFields, has_basic};
-use super::identity::Identity;
+use super::fingerprint::Fingerprint;
+use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
 use super::{Limit, LimitKind, MatchedRoutes, Mode, Policy, Route, Unit};
 use tollgate_bucket::Time;
@@ -191,7 +192,7 @@ impl Policy {
 
     /// Whether a limit of this route could refuse the attempt: a limit that exempts the client or only observes cannot.
     pub(super) fn could_refuse(&self, route: &Route, attempt: &Attempt<'_>) -> bool {
-        let could = |limit: &Limit| limit.mode == Mode::Enforce && limit.rate_of(attempt).is_some();
+        let could = |limit: &Limit| limit.mode == Mode::Enforce && limit.may_charge(attempt);
         route.limits.iter().any(|&limit| could(&self.limits[limit]))
     }
 
@@ -236,7 +237,11 @@ impl Policy {
         if request.attempt.body == AttemptBody::Unread && route.0.reads_accounts() {
             return Ok(IdentityState::Unknown);
         }
-        let readers = (self.devices.as_deref(), self.needs_passwords(route.0) || has_basic(request.attempt));
+        let readers = IdentityReaders {
+            devices: self.devices.as_deref(),
+            reads_passwords: self.needs_passwords(route.0) || has_basic(request.attempt),
+            lists_users: self.lists_users,
+        };
         match Identity::of(route, request, hasher, readers, now) {
             Ok(identity) => Ok(IdentityState::Known(Box::new(identity))),
             Err(TooManyValues) if self.only_candidates_need_accounts(route.0) => Ok(IdentityState::Unknown),
@@ -249,17 +254,17 @@ impl Policy {
         if limit.mode == Mode::Off {
             return Ok(());
         }
-        let Some((class, name, spec)) = limit.rate_of(plan.attempt) else {
-            if !found.exempt.contains(&index) && limit.kind == LimitKind::Rate {
-                found.exempt.push(index);
-            }
-            return Ok(());
-        };
-        let Some((tag, split)) = plan.split_cost(limit, &spec) else { return Ok(()) };
         let effect = self.effect_of(index);
-        let SplitCost { total: cost, basic: basic_cost } = split;
-        let charge = |key| Charge { limit: index, key, class, spec, cost, basic_cost, tag, effect };
         for target in self.charge_targets(limit, plan) {
+            let Some((class, name, spec)) = limit.rate_of(plan.attempt, target.listed()) else {
+                if !found.exempt.contains(&index) && limit.kind == LimitKind::Rate {
+                    found.exempt.push(index);
+                }
+                continue;
+            };
+            let Some((tag, split)) = plan.split_cost(limit, &spec) else { return Ok(()) };
+            let SplitCost { total: cost, basic: basic_cost } = split;
+            let charge = |key| Charge { limit: index, key, class, spec, cost, basic_cost, tag, effect };
             let keys = plan.hasher.keys(limit, name, plan.attempt, target.named_account())?;
             for key in keys {
                 match (target, found.charges.iter_mut().find(|c| c.limit == index && c.key == key)) {
@@ -319,6 +324,10 @@ impl ChargeTarget {
             Self::AnyIdentity => None,
             Self::Account(named) | Self::RefilledOnly(named) => Some(named),
         }
+    }
+
+    fn listed(&self) -> Option<Fingerprint> {
+        self.named_account()?.listed
     }
 }
 

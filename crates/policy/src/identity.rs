@@ -12,6 +12,7 @@ use super::Route;
 use super::account::Account;
 use super::device::{Claim, Devices};
 use super::field::{Half, RequestFields, values_of};
+use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::route::RouteFieldSlots;
 use tollgate_bucket::{Key, Time};
@@ -33,8 +34,19 @@ pub(super) struct Identity {
     pub(super) claim: Option<Box<Claim>>,
 }
 
+/// What an identity is read for.
+#[derive(Clone, Copy)]
+pub(super) struct IdentityReaders<'p> {
+    /// Known devices.
+    pub(super) devices: Option<&'p Devices>,
+    /// Whether passwords matter.
+    pub(super) reads_passwords: bool,
+    /// Whether accounts have rates of their own.
+    pub(super) lists_users: bool,
+}
+
 impl Identity {
-    /// Reads the identity by the fields of a route; the passwords only if `reads_passwords`.
+    /// Reads the identity by the fields of a route.
     ///
     /// # Errors
     /// [`TooManyValues`] beyond eight accounts or passwords.
@@ -42,7 +54,7 @@ impl Identity {
         (route, slots): (&Route, &RouteFieldSlots),
         request: &RequestFields<'_>,
         hasher: &KeyHasher,
-        (devices, reads_passwords): (Option<&Devices>, bool),
+        readers: IdentityReaders<'_>,
         now: Time,
     ) -> Result<Self, TooManyValues> {
         let users = values_of(&route.user, &slots.user, Half::User, request)?;
@@ -54,17 +66,20 @@ impl Identity {
                 accounts.push(account);
             }
         }
+        let IdentityReaders { devices, reads_passwords, lists_users } = readers;
         let bearer = devices.map(|devices| (devices, devices.verified_tokens(request.attempt.headers, now)));
         let known = |account: &Account| {
             let (devices, tokens) = bearer.as_ref()?;
             devices.known(tokens, &route.application, account)
         };
-        let named = accounts
-            .iter()
-            .map(|account| NamedAccount { name: hasher.name_of(account), device: known(account) });
+        let named = accounts.iter().map(|account| NamedAccount {
+            name: hasher.name_of(account),
+            device: known(account),
+            listed: lists_users.then(|| Fingerprint::of_account(account)),
+        });
         let mut identity = Self { named: named.collect(), guesses: 1, ..Self::default() };
         if accounts.is_empty() || users.is_unreadable() {
-            identity.named.push(NamedAccount { name: AccountName::None, device: None });
+            identity.named.push(NamedAccount::NONE);
         }
         identity.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
         identity.is_beside_basic = users.is_beside_basic();
@@ -102,7 +117,7 @@ impl Identity {
     /// there.
     pub(super) fn for_logs(&self, hasher: &KeyHasher) -> (Option<u64>, bool) {
         match &*self.named {
-            [NamedAccount { name: AccountName::Known(account), device }] => {
+            [NamedAccount { name: AccountName::Known(account), device, .. }] => {
                 (Some(hasher.log_id_of(*account)), device.is_some())
             }
             _ => (None, false),

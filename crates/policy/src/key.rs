@@ -15,6 +15,7 @@ use smallvec::{SmallVec, smallvec};
 use super::Limit;
 use super::attempt::{Attempt, Client};
 use super::device::DeviceId;
+use super::fingerprint::Fingerprint;
 use super::network::{embedded_ipv4, is_6to4, is_nat64};
 use tollgate_bucket::Key;
 
@@ -202,7 +203,7 @@ impl KeyHasher {
 fn write_identity(
     hasher: &mut SipHasher13,
     limit: &Limit,
-    NamedAccount { name, device }: &NamedAccount,
+    NamedAccount { name, device, .. }: &NamedAccount,
     client: Client,
 ) {
     if limit.key.contains(&KeyPart::User) {
@@ -321,6 +322,8 @@ pub(super) struct NamedAccount {
     pub(super) name: AccountName,
     /// The known device, if the browser has signed in to the account before.
     pub(super) device: Option<DeviceId>,
+    /// What the rates of accounts are looked up by, if a limit has such.
+    pub(super) listed: Option<Fingerprint>,
 }
 
 /// The account name of an attempt.
@@ -333,6 +336,9 @@ pub(super) enum AccountName {
 }
 
 impl NamedAccount {
+    /// What stands for an attempt without a readable account.
+    pub(super) const NONE: Self = Self { name: AccountName::None, device: None, listed: None };
+
     /// The same account without the device.
     pub(super) fn without_device(self) -> Self {
         Self { device: None, ..self }

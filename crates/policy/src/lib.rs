@@ -17,6 +17,7 @@ mod credential_locations;
 pub mod device;
 pub mod field;
 mod file_name;
+pub mod fingerprint;
 mod identity;
 mod inspection;
 pub mod key;
@@ -29,14 +30,16 @@ mod password_name;
 pub mod path_info;
 pub mod query;
 mod random;
+pub mod rates;
 mod route;
 mod urlencoded;
 
 pub use self::attack::AttackRule;
 pub use self::charges::{Charge, Charges, Unchargeable};
-pub use self::limit::{ChargeOn, ClassRate, Limit, LimitKind, Mode, Unit};
+pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
 pub use self::query::PrivateNames;
 pub use self::random::random_bytes;
+pub use self::rates::{ClassRate, Rates};
 pub use self::route::{Cost, DEFAULT_BODY_BYTES, Route};
 
 use std::sync::Arc;
@@ -74,6 +77,8 @@ pub struct Policy {
     body_chooses_routes: bool,
     /// Whether a route reads `Authorization: Basic`.
     reads_basic: bool,
+    /// Whether accounts have rates of their own under a limit.
+    lists_users: bool,
 }
 
 /// The routes that a request is counted for, indices into [`Policy::routes`].
@@ -119,6 +124,7 @@ impl Policy {
         let slots = routes.iter().map(|route| RouteFieldSlots::of(route, names.field_names())).collect();
         let body_chooses_routes = routes.iter().any(Route::may_be_chosen_by_body);
         let reads_basic = routes.iter().any(Route::reads_basic);
+        let lists_users = limits.iter().any(|limit| limit.rates.lists_users());
         let (devices, challenge) = (None, None);
         Self {
             routes,
@@ -130,6 +136,7 @@ impl Policy {
             parameters,
             body_chooses_routes,
             reads_basic,
+            lists_users,
         }
     }
 

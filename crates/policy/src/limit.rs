@@ -3,12 +3,13 @@
 //! It counts nothing: its buckets live in a store. One limit of the file may be several [`Limit`]s, which follow each
 //! other and share a name.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::attempt::{Attempt, Client};
+use super::fingerprint::Fingerprint;
 use super::key::{KeyPart, PrefixLengths};
-use super::network::{NetworkMap, NetworkSet};
+use super::network::NetworkSet;
+use super::rates::Rates;
 use tollgate_bucket::Spec;
 
 /// A limit: `[limit.NAME]`, or one of its sub-limits.
@@ -22,8 +23,8 @@ pub struct Limit {
     pub prefixes: PrefixLengths,
     /// The bucket of clients without a rate of their own.
     pub spec: Spec,
-    /// Other rates for some clients; the longest prefix wins.
-    pub rates: NetworkMap<ClassRate>,
+    /// Other rates for some clients.
+    pub rates: Rates,
     /// Clients that this limit exempts.
     pub exempt: NetworkSet,
     /// Whether the limit refuses, observes or is off.
@@ -78,18 +79,6 @@ pub enum LimitKind {
     Escalation,
 }
 
-/// The rate of a class of clients.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ClassRate {
-    /// The name or prefix in the file: part of the bucket's identity, so that a narrower client in a wider
-    /// bucket's prefix keeps a bucket of its own.
-    pub class: Arc<str>,
-    /// The number of the class, from 1; clients without a rate of their own are class 0.
-    pub number: usize,
-    /// `None` means no limit.
-    pub spec: Option<Spec>,
-}
-
 /// What a limit does with its decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -125,7 +114,7 @@ impl Limit {
             key: vec![KeyPart::Ip],
             prefixes: PrefixLengths::default(),
             spec,
-            rates: NetworkMap::default(),
+            rates: Rates::default(),
             exempt: NetworkSet::default(),
             mode: Mode::Enforce,
             candidate_of: None,
@@ -138,35 +127,39 @@ impl Limit {
     }
 
     /// The number and name of the client's class, and the bucket of that class; `None` if the limit exempts the client.
+    /// `account` is the account that is charged, if the key has one.
     #[must_use]
-    pub fn rate_of(&self, attempt: &Attempt<'_>) -> Option<(usize, &str, Spec)> {
-        self.rate_of_client(attempt.client)
-    }
-
-    /// As [`rate_of`](Self::rate_of), for a client alone.
-    pub(super) fn rate_of_client(&self, client: Client) -> Option<(usize, &str, Spec)> {
-        let Some(ip) = client.known_ip() else { return Some((0, "", self.spec)) };
-        if self.exempt.find_translated(ip).is_some() {
+    pub fn rate_of(
+        &self,
+        attempt: &Attempt<'_>,
+        account: Option<Fingerprint>,
+    ) -> Option<(usize, &str, Spec)> {
+        if self.exempts(attempt.client) {
             return None;
         }
-        match self.rates.find_translated(ip) {
+        let class = account.and_then(|account| self.rates.of_user(account));
+        let class = class.or_else(|| self.rates.of_headers(attempt.headers));
+        match class.or_else(|| self.rates.of_address(attempt.client.known_ip()?)) {
             Some(rate) => rate.spec.map(|spec| (rate.number, &*rate.class, spec)),
             None => Some((0, "", self.spec)),
         }
     }
 
+    /// Whether the limit exempts a client, whatever its account.
+    pub(super) fn exempts(&self, client: Client) -> bool {
+        client.known_ip().is_some_and(|ip| self.exempt.find_translated(ip).is_some())
+    }
+
+    /// Whether the limit may charge an attempt whose account is not known yet.
+    pub(super) fn may_charge(&self, attempt: &Attempt<'_>) -> bool {
+        self.rates.lists_users() || self.rate_of(attempt, None).is_some()
+    }
+
     /// Names and buckets of all classes of clients, by number.
     #[must_use]
     pub fn classes(&self) -> Vec<(Arc<str>, Option<Spec>)> {
-        let others: BTreeMap<usize, &ClassRate> =
-            self.rates.iter().map(|(_, rate)| (rate.number, rate)).collect();
-        let mut classes = vec![("".into(), Some(self.spec))];
-        for (number, rate) in others {
-            // A class that resolves to no network has no clients.
-            classes.resize(number, ("".into(), None));
-            classes.push((Arc::clone(&rate.class), rate.spec));
-        }
-        classes
+        let others = self.rates.classes().iter().map(|rate| (Arc::clone(&rate.class), rate.spec));
+        std::iter::once(("".into(), Some(self.spec))).chain(others).collect()
     }
 
     /// Whether the key contains an account or a device. Such a limit is never shown to clients, so that an attacker

@@ -111,7 +111,7 @@ fn warn_of_costs<'p>(
     routes: impl Iterator<Item = &'p Route>,
     f: &mut Findings,
 ) {
-    let others = limit.rates.iter().filter_map(|(_, rate)| rate.spec);
+    let others = limit.rates.classes().iter().filter_map(|rate| rate.spec);
     let Some(smallest) = others.chain([limit.spec]).map(|spec| spec.burst()).min() else { return };
     for route in routes {
         let spot = raw.routes.iter().find(|named| *named.name.value == *route.name);

@@ -8,8 +8,7 @@ use super::super::raw::{self, RawNamed};
 use super::escalate;
 use super::fields::within;
 use crate::bucket::{Continuous, Spec};
-use crate::policy::network::NetworkMap;
-use crate::policy::{ChargeOn, ClassRate, Limit, LimitKind, Route, Unit};
+use crate::policy::{ChargeOn, Limit, LimitKind, Route, Unit};
 use crate::time::Span;
 
 /// The sub-limits of each limit.
@@ -67,10 +66,7 @@ fn of_failures(failures: u32) -> Option<Spec> {
 
 /// A sub-limit: the same key and clients, with this bucket for every class that has a rate.
 fn sub_limit(limit: &Limit, kind: LimitKind, spec: Spec) -> Limit {
-    let mut rates = NetworkMap::default();
-    for (network, rate) in limit.rates.iter() {
-        rates.insert(network, ClassRate { spec: rate.spec.map(|_| spec), ..rate.clone() });
-    }
+    let rates = limit.rates.clone().map(|_| spec);
     let charge_on = if kind == LimitKind::Cap { ChargeOn::Failures } else { limit.charge_on };
     Limit { spec, rates, kind, charge_on, unit: Unit::Attempts, ..limit.clone() }
 }
@@ -106,16 +102,17 @@ mod tests {
     fn a_facet_is_the_same_limit_for_the_same_clients() {
         let mut limit =
             Limit { exempt: NetworkSet::from_iter(["192.0.2.0/24".parse().unwrap()]), ..of_account() };
-        let rate = |number, spec| ClassRate { class: "c".into(), number, spec };
-        limit.rates.insert("10.0.0.0/8".parse().unwrap(), rate(1, Some(limit.spec)));
-        limit.rates.insert("10.1.0.0/16".parse().unwrap(), rate(2, None));
+        for (network, spec) in [("10.0.0.0/8", Some(limit.spec)), ("10.1.0.0/16", None)] {
+            let class = limit.rates.add(network, spec);
+            limit.rates.insert_network(network.parse().unwrap(), class);
+        }
         let cap = sub_limit(&limit, LimitKind::Cap, of_failures(100).unwrap());
         assert_eq!(
             (cap.kind, cap.charge_on, cap.spec),
             (LimitKind::Cap, ChargeOn::Failures, of_failures(100).unwrap())
         );
         assert_eq!((&cap.name, &cap.key, &cap.exempt), (&limit.name, &limit.key, &limit.exempt));
-        let spec = |ip: &str| cap.rates.find(ip.parse().unwrap()).unwrap().spec;
+        let spec = |ip: &str| cap.rates.of_address(ip.parse().unwrap()).unwrap().spec;
         assert_eq!((spec("10.9.9.9"), spec("10.1.1.1")), (of_failures(100), None));
     }
 

@@ -9,12 +9,12 @@ use super::super::raw::{self, RawNamed};
 use super::super::values::LimitKey;
 use super::buckets;
 use super::fields::{check_name, distinct, one_of, parsed, within};
-use super::networks::Networks;
 use super::rate_parts::{Extras, GivenRate};
-use super::rates;
+use super::rates::{self, RateSources};
 use super::routes::MAX_IN_FLIGHT;
 use super::settings::prefixes;
-use super::shapes;
+use super::{shapes, units};
+
 use crate::bucket::{Continuous, Spec};
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::network::NetworkSet;
@@ -24,22 +24,26 @@ use crate::time::Span;
 /// The limits, in the order of the file; `None` for one that cannot be built.
 pub(super) fn check(
     raw: &[RawNamed<raw::RawLimit>],
-    networks: &Networks<'_>,
-    client: PrefixLengths,
+    (client, observes): (PrefixLengths, bool),
+    sources: &mut RateSources<'_, '_>,
     f: &mut Findings,
 ) -> Vec<Option<Limit>> {
-    raw.iter().map(|named| check_limit(named, networks, client, f)).collect()
+    let limits = raw.iter().map(|named| check_limit(named, sources, client, f));
+    let mut limits: Vec<_> = limits.collect();
+    observe(&mut limits, observes);
+    units::check(raw, &mut limits, f);
+    limits
 }
 
 /// Has every limit only observe if the file says so; what is off stays off.
-pub(super) fn observe(limits: &mut [Option<Limit>], observes: bool) {
+fn observe(limits: &mut [Option<Limit>], observes: bool) {
     let is_on = |limit: &&mut Limit| observes && limit.mode != Mode::Off;
     limits.iter_mut().flatten().filter(is_on).for_each(|limit| limit.mode = Mode::Observe);
 }
 
 fn check_limit(
     RawNamed { name, value: raw }: &RawNamed<raw::RawLimit>,
-    networks: &Networks<'_>,
+    sources: &mut RateSources<'_, '_>,
     client: PrefixLengths,
     f: &mut Findings,
 ) -> Option<Limit> {
@@ -65,12 +69,13 @@ fn check_limit(
         (mode, _) => mode,
     };
     let prefixes = prefixes(raw.ipv4.as_ref(), raw.ipv6.as_ref(), client, f);
-    let exempt = distinct(raw.exempt.as_ref(), f).into_iter().flat_map(|entry| networks.resolve(entry, f));
+    let exempt = distinct(raw.exempt.as_ref(), f).into_iter();
+    let exempt = exempt.flat_map(|entry| sources.networks.resolve(entry, f));
     let exempt: NetworkSet = exempt.collect();
     let extras = Extras::check(raw, f);
     let rate = raw.rate.value.as_ref().and_then(|text| Some(GivenRate { rate: parsed(text, f)?, text }));
     let shape = shapes::check(raw, rate, f);
-    let rates = rates::check(&raw.rates, networks, shape.as_ref(), &extras, f);
+    let rates = rates::check(&raw.rates, key.as_ref(), (shape.as_ref(), &extras), sources, f);
     let spec = shape.and_then(|shape| buckets::of_limit(&shape, rate, &extras, raw, f));
     if let Some(LimitKey(parts)) = &key {
         warn_of_lengths(parts, raw, client, f);

@@ -83,7 +83,7 @@ fn read_list(path: &str, spot: &Spot, files: &mut Files<'_>, f: &mut Findings) -
 }
 
 /// Lines with their offsets, without the byte order mark that some editors write.
-fn lines(source: &Arc<SourceText>) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn lines(source: &Arc<SourceText>) -> impl Iterator<Item = (usize, &str)> {
     let mark = if source.text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut next = mark;
     source.text[mark..].split_inclusive('\n').map(move |line| {
@@ -91,6 +91,11 @@ fn lines(source: &Arc<SourceText>) -> impl Iterator<Item = (usize, &str)> {
         next += line.len();
         (start, line)
     })
+}
+
+/// Whether a text is an address or a prefix.
+pub(super) fn is_prefix(text: &str) -> bool {
+    text.contains(['.', ':']) && text.parse::<Prefix>().is_ok()
 }
 
 fn prefix(text: &str, spot: &Spot, f: &mut Findings) -> Option<IpNet> {

@@ -1,41 +1,215 @@
 //! `[limit.NAME.rates]`: other rates for some clients, in the shape of the limit.
+//!
+//! The form of a key says what it is: `user:NAME` and `@users.txt` are accounts, `header:NAME=VALUE` a credential, and
+//! everything else networks. No message and no class repeats a credential.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
+use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 
-use super::super::diagnostic::Findings;
+use super::super::Sources;
+use super::super::diagnostic::{Findings, Spot, suggest};
 use super::super::document::Located;
 use super::super::raw::RawNamed;
+use super::super::section::SecretText;
+use super::super::values::LimitKey;
 use super::buckets::of_rate;
 use super::fields::parsed;
-use super::networks::Networks;
+use super::files::Files;
+use super::networks::{Networks, is_prefix, lines};
 use super::rate_parts::{Extras, GivenRate};
+use super::secret;
 use super::shapes::BucketShape;
-use crate::policy::ClassRate;
-use crate::policy::network::NetworkMap;
+use crate::policy::Rates;
+use crate::policy::account::Account;
+use crate::policy::fingerprint::Fingerprint;
+use crate::policy::key::KeyPart;
 
-/// The rates by network. Without a shape, after a mistake in it, only their grammar is checked.
+/// What keys of rates refer to.
+pub(super) struct RateSources<'s, 'b> {
+    pub(super) networks: &'s Networks<'s>,
+    pub(super) environment: &'s [(String, String)],
+    pub(super) files: &'s mut Files<'b>,
+}
+
+impl<'s, 'b> RateSources<'s, 'b> {
+    pub(super) fn of(sources: &'s Sources, networks: &'s Networks<'s>, files: &'s mut Files<'b>) -> Self {
+        Self { networks, environment: &sources.environment, files }
+    }
+}
+
+/// The rates of one limit. Without a shape, after a mistake in it, only their grammar is checked.
 pub(super) fn check(
     raw: &[RawNamed<Located<String>>],
-    networks: &Networks<'_>,
-    shape: Option<&BucketShape>,
-    extras: &Extras,
+    key: Option<&LimitKey>,
+    (shape, extras): (Option<&BucketShape>, &Extras),
+    sources: &mut RateSources<'_, '_>,
     f: &mut Findings,
-) -> NetworkMap<ClassRate> {
-    let mut rates = NetworkMap::default();
-    let mut seen: HashMap<IpNet, &str> = HashMap::new();
-    for (index, RawNamed { name, value: text }) in raw.iter().enumerate() {
+) -> Rates {
+    let mut found = RatesCheck { rates: Rates::default(), seen: HashMap::new(), lists: Vec::new(), sources };
+    for RawNamed { name, value: text } in raw {
         let rate = if text.value == "off" { None } else { parsed(text, f) };
         let spec = rate.and_then(|rate| of_rate(shape?, GivenRate { rate, text }, extras, f));
-        let class: Arc<str> = name.value.as_str().into();
-        for net in networks.resolve(name, f) {
-            if let Some(earlier) = seen.insert(net, &name.value).filter(|earlier| *earlier != name.value) {
-                f.error(&name.spot, format!("{net} has a rate already"), format!("as part of `{earlier}`"));
+        let selector = Selector::of(&name.value);
+        let class = found.rates.add(&found.class_name(&selector, name), spec);
+        if matches!(selector, Selector::User(_) | Selector::UserList(_)) {
+            refuse_users_elsewhere(name, key, f);
+            if text.value == "off" {
+                let message = "this limit bounds no guesses at what is named here";
+                f.warning(&text.spot, message, "a high rate is a bound, as in \"600/min\"");
             }
-            rates.insert(net, ClassRate { class: Arc::clone(&class), number: index + 1, spec });
+        }
+        found.add(selector, name, class, f);
+    }
+    found.add_lists(f);
+    found.rates
+}
+
+/// What a key of the table selects clients by.
+#[derive(Clone, Copy)]
+enum Selector<'t> {
+    /// The name of an account.
+    User(&'t str),
+    /// The path of a file with names of accounts.
+    UserList(&'t str),
+    /// The name of a header and its value.
+    Credential(&'t str),
+    /// A kind that there is not.
+    Unknown(&'t str),
+    /// A prefix, or the name of networks.
+    Network,
+}
+
+impl<'t> Selector<'t> {
+    fn of(text: &'t str) -> Self {
+        if let Some(path) = text.strip_prefix('@') {
+            return Self::UserList(path);
+        }
+        match text.split_once(':') {
+            Some(("user", name)) => Self::User(name),
+            Some(("header", pair)) => Self::Credential(pair),
+            // An IPv6 address begins with hexadecimal digits.
+            Some((kind, _)) if kind.contains(|c: char| c.is_ascii_alphabetic() && !c.is_ascii_hexdigit()) => {
+                Self::Unknown(kind)
+            }
+            _ if text.contains('=') => Self::Unknown(""),
+            _ => Self::Network,
         }
     }
-    rates
 }
+
+/// The rates of a limit while they are read.
+struct RatesCheck<'r, 's, 'b> {
+    rates: Rates,
+    seen: HashMap<IpNet, &'r str>,
+    /// Files of accounts and their classes: what is named in the file itself comes first.
+    lists: Vec<(&'r str, &'r Spot, usize)>,
+    sources: &'r mut RateSources<'s, 'b>,
+}
+
+impl<'r> RatesCheck<'r, '_, '_> {
+    /// The name of a class: what is written, without a credential.
+    fn class_name(&self, selector: &Selector<'_>, name: &Located<String>) -> String {
+        match selector {
+            Selector::Credential(pair) => match pair.split_once('=') {
+                Some((header, value)) if !value.starts_with("${") => {
+                    format!("header:{header}#{}", self.rates.classes().len() + 1)
+                }
+                _ => name.value.clone(),
+            },
+            _ => name.value.clone(),
+        }
+    }
+
+    fn add(&mut self, selector: Selector<'r>, name: &'r Located<String>, class: usize, f: &mut Findings) {
+        match selector {
+            Selector::User(user) => self.add_user(user, &name.spot, class, f),
+            Selector::UserList(path) => self.lists.push((path, &name.spot, class)),
+            Selector::Credential(pair) => self.add_credential(pair, &name.spot, class, f),
+            Selector::Unknown(kind) => {
+                let what = if kind.is_empty() { "this".to_owned() } else { format!("`{kind}:`") };
+                f.error(&name.spot, format!("{what} selects no clients"), suggest(kind, KINDS));
+            }
+            Selector::Network => self.add_network(name, class, f),
+        }
+    }
+
+    fn add_user(&mut self, user: &str, spot: &Spot, class: usize, f: &mut Findings) {
+        let account = Account::fold(user.as_bytes());
+        if account.as_bytes().is_empty() {
+            f.error(spot, "a rate for an account without a name", "as in \"user:backup\"");
+        } else if !self.rates.insert_user(Fingerprint::of_account(&account), class) {
+            f.error(
+                spot,
+                "this account has a rate already",
+                "case, accents and blanks make no other account",
+            );
+        }
+    }
+
+    fn add_credential(&mut self, pair: &str, spot: &Spot, class: usize, f: &mut Findings) {
+        let header = pair.split_once('=').and_then(|(name, value)| Some((name.parse().ok()?, value)));
+        let Some((header, value)): Option<(HeaderName, &str)> = header else {
+            f.error(spot, "this is not NAME=VALUE of a header", CREDENTIAL);
+            return;
+        };
+        let text = Located { value: SecretText(value.to_owned()), spot: spot.clone() };
+        let RateSources { environment, files, .. } = &mut *self.sources;
+        let Some((value, whence)) = secret::resolve(&text, environment, files, f) else { return };
+        let value = value.trim();
+        if value.is_empty() || HeaderValue::from_str(value).is_err() {
+            f.error(spot, format!("{whence} is no value of a header"), CREDENTIAL);
+        } else if !self.rates.insert_credential(header, Fingerprint::of(value.as_bytes()), class) {
+            f.error(spot, format!("{whence} has a rate already"), "");
+        } else if value.len() < GOOD_CREDENTIAL {
+            let hint = format!("{GOOD_CREDENTIAL} random bytes or more: guesses at it are not counted");
+            f.warning(spot, format!("{whence} is short"), hint);
+        }
+    }
+
+    fn add_network(&mut self, name: &'r Located<String>, class: usize, f: &mut Findings) {
+        for net in self.sources.networks.resolve(name, f) {
+            let earlier = self.seen.insert(net, &name.value);
+            if let Some(earlier) = earlier.filter(|earlier| *earlier != name.value) {
+                f.error(&name.spot, format!("{net} has a rate already"), format!("as part of `{earlier}`"));
+            }
+            self.rates.insert_network(net, class);
+        }
+    }
+
+    /// Reads the files of accounts, one name a line; blank lines, and lines that begin with `#`, are ignored.
+    fn add_lists(&mut self, f: &mut Findings) {
+        for (path, spot, class) in std::mem::take(&mut self.lists) {
+            let Some(source) = self.sources.files.text(path, spot, f) else { continue };
+            let names = lines(&source).map(|(_, line)| line.trim());
+            let names = names.filter(|name| !name.is_empty() && !name.starts_with('#'));
+            let (mut is_empty, mut network) = (true, None);
+            for name in names {
+                let account = Account::fold(name.as_bytes());
+                self.rates.insert_user(Fingerprint::of_account(&account), class);
+                (is_empty, network) = (false, network.or_else(|| is_prefix(name).then_some(name)));
+            }
+            if is_empty {
+                f.warning(spot, format!("there is no name in `{path}`"), "one name of an account a line");
+            }
+            if let Some(network) = network {
+                let message = format!("`{path}` lists accounts, and `{network}` is a network");
+                f.warning(spot, message, "name a file of networks in [networks], and that name here");
+            }
+        }
+    }
+}
+
+/// A client writes any name, so a rate by it may only change what is charged to that name.
+fn refuse_users_elsewhere(name: &Located<String>, key: Option<&LimitKey>, f: &mut Findings) {
+    if key.is_some_and(|LimitKey(parts)| !parts.contains(&KeyPart::User)) {
+        let message = "a rate for accounts on a limit whose `key` has no \"user\"";
+        f.error(&name.spot, message, "any client could take it by writing that name; as in key = \"user\"");
+    }
+}
+
+const KINDS: [&str; 2] = ["user", "header"];
+const CREDENTIAL: &str = "as in \"header:X-Api-Key=${file:partner.key}\"";
+/// Bytes from which on a random text cannot be guessed, even one of letters.
+const GOOD_CREDENTIAL: usize = 16;

@@ -11,8 +11,7 @@ use super::super::values::Duration;
 use super::fields::one_of;
 use crate::bucket::{Distinct, Spec};
 use crate::policy::key::KeyPart;
-use crate::policy::network::NetworkMap;
-use crate::policy::{ClassRate, Limit, Unit};
+use crate::policy::{Limit, Unit};
 use crate::time::Span;
 
 /// Gives each limit its unit.
@@ -49,10 +48,7 @@ fn count_once(limit: &mut Limit, unit: Unit) {
         Spec::Continuous(bucket) => Distinct::new(bucket, free_repeats(unit)).map_or(spec, Spec::Distinct),
         other => other,
     };
-    let mut rates = NetworkMap::default();
-    for (network, rate) in limit.rates.iter() {
-        rates.insert(network, ClassRate { spec: rate.spec.map(wrapped), ..rate.clone() });
-    }
+    let rates = std::mem::take(&mut limit.rates).map(wrapped);
     (limit.unit, limit.spec, limit.rates) = (unit, wrapped(limit.spec), rates);
 }
 

@@ -2,7 +2,7 @@
 //!
 //! It looks at lines, not at the tree, because the line with the secret may be invalid TOML or have a misspelt key. It
 //! rather hides too much: all of `[store]`, `[device]` and `[admin]`, everything from a `secret` or `url` elsewhere to
-//! the next table, and every address with a password.
+//! the next table, every address with a password, and every credential in a header.
 
 use std::ops::Range;
 
@@ -14,7 +14,10 @@ pub(super) fn may_stand_in(source: &SourceText, range: &Range<usize>) -> bool {
         SourceKind::File => may_stand_in_lines(&source.text, range),
         SourceKind::Environment | SourceKind::Set => {
             let key = source.name.trim_start_matches("environment TOLLGATE_").trim_start_matches("--set ");
-            begins_with_section(key) || is_of_secret(key) || has_password(&source.text)
+            begins_with_section(key)
+                || is_of_secret(key)
+                || key.contains("header:")
+                || has_password(&source.text)
         }
         // No diagnostic points into a file of keys.
         SourceKind::Included | SourceKind::Preset => false,
@@ -43,7 +46,7 @@ fn may_stand_in_lines(text: &str, range: &Range<usize>) -> bool {
                 is_hidden |= key.is_some_and(is_of_secret) || is_top && begins_with_section(bare);
             }
         }
-        if end > start && (is_hidden || has_password(line)) {
+        if end > start && (is_hidden || has_password(line) || has_credential(line)) {
             return true;
         }
     }
@@ -65,6 +68,14 @@ fn is_of_secret(key: &str) -> bool {
 
 fn has_password(line: &str) -> bool {
     line.split("://").skip(1).any(|address| address.contains('@'))
+}
+
+/// Whether a quoted key or text is a header with its value, as in `[limit.NAME.rates]`.
+fn has_credential(line: &str) -> bool {
+    let is_key = line.trim_start_matches(is_blank).starts_with(['"', '\'']);
+    let mut quoted = line.split(['"', '\'']).skip(1);
+    is_key && quoted.clone().next().is_some_and(|key| key.contains('='))
+        || quoted.any(|text| text.split_once("header:").is_some_and(|(_, pair)| pair.contains('=')))
 }
 
 fn is_blank(letter: char) -> bool {
@@ -108,6 +119,10 @@ mod tests {
             "[admin]\ntoken = \"hunter2\"\n",
             "[log]\nurl = \"redis://:hunter2/3\"\n",
             "[log]\nhome = \"redis://:hunter2@127.0.0.1/3\"\n",
+            "[limit.a.rates]\n\"header:X-Api-Key=hunter2\" = \"off\"\n",
+            "[limit.a.rates]\n 'haeder:X-Api-Key=hunter2' = \"off\"\n",
+            "limit.a.rates.\"header:X-Api-Key=hunter2\" = \"off\"\n",
+            "rates = { office = \"1/s\", \"header:X-Api-Key=hunter2\" = \"off\" }\n",
         ] {
             assert!(!is_shown(text, "hunter2"), "{text}");
         }
@@ -119,6 +134,7 @@ mod tests {
             ("listen = \"http://[::]:80\"\n[device]\nsecret = \"hunter2\"\n", ":80"),
             ("[device]\nsecret = \"hunter2\"\n[limit.device]\nkey = \"user+device\"\n", "user+device"),
             ("[route.a]\nmatch = \"GET /?secret=1\"\n", "match"),
+            ("[limit.a]\nkey = \"header:X-Api-Key\"\n", "X-Api-Key"),
             ("[networks]\nstore-rooms = [\"ofice\"]\n", "ofice"),
             ("upstream = [\"http://app:81\", \"https://[::1]\"]\n", "app"),
         ] {
@@ -142,6 +158,7 @@ mod tests {
             assert!(!is_shown(SourceKind::Set, &format!("--set {key}"), "x"), "{key}");
         }
         assert!(!is_shown(SourceKind::Set, "--set upstream", "http://me:hunter2@h"));
+        assert!(!is_shown(SourceKind::Set, "--set limit.a.rates.\"header:X-Api-Key", "hunter2\"=1/s"));
         assert!(is_shown(SourceKind::Set, "--set upstream", "http://h"));
         assert!(is_shown(SourceKind::Environment, "environment TOLLGATE_LIMIT__DEVICE__RATE", "x"));
     }

@@ -137,7 +137,10 @@ const ELSEWHERE: [(&str, &str); 30] = [
     ("route.*.preset", "The profile of a known application; `tollgate presets` lists them."),
     ("limit", "How often. Every limit applies to every route, unless `limits` or `routes` narrows it."),
     ("limit.*", "An attempt has to pass every limit; a refused attempt takes no token from any of them."),
-    ("limit.*.rates.*", "The rate of these clients, or \"off\" for no limit."),
+    (
+        "limit.*.rates.*",
+        "The rate of these clients, or \"off\" for no limit. A key is a network, \"user:NAME\", \"@users.txt\" or \"header:NAME=VALUE\".",
+    ),
     ("endpoint", "Where other proxies ask before they forward."),
     ("store", "Where buckets live."),
     ("refuse", "The answer to a refused attempt."),

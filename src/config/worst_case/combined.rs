@@ -116,7 +116,7 @@ fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
         of_accounts: of_accounts.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         attack_factor: route.attack.as_ref().map(|rule| rule.cost_factor),
         is_for_sale: policy.challenge.is_some() && limits.iter().any(|limit| ChallengeRule::lifts(limit)),
-        exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.is_empty()),
+        exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.classes().is_empty()),
         widest: ladder.last().copied(),
     }
 }

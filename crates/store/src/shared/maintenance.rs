@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -40,6 +40,11 @@ pub enum StoreStartError {
     Ended,
 }
 
+/// New requests come first, and the connection that sends them after them: it sends all in one write.
+fn store_runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().global_queue_interval(1).enable_all().build()
+}
+
 impl SharedStore {
     /// Opens a store and starts its thread. Waits a moment for the first answer, so that the store's clock is known
     /// before the first decision, and goes on without one.
@@ -68,7 +73,7 @@ impl SharedStore {
         let (alive, end) = oneshot::channel();
         let (sender, opened) = mpsc::channel();
         let run = move || {
-            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            let runtime = match store_runtime() {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(sender.send(Err(StoreStartError::Thread(error)))),
             };
@@ -232,3 +237,31 @@ const PROBE_INTERVAL_WHILE_DOWN: Duration = Duration::from_millis(150);
 /// A record stays this much longer than it is needed, and each gate looks this often for what is due.
 const PURGE_INTERVAL: Duration = Duration::from_secs(30);
 const PURGE_INTERVAL_WHILE_BUSY: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn requests_that_wait_are_sent_together() {
+        let runtime = store_runtime().unwrap();
+        let (request, mut requests) = mpsc::unbounded_channel();
+        // As the connection does: it sends what is there whenever it is woken.
+        let connection = runtime.spawn(async move {
+            let mut sent = Vec::new();
+            let mut batch = Vec::new();
+            while requests.recv_many(&mut batch, usize::MAX).await > 0 {
+                sent.push(std::mem::take(&mut batch).len());
+            }
+            sent
+        });
+        for number in 0..16 {
+            let request = request.clone();
+            runtime.spawn(async move { request.send(number) });
+        }
+        drop(request);
+        assert_eq!(runtime.block_on(connection).unwrap(), [16]);
+    }
+}
