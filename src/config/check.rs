@@ -11,6 +11,7 @@ mod attack;
 mod bindings;
 mod buckets;
 mod challenge;
+mod cors;
 mod device;
 mod endpoints;
 mod escalate;

@@ -56,6 +56,7 @@ raw_tables! {
         cost: Option<Located<TomlValue>>,
         body: Option<Text>,
         in_flight: Option<Located<i64>>,
+        cors: Option<StringList>,
         success: Vec<RawItem<RawRule>>,
         failure: Vec<RawItem<RawRule>>,
         neutral: Vec<RawItem<RawRule>>,

@@ -9,6 +9,7 @@ mod accept;
 mod builder;
 mod cache;
 mod challenge;
+mod cors;
 mod details;
 mod escape;
 mod mark;
@@ -23,6 +24,7 @@ use http::{HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
 pub use self::cache::RefusalCache;
+pub use self::cors::CorsPermission;
 pub use self::mark::refused_mark;
 pub use self::problem::ProblemKind;
 pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};

@@ -9,6 +9,7 @@ pub(super) mod forward;
 pub(super) mod inspect;
 pub(super) mod proof;
 pub(super) mod redact;
+mod refusal;
 pub mod refusal_rate;
 mod relay;
 pub mod response_future;

@@ -8,7 +8,7 @@ use crate::support::{Gate, ONE_AN_HOUR, Upstream, get_with, post, post_with};
 
 const WORK: &str = "[refuse]\nchallenge = \"work\"\n";
 const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(127, 0, 9, 9);
-const BROWSER: &str = "Accept: text/html,application/xhtml+xml;q=0.9\r\nContent-Length: 0\r\n";
+const BROWSER: &str = "Accept: text/html,application/xhtml+xml;q=0.9\r\n";
 
 fn gate_with(upstream: &Upstream, tables: &str) -> Gate {
     Gate::start(&upstream.file(&format!("{ONE_AN_HOUR}{tables}")))
@@ -106,7 +106,7 @@ fn a_challenge_is_offered_to_browsers_that_sent_a_form_and_to_nobody_else() {
     assert!(policy.ends_with(&format!("script-src 'sha256-{hash}'")), "{policy}");
     assert!(policy.contains("form-action 'self'"), "{policy}");
     for accept in ["application/json", "*/*", "text/plain"] {
-        let answer = gate.ask(post_with("/login", &format!("Accept: {accept}\r\nContent-Length: 0\r\n")));
+        let answer = gate.ask(post_with("/login", &format!("Accept: {accept}\r\n")));
         assert_eq!((answer.status, answer.text().contains("challenge")), (429, false), "{accept}");
     }
     let put = gate.ask(from_browser("/login").replace("POST ", "PUT "));

@@ -13,6 +13,7 @@ mod challenge;
 mod clients;
 mod commands;
 mod control;
+mod cors;
 mod device;
 #[path = "../simulation/dice.rs"]
 #[allow(dead_code, reason = "simulation uses the rest")]

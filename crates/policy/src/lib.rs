@@ -40,7 +40,7 @@ pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
 pub use self::query::PrivateNames;
 pub use self::random::random_bytes;
 pub use self::rates::{ClassRate, Rates};
-pub use self::route::{Cost, DEFAULT_BODY_BYTES, Route};
+pub use self::route::{AllowedOrigins, Cost, DEFAULT_BODY_BYTES, Route};
 
 use std::sync::Arc;
 

@@ -53,6 +53,7 @@ pub(super) fn pattern(path: &str) -> Option<String> {
         "upstream" | "route.*.upstream" => UPSTREAM.to_owned(),
         "route.*.match" => r"^\s*\S+\s+/\S*\s*$".to_owned(),
         "route.*.user" | "route.*.password" | "route.*.when" => FIELD.to_owned(),
+        "route.*.cors" => r"^(\*|https?://[^/?#@*A-Z]+)$".to_owned(),
         "route.*.body" | "proxy.body_memory" => r"^[0-9]+(B|KiB|MiB|GiB)$".to_owned(),
         "limit.*.key" => format!("^{PART}(\\+{PART})*$"),
         "limit.*.rate"
@@ -185,7 +186,8 @@ const DURATIONS: [&str; 16] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 41] = [
+const EXAMPLES: [&str; 42] = [
+    "route.*.cors",
     "route.*.outcome_header",
     "endpoint.*.kind",
     "endpoint.*.listen",

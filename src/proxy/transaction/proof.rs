@@ -25,28 +25,6 @@ use crate::proxy::respond::shows_challenge;
 use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
 
 impl Server {
-    /// The challenge that the page of a refusal offers; `None` if it offers none. A program gets no page, and a proxy that
-    /// asks shows it elsewhere.
-    pub(super) fn offer(
-        &self,
-        connection: &DownstreamConnection,
-        config: &RuntimeConfig,
-        (refusal, client): (&Refusal, Client),
-        method: &Method,
-        summary: &RequestSummary,
-    ) -> Option<String> {
-        config.rules.policy.challenge?;
-        let now = self.engine.clock().now();
-        let load = self.refusal_rate.count(now);
-        let is_form = *method == Method::POST && connection.endpoint.is_none();
-        if !is_form || !shows_challenge(&config.refuse, summary.accept()) {
-            return None;
-        }
-        let client = config.client.prefixes.mask(client.ip()?);
-        let challenge = self.engine.challenge(&config.rules, refusal, client, load, now)?;
-        Some(challenge.to_string())
-    }
-
     /// Answers a request with a proof: by the way back to the form, or by the refusal that the attempt gets without it.
     pub(super) async fn redeem(
         self: Rc<Self>,

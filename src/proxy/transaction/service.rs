@@ -38,7 +38,7 @@ use crate::proxy::request::question::VisibleBody;
 use crate::proxy::request::redirect;
 use crate::proxy::request::scheme::is_secure;
 use crate::proxy::request::target;
-use crate::proxy::respond::{self, Negotiation, RateLimitHeaders, ShowLimits};
+use crate::proxy::respond::{self, RateLimitHeaders, ShowLimits};
 use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
 use crate::time::{Span, Time};
 
@@ -173,7 +173,7 @@ impl Server {
             Ok((client, _)) => *client,
             Err(_) => self.config.current().client_for_log(connection, &request),
         };
-        let context = self.context(connection, &request, client, is_head, now);
+        let mut context = self.context(connection, &request, client, is_head, now);
         match checked.map(|(_, decision)| decision) {
             Ok(HeadDecision::Decided(decision)) => {
                 self.respond(connection, decision, request.map(IncomingBody::Streaming), context)
@@ -199,6 +199,8 @@ impl Server {
                 }))
             }
             Ok(HeadDecision::NeedsBody(config, unread)) => {
+                let policy = &config.shared.rules.policy;
+                context.permit_origin(policy, unread.routes.first(), request.headers());
                 let timeout = config.shared.settings.body_timeout.to_std();
                 let owner = client.ip().map(|ip| config.shared.client.prefixes.mask(ip));
                 let memory = self.body_memory.reserve(owner);
@@ -393,6 +395,7 @@ impl Server {
             Decision::Denied => return context.finish_with_error(&Error::StoreUnavailable, connection),
             Decision::Admitted(reservation) => {
                 let reservation = Box::new(reservation);
+                context.permit_origin(&rules.policy, reservation.routes().first(), request.headers());
                 let outcome = context.record.admitted(rules, &reservation);
                 let Some(permits) = rules.acquire_permits(&reservation) else {
                     // The application never sees the request, so it is no attempt.
@@ -404,6 +407,7 @@ impl Server {
             }
             Decision::Refused(ref refusal) => {
                 context.record.refused(rules, refusal);
+                context.permit_origin(&rules.policy, Some(&refusal.route), request.headers());
                 let response = self.refuse(connection, shared, refusal, request, &context);
                 return ResponseFuture::delayed(
                     shared.refuse_on(connection).delay,
@@ -461,26 +465,6 @@ impl Server {
             }
             Err(error) => record.finish(error_response(&connection, &error, &summary)),
         }
-    }
-
-    fn refuse(
-        &self,
-        connection: &DownstreamConnection,
-        config: &RuntimeConfig,
-        refusal: &Refusal,
-        request: Request<IncomingBody>,
-        RequestContext { summary, record }: &RequestContext,
-    ) -> Response<ResponseBody> {
-        let Rules { generation, policy, .. } = &*config.rules;
-        let form = config.refuse_on(connection);
-        let offered = self.offer(connection, config, (refusal, record.client()), request.method(), summary);
-        let negotiation = Negotiation { challenge: offered.as_deref(), ..summary.negotiation() };
-        let response = self.refusal_cache.refusal(*generation, form, policy, refusal, &negotiation);
-        let mut response = response.map(ResponseBody::generated);
-        if !discard_body::may_be_kept(request, connection) {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
     }
 }
 
