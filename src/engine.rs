@@ -9,6 +9,7 @@ mod bucket_admin;
 mod concurrency_limit;
 mod earned_attempts;
 mod freeze;
+mod known_addresses;
 mod limit_status;
 mod open_attempts;
 mod overrides;
@@ -40,6 +41,7 @@ pub use self::store_observer::store_observer;
 
 use self::attack_mode::AttackModes;
 use self::earned_attempts::EarnedAttempts;
+use self::known_addresses::AddressSets;
 use self::limit_status::longest_wait;
 use self::own_rates::RateOwners;
 use self::rules::specs;
@@ -47,7 +49,7 @@ use crate::bucket::Op;
 use crate::event::{Event, Events, LimitDecision};
 use crate::policy::attempt::Attempt;
 use crate::policy::key::KeyHasher;
-use crate::policy::{Charge, Charges, MatchedRoutes, Policy, Unchargeable};
+use crate::policy::{AccountAddress, Charge, Charges, MatchedRoutes, Policy, Unchargeable};
 use crate::store::memory::{CombinedVerdict, Stale, TooLarge, Withdrawal};
 use crate::store::shared::Unavailable;
 use crate::store::{DecidedBy, Store, TakeState};
@@ -122,7 +124,8 @@ impl Engine {
         let buckets = policy.limits.iter().map(|limit| store.limit(&limit.name, &specs(limit)));
         let buckets = buckets.collect::<Result<_, _>>()?;
         let earned = EarnedAttempts::of(&policy, None, &store, store.now())?;
-        let rules = Rules::first(Arc::new(policy), buckets, earned);
+        let addresses = AddressSets::of(&policy, &store)?;
+        let rules = Rules::first(Arc::new(policy), buckets, earned, addresses);
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         let (hasher, rules, rate_owners) =
             (KeyHasher::default(), ArcSwap::from_pointee(rules), RateOwners::default());
@@ -174,6 +177,7 @@ impl Engine {
         let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
         let limits = policy.routes.iter().map(|route| old.concurrency_limit_for(&route.name)).collect();
         let in_flight = policy.limits.iter().map(|limit| old.in_flight_of(&limit.name)).collect();
+        let addresses = AddressSets::under(old.addresses.as_ref(), &policy, &self.store, now)?;
         let generation = old.generation + 1;
         let attack_modes = AttackModes::of(&policy);
         let earned = EarnedAttempts::of(&policy, old.earned.as_ref(), &self.store, now)?;
@@ -184,6 +188,7 @@ impl Engine {
             overrides,
             buckets,
             earned,
+            addresses,
             concurrency_limits: limits,
             in_flight,
             attack_modes,
@@ -251,13 +256,17 @@ impl Engine {
         if routes.is_empty() {
             return Ok(DecisionState::Ready(Decision::Uncounted));
         }
-        let mut found = rules.policy.charges_of(attempt, routes, &self.hasher, now)?;
+        let own = now;
+        let now = self.store.time(own);
+        let mut found = self.charges_of(rules, attempt, routes, (own, now))?;
         rules.raise_cost_under_attack(&mut found, false);
-        let now = self.store.time(now);
+        let address = self.ask_for_address(rules, attempt, &found, (own, now))?;
         let state = self.store.take(&rules.withdrawals(&found), now);
-        Ok(match state.map_err(|stale| self.undecided(stale))? {
-            TakeState::Done(verdict) => DecisionState::Ready(self.decision_of(rules, found, &verdict, now)),
-            TakeState::Pending(take) => DecisionState::Pending(PendingDecision { found, take }),
+        Ok(match (state.map_err(|stale| self.undecided(stale))?, address) {
+            (TakeState::Done(verdict), None) => {
+                DecisionState::Ready(self.decision_of(rules, found, &verdict, now))
+            }
+            (take, address) => DecisionState::Pending(PendingDecision { found, take, address }),
         })
     }
 
@@ -275,6 +284,18 @@ impl Engine {
             DecisionState::Ready(decision) => decision,
             DecisionState::Pending(_) => Decision::Denied,
         })
+    }
+
+    /// The charges by the addresses that this gate knows. `own` is the time of the process's clock, `now` the store's.
+    fn charges_of(
+        &self,
+        rules: &Rules,
+        attempt: &Attempt<'_>,
+        routes: MatchedRoutes,
+        (own, now): (Time, Time),
+    ) -> Result<Charges, Unchargeable> {
+        let is_known = |address: &AccountAddress| rules.knows(address, now);
+        rules.policy.charges_of(attempt, routes, (&self.hasher, &is_known), own)
     }
 
     fn decision_of(&self, rules: &Rules, found: Charges, verdict: &CombinedVerdict, now: Time) -> Decision {
@@ -296,9 +317,13 @@ impl Engine {
         now: Time,
     ) -> Result<Option<Refusal>, Undecided> {
         let Some(&route) = routes.first() else { return Ok(None) };
-        let mut found = rules.policy.charges_of(attempt, routes, &self.hasher, now)?;
-        rules.raise_cost_under_attack(&mut found, rules.policy.devices.is_some());
-        let now = self.store.time(now);
+        let own = now;
+        let now = self.store.time(own);
+        let mut found = self.charges_of(rules, attempt, routes, (own, now))?;
+        if self.must_ask_for_address(rules, &found, now) {
+            return Ok(None);
+        }
+        rules.raise_cost_under_attack(&mut found, rules.policy.knows_owners());
         let refused = self.store.refuse(&rules.withdrawals(&found), now);
         let Some(verdict) = refused.map_err(|stale| self.undecided(stale))? else { return Ok(None) };
         let mut statuses = self.limit_statuses(rules, &found, &verdict);
@@ -317,7 +342,7 @@ impl Engine {
         attempt: &Attempt<'_>,
     ) -> Result<(Charges, LimitStatuses), Unchargeable> {
         let now = self.clock().now();
-        let mut found = rules.policy.charges(attempt, &self.hasher, now)?;
+        let mut found = rules.charges(self, attempt)?;
         rules.raise_cost_under_attack(&mut found, false);
         let status = |charge: &Charge| {
             let Withdrawal { buckets, bucket, cost, .. } = rules.withdrawal(charge);

@@ -32,7 +32,7 @@ pub(super) fn diff(old: ConfigView<'_>, new: ConfigView<'_>) -> String {
     changes.extend(named("route", &before.routes, &after.routes, route_names, same_route));
     let others = [
         ("upstream", upstreams(old.config, Some(0)) == upstreams(new.config, Some(0))),
-        ("device", before.devices == after.devices),
+        ("device", before.devices == after.devices && before.addresses == after.addresses),
         ("client", old.config.client == new.config.client),
         ("refuse", old.config.refuse == new.config.refuse),
         ("proxy", old.config.settings == new.config.settings),

@@ -58,8 +58,7 @@ pub(super) fn check(
     file: &Arc<SourceText>,
     f: &mut Findings,
 ) -> Config {
-    let whole = Spot::whole(file);
-    let mut files = Files::of(sources);
+    let (whole, mut files) = (Spot::whole(file), Files::of(sources));
     let networks = Networks::check(&raw.networks, &mut files, f);
     let listen = addresses::listen(raw, &whole, f);
     let admin = admin::listen(&raw.admin, &listen, f);
@@ -74,11 +73,11 @@ pub(super) fn check(
     let tls_settings = tls::check(raw, (&listen, &admin, &endpoints), &mut files, f);
     let redirect = tls::redirect(&raw.tls, &listen, &client, f);
     settings::proxy_protocol(&raw.proxy, &listen, &client, f);
-    let devices = device::check(&raw.device, &sources.environment, &mut files, f);
+    let owners = device::check(&raw.device, (sources, client.prefixes, &limits), &mut files, f);
     bindings::check(raw, &mut routes, &limits, &whole, f);
     hosts::warn(&raw.routes, &routes, &upstreams, f);
     headers::warn_of_dropped(raw, f);
-    accounts::check(raw, &mut routes, &limits, raw.device.secret.key.is_some(), f);
+    accounts::check(raw, &mut routes, &limits, f);
     attack::check(raw, &mut routes, &limits, f);
     let sub_limits = limit_kinds::check(&raw.limits, &limits, f);
     let mut routes: Vec<_> = routes.into_iter().flatten().collect();
@@ -95,7 +94,8 @@ pub(super) fn check(
         observes,
         client,
         policy: challenge::with_rule(&raw.refuse, Policy::new(routes, limits), &refuse, f)
-            .with_devices(devices),
+            .with_devices(owners.devices)
+            .with_addresses(owners.addresses),
         policy_copy: policy::check(raw.policy.as_ref(), (&raw.store, &store), &files, f),
         store,
         refuse,

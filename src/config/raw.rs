@@ -142,6 +142,8 @@ raw_tables! {
         secret: RawKey<Located<SecretText>>,
         ttl: Option<Text>,
         cookie: Option<Text>,
+        addresses: Option<Located<bool>>,
+        address_ttl: Option<Text>,
     }
 
     /// `[store]`.

@@ -26,7 +26,9 @@ pub fn worst_cases(policy: &Policy) -> Vec<(&str, String)> {
         let notes = others.iter().filter_map(describe_kind).map(|note| format!("; {note}"));
         let earned = policy.challenge.filter(|_| ChallengeRule::lifts(first));
         let earned = earned.map(|rule| format!("; proofs of work earn more: {}", for_some(rule.rate)));
-        Some((&*first.name, notes.chain(earned).fold(worst_case(first), |words, note| words + &note)))
+        let words = notes.chain(earned).fold(worst_case(first), |words, note| words + &note);
+        let has_addresses = policy.addresses.is_some() && first.is_account();
+        Some((&*first.name, if has_addresses { words + OF_ADDRESSES } else { words }))
     });
     words.collect()
 }
@@ -120,6 +122,8 @@ fn describe_prefix(lengths: PrefixLengths) -> String {
         (ipv4, ipv6) => format!("one /{ipv4} network (IPv6: /{ipv6})"),
     }
 }
+
+const OF_ADDRESSES: &str = "; as much again from each of 16 addresses that the account signed in from";
 
 #[cfg(test)]
 mod tests {

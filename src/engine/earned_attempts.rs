@@ -128,7 +128,8 @@ impl Engine {
         let routes = rules.policy.routes_of(attempt);
         let route = &rules.policy.routes.get(*routes.first()?)?.name;
         let proof = Proof::parse(proof).ok()?.verify(&self.hasher, &Solver { client, route }, now).ok()?;
-        let mut found = rules.policy.charges_of(attempt, routes, &self.hasher, now).ok()?;
+        let both = (now, self.store.time(now));
+        let mut found = self.charges_of(rules, attempt, routes, both).ok()?;
         rules.raise_cost_under_attack(&mut found, true);
         if found.is_under_attack {
             return None;

@@ -2,10 +2,13 @@
 //!
 //! The engine keeps the charges of the attempt meanwhile, and counts its refusals in a row when the verdict is there.
 
+use super::known_addresses::PendingAddress;
 use super::{Decision, Engine, Rules};
 use crate::bucket::Op;
 use crate::policy::Charges;
-use crate::store::PendingTake;
+use crate::store::memory::CombinedVerdict;
+use crate::store::shared::Unavailable;
+use crate::store::{DecidedBy, LimitWithdrawal, TakeState};
 
 /// The first step of a decision.
 #[must_use]
@@ -21,26 +24,73 @@ pub enum DecisionState {
 #[must_use]
 pub struct PendingDecision {
     pub(super) found: Charges,
-    pub(super) take: PendingTake,
+    pub(super) take: TakeState,
+    pub(super) address: Option<Box<PendingAddress>>,
 }
 
 impl PendingDecision {
     /// Waits for the store and decides. The rules are those of the start.
     pub async fn await_store(self, engine: &Engine, rules: &Rules) -> Decision {
-        let Self { found, take } = self;
-        let withdrawals = rules.withdrawals(&found);
-        let Ok((combined, decided_by)) = take.wait(&withdrawals).await else {
-            return Decision::Denied;
+        let Self { found, take, address } = self;
+        let taken = wait(take, &rules.withdrawals(&found)).await;
+        let known = match address {
+            Some(address) if may_help(rules, &found, &taken) => address.known().await,
+            _ => None,
         };
-        let mut statuses = engine.limit_statuses(rules, &found, &combined);
+        let Some(known) = known else { return engine.conclude(rules, found, taken).await };
+        if let Ok(taken) = &taken {
+            engine.give_back(rules, &found, taken);
+        }
+        let withdrawals = rules.withdrawals(&known);
+        let Ok(take) = engine.store.take(&withdrawals, engine.time()) else { return Decision::Denied };
+        let taken = wait(take, &withdrawals).await;
+        engine.conclude(rules, known, taken).await
+    }
+}
+
+impl Engine {
+    async fn conclude(
+        &self,
+        rules: &Rules,
+        found: Charges,
+        taken: Result<(CombinedVerdict, DecidedBy), Unavailable>,
+    ) -> Decision {
+        let Ok((combined, decided_by)) = taken else { return Decision::Denied };
+        let withdrawals = rules.withdrawals(&found);
+        let mut statuses = self.limit_statuses(rules, &found, &combined);
         for (at, op) in rules.consecutive(&statuses, combined.admitted) {
-            let Some(verdict) = engine.store.apply_and_wait(&withdrawals[at], decided_by, op).await else {
+            let Some(verdict) = self.store.apply_and_wait(&withdrawals[at], decided_by, op).await else {
                 continue;
             };
             if op == Op::Strike {
                 statuses[at].verdict = verdict;
             }
         }
-        Decision::of(rules, found, statuses, (combined.admitted, decided_by), engine.time())
+        Decision::of(rules, found, statuses, (combined.admitted, decided_by), self.time())
     }
+}
+
+async fn wait(
+    take: TakeState,
+    withdrawals: &[LimitWithdrawal<'_>],
+) -> Result<(CombinedVerdict, DecidedBy), Unavailable> {
+    match take {
+        TakeState::Done(combined) => Ok((combined, DecidedBy::Memory)),
+        TakeState::Pending(take) => take.wait(withdrawals).await,
+    }
+}
+
+/// Whether the attempt would be charged otherwise if its address were known: not if a limit refused it that sees no
+/// accounts.
+fn may_help(
+    rules: &Rules,
+    found: &Charges,
+    taken: &Result<(CombinedVerdict, DecidedBy), Unavailable>,
+) -> bool {
+    let Ok((combined, _)) = taken else { return false };
+    let both = found.charges.iter().zip(&combined.verdicts);
+    !both.into_iter().any(|(charge, verdict)| {
+        let is_shown = rules.policy.limits.get(charge.limit).is_some_and(|limit| !limit.is_hidden());
+        is_shown && charge.effect.is_enforced() && !verdict.is_admitted()
+    })
 }

@@ -11,7 +11,7 @@ use crate::bucket::{Effect, Op};
 use crate::event::{Event, Outcome};
 use crate::policy::device::Claim;
 use crate::policy::outcome::Judgement;
-use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind, Unit};
+use crate::policy::{AccountAddress, Charge, ChargeOn, Charges, Limit, LimitKind, Unit};
 use crate::store::DecidedBy;
 use crate::time::{Span, Time};
 
@@ -32,6 +32,7 @@ pub struct Reservation {
     refilled_on_success: Vec<Charge>,
     is_of_one_account: bool,
     claim: Option<Box<Claim>>,
+    address: Option<AccountAddress>,
     decided_by: DecidedBy,
 }
 
@@ -44,7 +45,7 @@ impl Reservation {
     ) -> Self {
         let hold = limit_status::longest_hold(&statuses);
         let facts = AttemptFacts::take(&mut found, now);
-        let Charges { routes, refilled_on_success, is_single_account, claim, .. } = found;
+        let Charges { routes, refilled_on_success, is_single_account, claim, address, .. } = found;
         Self {
             generation,
             routes,
@@ -54,6 +55,7 @@ impl Reservation {
             refilled_on_success,
             is_of_one_account: is_single_account,
             claim,
+            address,
             decided_by,
         }
     }
@@ -111,6 +113,9 @@ impl Reservation {
         let reset = self.refilled_on_success.iter().filter(|_| is_reset);
         let reset = reset.map(|charge| (charge, Op::Give(u32::MAX)));
         engine.apply(rules, self.decided_by, settled.chain(heavy).chain(reset));
+        if let Some(address) = self.address.as_ref().filter(|_| is_reset) {
+            engine.remember(rules, self.decided_by, address);
+        }
     }
 
     /// What this outcome does to the bucket of a limit.

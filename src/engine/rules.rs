@@ -10,6 +10,7 @@ use super::Engine;
 use super::attack_mode::AttackModes;
 use super::concurrency_limit::{BucketsInFlight, ConcurrencyLimit};
 use super::earned_attempts::EarnedAttempts;
+use super::known_addresses::AddressSets;
 use super::limit_status::{self, LimitStatus, LimitStatuses};
 use super::overrides::Overrides;
 use crate::bucket::{Op, Spec};
@@ -34,6 +35,8 @@ pub struct Rules {
     pub(super) buckets: Vec<LimitBuckets>,
     /// What proofs of work have earned; `None` if they earn nothing.
     pub(super) earned: Option<EarnedAttempts>,
+    /// The known addresses of accounts.
+    pub(super) addresses: Option<AddressSets>,
     /// The counters of each route.
     pub(super) concurrency_limits: Vec<Arc<ConcurrencyLimit>>,
     /// The requests in flight of each limit's buckets.
@@ -47,6 +50,7 @@ impl Rules {
         policy: Arc<Policy>,
         buckets: Vec<LimitBuckets>,
         earned: Option<EarnedAttempts>,
+        addresses: Option<AddressSets>,
     ) -> Self {
         let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
         let in_flight = policy.limits.iter().map(|_| Arc::default()).collect();
@@ -59,6 +63,7 @@ impl Rules {
             overrides,
             buckets,
             earned,
+            addresses,
             concurrency_limits,
             in_flight,
             attack_modes,
@@ -86,7 +91,8 @@ impl Rules {
     /// # Errors
     /// See [`Unchargeable`].
     pub fn charges(&self, engine: &Engine, attempt: &Attempt<'_>) -> Result<Charges, Unchargeable> {
-        self.policy.charges(attempt, &engine.hasher, engine.clock().now())
+        let (own, now) = (engine.clock().now(), engine.time());
+        engine.charges_of(self, attempt, self.policy.routes_of(attempt), (own, now))
     }
 
     /// The longest wait of the limits that refuse; `None` if one of them does not open with time.

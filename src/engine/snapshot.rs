@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use super::known_addresses::AddressSets;
 use super::rules::{classes_of, specs};
 use super::{Engine, Overrides, Rules};
 use crate::bucket::Spec;
@@ -33,7 +34,9 @@ impl Engine {
                 .collect(),
             buckets: buckets.in_memory().snapshot(now),
         };
-        let limits = rules.policy.limits.iter().zip(&rules.buckets).map(encode).collect();
+        let limits = rules.policy.limits.iter().zip(&rules.buckets).map(encode);
+        let addresses = rules.addresses.iter().map(|sets| sets.snapshot(now));
+        let limits = limits.chain(addresses).collect();
         Snapshot { secret: self.hasher.secret(), limits, overrides: rules.overrides.encode() }
     }
 
@@ -42,7 +45,7 @@ impl Engine {
     #[must_use]
     pub fn with_snapshot(self, snapshot: &Snapshot) -> (Self, Vec<(Arc<str>, RestoreError)>) {
         let now = self.time();
-        let Rules { policy, buckets, earned, .. } = &**self.rules.load();
+        let Rules { policy, buckets, earned, addresses, .. } = &**self.rules.load();
         let mut anew = Vec::new();
         let restored = policy.limits.iter().zip(buckets).map(|(limit, empty)| {
             let found = snapshot.limits.iter().find(|saved| matches(saved, limit));
@@ -57,13 +60,42 @@ impl Engine {
             }
         });
         let buckets = restored.collect();
-        let mut rules = Rules::first(policy.clone(), buckets, earned.clone());
+        let addresses = addresses.as_ref().map(|empty| match empty.restored(snapshot, &self.store, now) {
+            Ok(sets) => sets,
+            Err(why) => {
+                anew.push((AddressSets::NAME.into(), why));
+                empty.clone()
+            }
+        });
+        let mut rules = Rules::first(policy.clone(), buckets, earned.clone(), addresses);
         // Bytes that a later version wrote are left out.
         rules.overrides = Overrides::decode(&snapshot.overrides).unwrap_or_default();
         rules.policy = rules.overrides.apply(&rules.configured);
         self.events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         let hasher = KeyHasher::of_secret(snapshot.secret);
         (Self { hasher, rules: ArcSwap::from_pointee(rules), ..self }, anew)
+    }
+}
+
+impl AddressSets {
+    fn snapshot(&self, now: Time) -> LimitSnapshot {
+        LimitSnapshot {
+            name: Self::NAME.to_owned(),
+            kind: ADDRESSES.to_owned(),
+            classes: vec![(String::new(), EncodedSpec::of(Some(self.spec)))],
+            buckets: self.buckets.in_memory().snapshot(now),
+        }
+    }
+
+    /// These empty sets, or those of the snapshot.
+    fn restored(&self, snapshot: &Snapshot, store: &Store, now: Time) -> Result<Self, RestoreError> {
+        let is_saved = |saved: &&LimitSnapshot| saved.name == Self::NAME && saved.kind == ADDRESSES;
+        let Some(saved) = snapshot.limits.iter().find(is_saved) else { return Ok(self.clone()) };
+        let (_, encoded) = saved.classes.first().ok_or(RestoreError::Corrupt)?;
+        let before = encoded.spec()?.ok_or(RestoreError::Corrupt)?;
+        let buckets = store.restored(&Self::NAME.into(), &saved.buckets, &[before])?;
+        let old = Self { buckets, spec: before };
+        old.with_spec(self.spec, store, now).map_err(Into::into)
     }
 }
 
@@ -98,3 +130,6 @@ fn kind_name(kind: LimitKind) -> &'static str {
         LimitKind::Escalation => "escalate",
     }
 }
+
+/// Likewise, of the sets of known addresses.
+const ADDRESSES: &str = "addresses";

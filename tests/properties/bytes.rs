@@ -177,7 +177,7 @@ proptest! {
         header.give_rate(&limit, Some(Own { rate, until }), &mut state, now);
         let own = match limit {
             Spec::Distinct(once) => Spec::Distinct(Distinct::new(rate, once.repeats()).unwrap()),
-            Spec::Escalation(_) => limit,
+            Spec::Escalation(_) | Spec::Recent(_) => limit,
             _ => Spec::Continuous(rate),
         };
         prop_assert_eq!(header.effective_spec(&limit, &mut state, until.before(Span::from_nanos(1))), own);

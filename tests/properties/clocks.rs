@@ -56,7 +56,7 @@ fn most(spec: &Spec, forward: u128) -> u128 {
     match spec {
         Spec::Continuous(spec) => steady(spec),
         Spec::Distinct(spec) => steady(&spec.bucket()),
-        Spec::Escalation(_) => u128::MAX,
+        Spec::Escalation(_) | Spec::Recent(_) => u128::MAX,
         Spec::Floor(spec) => steady(&spec.floor()) + steady(&spec.pool()),
         // A whole period after each step back, and the rest of the clock's own one after that.
         Spec::Interval(spec) => u128::from(spec.quota()) * (2 * (forward / nanos(spec.period())) + 3),
@@ -117,7 +117,7 @@ proptest! {
         let refill = match spec {
             Spec::Continuous(spec) => of_steady(&spec, jitter),
             Spec::Distinct(spec) => of_steady(&spec.bucket(), jitter),
-            Spec::Escalation(_) => u64::MAX,
+            Spec::Escalation(_) | Spec::Recent(_) => u64::MAX,
             Spec::Floor(spec) => of_steady(&spec.floor(), jitter) + of_steady(&spec.pool(), jitter),
             Spec::Interval(spec) => u64::from(spec.quota()),
             Spec::Rolling(spec) => u64::from(spec.burst()),

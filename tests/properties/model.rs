@@ -81,6 +81,6 @@ pub(crate) fn of(spec: &Spec) -> Box<dyn Model> {
         Spec::Rolling(spec) => Box::new(Windows::new(*spec)),
         Spec::Floor(spec) => Box::new(Pair::new(*spec)),
         Spec::Distinct(spec) => Box::new(Steady::new(spec.bucket())),
-        Spec::Escalation(_) => unimplemented!("there are no tokens: see `Struck`"),
+        Spec::Escalation(_) | Spec::Recent(_) => unimplemented!("there are no tokens: see `Struck`"),
     }
 }

@@ -17,7 +17,7 @@ impl Admitted {
         match spec {
             Spec::Continuous(spec) => self.in_any_window(&|nanos| of_steady(spec, nanos)),
             Spec::Distinct(spec) => self.in_any_window(&|nanos| of_steady(&spec.bucket(), nanos)),
-            Spec::Escalation(_) => Ok(()),
+            Spec::Escalation(_) | Spec::Recent(_) => Ok(()),
             Spec::Floor(spec) => self.in_any_window(&|nanos| of_floor(spec, nanos)),
             Spec::Interval(spec) => self.in_each_period(spec),
             Spec::Rolling(spec) => self.in_consecutive_periods(spec),

@@ -129,7 +129,7 @@ impl Dice {
                 let bucket = spec.bucket().with_initial(spec.bucket().burst()).unwrap();
                 Spec::Distinct(Distinct::new(bucket, spec.repeats()).unwrap())
             }
-            Spec::Escalation(spec) => Spec::Escalation(spec),
+            spec @ (Spec::Escalation(_) | Spec::Recent(_)) => spec,
         }
     }
 
@@ -153,7 +153,7 @@ impl Dice {
             Spec::Floor(spec) => {
                 Spec::Floor(Floor::new(spec.floor(), spec.pool().with_debt(0).unwrap()).unwrap())
             }
-            spec @ (Spec::Distinct(_) | Spec::Escalation(_)) => spec,
+            spec @ (Spec::Distinct(_) | Spec::Escalation(_) | Spec::Recent(_)) => spec,
         }
     }
 
@@ -183,6 +183,7 @@ pub(crate) fn initial(spec: &Spec) -> u32 {
         Spec::Floor(spec) => spec.floor().burst() + spec.pool().initial(),
         Spec::Distinct(spec) => spec.bucket().initial(),
         Spec::Escalation(spec) => spec.after(),
+        Spec::Recent(_) => spec.burst(),
     }
 }
 
@@ -198,6 +199,7 @@ pub(crate) fn longest_wait(spec: &Spec, cost: u32) -> Span {
         Spec::Floor(_) => spec.max_ttl(),
         Spec::Distinct(spec) => spec.bucket().per_token().times(cost.into()),
         Spec::Escalation(spec) => spec.max(),
+        Spec::Recent(spec) => spec.ttl(),
     }
 }
 
@@ -228,6 +230,7 @@ impl Course {
             Spec::Floor(spec) => spec.pool().per_token(),
             Spec::Distinct(spec) => spec.bucket().per_token(),
             Spec::Escalation(spec) => spec.wait(),
+            Spec::Recent(spec) => spec.ttl(),
         };
         Self { now: START, unit, burst: spec.burst(), last: None }
     }

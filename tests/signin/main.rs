@@ -11,6 +11,7 @@
 )]
 
 mod accounts;
+mod addresses;
 mod application;
 mod attacks;
 mod bodies;

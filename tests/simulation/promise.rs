@@ -47,7 +47,7 @@ impl Promise {
             // Only what was taken is in the list; the start balance of a window is left to its own tests.
             Spec::Rolling(_) => 0,
             Spec::Distinct(distinct) => distinct.bucket().burst() - distinct.bucket().initial(),
-            Spec::Escalation(_) => 0,
+            Spec::Escalation(_) | Spec::Recent(_) => 0,
         };
         Self::with_share(spec, 1.0 - f64::from(withheld) / f64::from(spec.burst()), now)
     }
@@ -62,9 +62,11 @@ impl Promise {
         let burst = f64::from(spec.burst());
         match spec {
             // Waits that grow promise nothing about attempts; this simulation does not draw them.
-            Spec::Continuous(_) | Spec::Floor(_) | Spec::Distinct(_) | Spec::Escalation(_) => {
-                Self::Level { tokens: share * burst, at: now.forward }
-            }
+            Spec::Continuous(_)
+            | Spec::Floor(_)
+            | Spec::Distinct(_)
+            | Spec::Escalation(_)
+            | Spec::Recent(_) => Self::Level { tokens: share * burst, at: now.forward },
             Spec::Interval(_) => Self::period(spec, (1.0 - share) * burst, next_end(spec, now), now),
             Spec::Rolling(rolling) => {
                 let tokens = (1.0 - share) * f64::from(rolling.quota());
@@ -252,7 +254,7 @@ fn per_nano(spec: &Spec) -> f64 {
         Spec::Continuous(bucket) => 1.0 / nanos(bucket.per_token()),
         Spec::Floor(floor) => 1.0 / nanos(floor.floor().per_token()) + 1.0 / nanos(floor.pool().per_token()),
         Spec::Distinct(distinct) => 1.0 / nanos(distinct.bucket().per_token()),
-        Spec::Interval(_) | Spec::Rolling(_) | Spec::Escalation(_) => 0.0,
+        Spec::Interval(_) | Spec::Rolling(_) | Spec::Escalation(_) | Spec::Recent(_) => 0.0,
     }
 }
 

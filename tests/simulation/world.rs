@@ -297,6 +297,6 @@ fn has_start_balance(spec: &Spec) -> bool {
         Spec::Rolling(rolling) => rolling.initial() < rolling.burst(),
         Spec::Floor(floor) => floor.pool().initial() < floor.pool().burst(),
         Spec::Distinct(distinct) => distinct.bucket().initial() < distinct.bucket().burst(),
-        Spec::Escalation(_) => false,
+        Spec::Escalation(_) | Spec::Recent(_) => false,
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::application::{
-    FIVE, ROUTE, application, cookie, form, refused_of_500_at_once, right, sign_in, sign_in_with,
+    FIVE, ROUTE, application, cookie, form, refused_of_500_at_once, right, sign_in, sign_in_with, status_from,
 };
 use crate::support::servers::redis::Redis;
 use crate::support::{BINARY, Gate, Reply, Server, Upstream, eventually, started};
@@ -80,6 +80,46 @@ fn a_device_that_one_gate_knows_is_known_at_the_other_with_one_budget() {
     let reached =
         (0..20).filter(|number| known(&gates[number % 2], &format!("wrong{number}")) == 200).count();
     assert_eq!(reached, 5, "a thief of the cookie has as many guesses as the limit says, at both gates");
+}
+
+#[test]
+fn an_address_that_one_gate_knows_is_known_at_the_other_with_one_budget() {
+    let Some(server) = started::<Redis>() else { return };
+    let application = application();
+    let tables = format!("{ROUTE}{ACCOUNT}[device]\naddresses = true\n");
+    let gates = two_gates(&server, &application.file(&tables));
+    let home = Ipv4Addr::new(127, 5, 0, 1);
+    let at_home = |gate: &Gate, password: &str| status_from(gate, home, "planted-user", password);
+    assert_eq!(at_home(&gates[0], &right("planted-user")), 302);
+    assert_eq!(guesses(&gates, "planted-user"), 5);
+    for gate in &gates {
+        let right = right("planted-user");
+        assert_eq!(status(gate, "planted-user", &right), 429, "a stranger");
+        assert_eq!(at_home(gate, &right), 302, "the owner");
+    }
+    let reached =
+        (0..20).filter(|number| at_home(&gates[number % 2], &format!("wrong{number}")) == 200).count();
+    assert_eq!(reached, 5, "a neighbour has as many guesses as the limit says, at both gates");
+    let keys = server.cli(&["KEYS", "*"]);
+    let content: String = keys.lines().map(|key| server.cli(&["GET", key])).collect();
+    assert!(keys.lines().count() >= 3, "{keys}");
+    for planted in ["planted", "127.5.0.1"] {
+        assert!(!keys.contains(planted) && !content.contains(planted), "{keys} {content}");
+    }
+}
+
+/// The owner's first attempt at a gate that does not know them is charged once, to the owner.
+#[test]
+fn a_gate_that_learns_of_an_address_from_the_store_takes_nothing_from_strangers() {
+    let Some(server) = started::<Redis>() else { return };
+    let application = application();
+    let tables = format!("{ROUTE}{ACCOUNT}[device]\naddresses = true\n");
+    let gates = two_gates(&server, &application.file(&tables));
+    let home = Ipv4Addr::new(127, 5, 0, 1);
+    assert_eq!(status_from(&gates[0], home, "alice", &right("alice")), 302);
+    let wrong = |number: &usize| status_from(&gates[1], home, "alice", &format!("wrong{number}")) == 200;
+    assert_eq!((0..20).filter(wrong).count(), 5);
+    assert_eq!(guesses(&gates, "alice"), 5, "strangers have all of theirs");
 }
 
 #[test]

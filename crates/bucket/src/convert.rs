@@ -54,8 +54,10 @@ pub fn convert(from: &Spec, from_state: &mut [u64], to: &Spec, to_state: &mut [u
             to_continuous(&to.bucket(), deficit, to_state, now);
         }
         (Spec::Escalation(from), Spec::Escalation(to)) => to.convert_from(from, from_state, to_state, now),
-        // Tokens do not convert to strikes, nor strikes to tokens.
-        (Spec::Escalation(_), _) | (_, Spec::Escalation(_)) => {}
+        // What was seen stays; when it is forgotten, the new specification says.
+        (Spec::Recent(_), Spec::Recent(to)) => to.take_over(from_state, to_state, now),
+        // Tokens do not convert to strikes or to what was seen, nor these to tokens.
+        (Spec::Escalation(_) | Spec::Recent(_), _) | (_, Spec::Escalation(_) | Spec::Recent(_)) => {}
         _ => to_level(to, deficit(from, from_state, now), to_state, now),
     }
 }
@@ -64,7 +66,7 @@ fn to_level(to: &Spec, deficit: Deficit, state: &mut [u64], now: Time) {
     match to {
         Spec::Continuous(to) => to_continuous(to, deficit, state, now),
         Spec::Distinct(to) => to_continuous(&to.bucket(), deficit, state, now),
-        Spec::Escalation(_) => {}
+        Spec::Escalation(_) | Spec::Recent(_) => {}
         Spec::Interval(to) => to_interval(to, deficit, now.after(to.period()), state, now),
         Spec::Floor(to) => {
             let (pool, floor) = (deficit.drained(&to.pool(), now), deficit.drained(&to.floor(), now));
@@ -126,7 +128,7 @@ fn deficit(spec: &Spec, state: &mut [u64], now: Time) -> Deficit {
     match spec {
         Spec::Continuous(bucket) => deficit_of(bucket, bucket.load(stored, now), now),
         Spec::Distinct(distinct) => deficit_of(&distinct.bucket(), distinct.bucket().load(stored, now), now),
-        Spec::Escalation(_) => Deficit::NOTHING,
+        Spec::Escalation(_) | Spec::Recent(_) => Deficit::NOTHING,
         Spec::Interval(interval) => {
             let taken = interval.load(interval.stored(state), now).taken;
             Deficit { part: taken, whole: interval.quota().into() }

@@ -136,7 +136,7 @@ impl RecentTags {
 }
 
 /// The 32 bits of a tag that are kept; never zero.
-fn truncate_tag(tag: u64) -> u32 {
+pub(super) fn truncate_tag(tag: u64) -> u32 {
     half(tag >> 32 ^ tag).max(1)
 }
 

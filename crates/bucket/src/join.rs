@@ -24,6 +24,7 @@ pub fn join(spec: &Spec, state: &mut [u64], other: &mut [u64], now: Time) -> boo
         Spec::Rolling(rolling) => join_rolling(rolling, state, other, now).unwrap_or(false),
         Spec::Floor(floor) => join_floors(floor, state, other, now),
         Spec::Escalation(escalation) => escalation.join(state, other, now),
+        Spec::Recent(recent) => recent.join(state, other, now),
     }
 }
 

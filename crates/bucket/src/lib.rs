@@ -19,6 +19,7 @@ mod interval;
 mod join;
 mod period_counts;
 mod period_start;
+mod recent;
 mod record;
 mod rolling;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use floor::Floor;
 pub use interval::Interval;
 pub use join::join;
 pub use period_start::PeriodStart;
+pub use recent::Recent;
 pub use record::{DecodeError, LAYOUT, MAX_RECORD_LEN, Own, RecordHeader};
 pub use rolling::Rolling;
 pub use units::{Key, Span, Time};
@@ -54,6 +56,8 @@ pub enum Spec {
     Distinct(Distinct),
     /// Makes waits grow with each row of strikes.
     Escalation(Escalation),
+    /// Remembers what was seen lately, and has no tokens.
+    Recent(Recent),
 }
 
 /// An operation on a bucket.
@@ -211,6 +215,7 @@ pub fn step(spec: &Spec, state: &mut [u64], now: Time, op: Op) -> Step {
         Spec::Distinct(distinct) => distinct.step(state, now, op),
         Spec::Escalation(escalation) if op == Op::Strike => escalation.strike(state, now),
         Spec::Escalation(escalation) => escalation.step(state, now, op.plain()),
+        Spec::Recent(recent) => recent.step(state, now, op),
     }
 }
 
@@ -218,7 +223,8 @@ impl Spec {
     /// Words of the longest state: a rolling window of 1,024 periods.
     pub const MAX_WORDS: usize = Rolling::MAX_WORDS;
 
-    /// Tokens in a full bucket: the most that are admitted at once. For [`Spec::Escalation`] the strikes before a wait.
+    /// Tokens in a full bucket: the most that are admitted at once. For [`Spec::Escalation`] the strikes before a wait,
+    /// for [`Spec::Recent`] what it can remember.
     #[must_use]
     pub fn burst(&self) -> u32 {
         match self {
@@ -228,10 +234,11 @@ impl Spec {
             Self::Floor(floor) => floor.burst(),
             Self::Distinct(distinct) => distinct.bucket().burst(),
             Self::Escalation(escalation) => escalation.after(),
+            Self::Recent(_) => RECENT_TAGS,
         }
     }
 
-    /// Time from empty to full. For [`Spec::Escalation`] the longest wait.
+    /// Time from empty to full. For [`Spec::Escalation`] the longest wait, for [`Spec::Recent`] how long it remembers.
     #[must_use]
     pub fn window(&self) -> Span {
         match self {
@@ -241,6 +248,7 @@ impl Spec {
             Self::Floor(floor) => floor.window(),
             Self::Distinct(distinct) => distinct.bucket().window(),
             Self::Escalation(escalation) => escalation.max(),
+            Self::Recent(recent) => recent.ttl(),
         }
     }
 
@@ -254,6 +262,7 @@ impl Spec {
             Self::Floor(floor) => floor.max_ttl(),
             Self::Distinct(distinct) => distinct.bucket().max_ttl(),
             Self::Escalation(escalation) => escalation.max_ttl(),
+            Self::Recent(recent) => recent.ttl(),
         }
     }
 
@@ -265,7 +274,7 @@ impl Spec {
             Self::Interval(interval) => interval.debt() > 0,
             Self::Rolling(rolling) => rolling.debt() > 0,
             Self::Floor(floor) => floor.pool().debt() > 0,
-            Self::Distinct(_) | Self::Escalation(_) => false,
+            Self::Distinct(_) | Self::Escalation(_) | Self::Recent(_) => false,
         }
     }
 
@@ -279,6 +288,7 @@ impl Spec {
             Self::Floor(_) => Floor::WORDS,
             Self::Distinct(_) => Distinct::WORDS,
             Self::Escalation(_) => Escalation::WORDS,
+            Self::Recent(_) => Recent::WORDS,
         }
     }
 }
@@ -292,6 +302,9 @@ fn stored_time(word: u64) -> Option<Time> {
 /// earlier than a state's by no more than this does not mean that the clock was set back. A smaller value would give a
 /// thread that was preempted at a period boundary the tokens of another period.
 const MAX_CLOCK_LAG: Span = Span::from_secs(1);
+
+/// What [`Spec::Recent`] remembers.
+const RECENT_TAGS: u32 = 16;
 
 /// 73 years, an eighth of the range of `u64`: a sum of two such spans and a time of this century fits.
 const MAX_SPAN: Span = Span::from_nanos(u64::MAX >> 3);

@@ -8,7 +8,7 @@
 
 use super::units::{Span, Time};
 use super::{
-    Continuous, Distinct, Escalation, Floor, Interval, PeriodStart, Rolling, Spec, SpecError, convert,
+    Continuous, Distinct, Escalation, Floor, Interval, PeriodStart, Recent, Rolling, Spec, SpecError, convert,
 };
 
 /// The header before the words of a state.
@@ -65,7 +65,8 @@ impl RecordHeader {
     }
 
     /// Gives the bucket a rate of its own, or takes it away; the fill level stays, in proportion. [`Spec::Distinct`]
-    /// keeps charging tags once; [`Spec::Escalation`] has no rate and does not change.
+    /// keeps charging tags once; [`Spec::Escalation`] and [`Spec::Recent`] have no rate and do not
+    /// change.
     pub fn give_rate(
         &mut self,
         limit: &Spec,
@@ -172,14 +173,14 @@ impl RecordHeader {
 
 impl Spec {
     /// The specification of a bucket of this limit with this rate of its own: [`Spec::Distinct`] keeps charging tags
-    /// once, and [`Spec::Escalation`] has no rate.
+    /// once, and [`Spec::Escalation`] and [`Spec::Recent`] have no rate.
     #[must_use]
     pub fn at_rate(&self, rate: Continuous) -> Self {
         match self {
             Self::Distinct(distinct) => {
                 Distinct::new(rate, distinct.repeats()).map_or(Self::Continuous(rate), Self::Distinct)
             }
-            Self::Escalation(_) => *self,
+            Self::Escalation(_) | Self::Recent(_) => *self,
             _ => Self::Continuous(rate),
         }
     }
@@ -190,7 +191,8 @@ impl Spec {
         match self {
             Self::Continuous(rate) => Some(*rate),
             Self::Distinct(distinct) => Some(distinct.bucket()),
-            Self::Interval(_) | Self::Rolling(_) | Self::Floor(_) | Self::Escalation(_) => None,
+            Self::Interval(_) | Self::Rolling(_) | Self::Floor(_) => None,
+            Self::Escalation(_) | Self::Recent(_) => None,
         }
     }
 
@@ -220,6 +222,7 @@ fn shape_of(spec: &Spec) -> u8 {
         Spec::Floor(_) => 4,
         Spec::Distinct(_) => 5,
         Spec::Escalation(_) => 6,
+        Spec::Recent(_) => 7,
     }
 }
 
@@ -251,6 +254,7 @@ fn write_spec(spec: &Spec, writer: &mut RecordWriter<'_>) {
             writer.word(escalation.max().as_nanos());
             writer.halves(&[escalation.after(), escalation.factor()]);
         }
+        Spec::Recent(recent) => writer.word(recent.ttl().as_nanos()),
     }
 }
 
@@ -293,6 +297,7 @@ fn read_spec(shape: u8, reader: &mut RecordReader<'_>) -> Result<Spec, DecodeErr
             let escalation = Escalation::new(after, wait, factor, max);
             Spec::Escalation(escalation.map_err(DecodeError::Spec)?)
         }
+        7 => Spec::Recent(Recent::new(Span::from_nanos(reader.word()?)).map_err(DecodeError::Spec)?),
         unknown => return Err(DecodeError::Shape(unknown)),
     })
 }

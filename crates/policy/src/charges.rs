@@ -13,6 +13,7 @@ use super::field::{RequestFields, has_basic};
 use super::fingerprint::Fingerprint;
 use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
+use super::known_address::{AccountAddress, IsKnownAddress};
 use super::{Limit, LimitKind, MatchedRoutes, Mode, Policy, Route, Unit};
 use tollgate_bucket::Time;
 use tollgate_bucket::{Effect, Key, Spec};
@@ -67,9 +68,11 @@ pub struct Charges {
     pub is_single_account: bool,
     /// The claim to a device token, granted if that account signs in.
     pub claim: Option<Box<Claim>>,
+    /// The client's prefix as an address of that account, known from now on if it signs in.
+    pub address: Option<AccountAddress>,
     /// The account for logs, by its [`log_id`](KeyHasher::log_id), if the attempt names a single one.
     pub account: Option<u64>,
-    /// Whether the attempt comes from a known device of that account.
+    /// Whether the attempt comes from a known device or address of that account.
     pub is_known_device: bool,
     /// Whether a route that counts it is under attack, as far as its caller knows.
     pub is_under_attack: bool,
@@ -95,11 +98,35 @@ impl IdentityState {
         }
     }
 
-    /// The account that a success proves, and the claim to a device token.
-    fn proven_by_success(&self) -> (Option<u64>, Option<Box<Claim>>) {
+    /// What a success proves.
+    fn proven_by_success(&self) -> Proof {
         match self {
-            Self::Known(identity) => (identity.account(), identity.claim.clone()),
-            Self::NotNeeded | Self::Unknown => (None, None),
+            Self::Known(identity) => Proof {
+                account: identity.account(),
+                claim: identity.claim.clone(),
+                address: identity.address,
+            },
+            Self::NotNeeded | Self::Unknown => Proof::default(),
+        }
+    }
+}
+
+/// What a success proves: the account, and what makes its client known.
+#[derive(Clone, PartialEq, Eq, Default)]
+struct Proof {
+    account: Option<u64>,
+    claim: Option<Box<Claim>>,
+    address: Option<AccountAddress>,
+}
+
+impl Proof {
+    /// What both routes read alike.
+    fn and(self, other: Self) -> Self {
+        match self == other {
+            true => self,
+            false => {
+                Self { account: self.account.filter(|_| self.account == other.account), ..Self::default() }
+            }
         }
     }
 }
@@ -115,7 +142,8 @@ struct ChargePlan<'b> {
 }
 
 impl Policy {
-    /// The buckets that an attempt is charged to. If its body was not read yet: only those that do not depend on it.
+    /// The buckets that an attempt is charged to, if no address is known. If its body was not read yet: only those that
+    /// do not depend on it.
     ///
     /// # Errors
     /// See [`Unchargeable`].
@@ -125,10 +153,10 @@ impl Policy {
         hasher: &KeyHasher,
         now: Time,
     ) -> Result<Charges, Unchargeable> {
-        self.charges_of(attempt, self.routes_of(attempt), hasher, now)
+        self.charges_of(attempt, self.routes_of(attempt), (hasher, &|_| false), now)
     }
 
-    /// As [`charges`](Self::charges), by the attempt's [routes](Self::routes_of).
+    /// As [`charges`](Self::charges), by the attempt's [routes](Self::routes_of) and the known addresses.
     ///
     /// # Errors
     /// See [`Unchargeable`].
@@ -136,15 +164,15 @@ impl Policy {
         &self,
         attempt: &Attempt<'_>,
         routes: MatchedRoutes,
-        hasher: &KeyHasher,
+        (hasher, is_known): (&KeyHasher, IsKnownAddress<'_>),
         now: Time,
     ) -> Result<Charges, Unchargeable> {
         let request = RequestFields::with(attempt, self.names.field_names());
         let mut found = Charges { routes, ..Charges::default() };
-        let mut proven: Option<(Option<u64>, Option<Box<Claim>>)> = None;
+        let mut proven: Option<Proof> = None;
         for index in found.routes.clone() {
             let route = &self.routes[index];
-            let identity = self.identity_state(index, &request, hasher, now)?;
+            let identity = self.identity_state(index, &request, (hasher, is_known), now)?;
             let cost = self.cost_of(route, attempt)?;
             if let IdentityState::Known(identity) = &identity {
                 found.accounts = Some(found.accounts.unwrap_or(0).max(identity.accounts));
@@ -153,8 +181,7 @@ impl Policy {
             let here = identity.proven_by_success();
             proven = Some(match proven {
                 None => here,
-                Some(so_far) if so_far == here => here,
-                Some((account, _)) => (account.filter(|_| account == here.0), None),
+                Some(so_far) => so_far.and(here),
             });
             let known = route.with_known_host(attempt);
             let locations =
@@ -170,8 +197,8 @@ impl Policy {
                 }
             }
         }
-        let (account, claim) = proven.unwrap_or_default();
-        (found.is_single_account, found.claim) = (account.is_some(), claim);
+        let Proof { account, claim, address } = proven.unwrap_or_default();
+        (found.is_single_account, found.claim, found.address) = (account.is_some(), claim, address);
         if found.charges.len() > 1 {
             found.charges.sort_by_key(|charge| charge.limit);
         }
@@ -199,7 +226,7 @@ impl Policy {
     /// Whether this route needs the accounts of an attempt.
     pub(super) fn needs_accounts(&self, route: &Route) -> bool {
         let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
-        (self.devices.is_some() && !route.user.is_empty())
+        (self.knows_owners() && !route.user.is_empty())
             || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
@@ -213,7 +240,7 @@ impl Policy {
     pub(super) fn only_candidates_need_accounts(&self, route: &Route) -> bool {
         let needs =
             |limit: &Limit| limit.mode != Mode::Off && limit.candidate_of.is_none() && limit.needs_accounts();
-        self.devices.is_none() && !route.limits.iter().any(|&limit| needs(&self.limits[limit]))
+        !self.knows_owners() && !route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
     fn cost_of(&self, route: &Route, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
@@ -227,7 +254,7 @@ impl Policy {
         &self,
         index: usize,
         request: &RequestFields<'_>,
-        hasher: &KeyHasher,
+        (hasher, is_known): (&KeyHasher, IsKnownAddress<'_>),
         now: Time,
     ) -> Result<IdentityState, TooManyValues> {
         let route = (&self.routes[index], &self.slots[index]);
@@ -239,6 +266,7 @@ impl Policy {
         }
         let readers = IdentityReaders {
             devices: self.devices.as_deref(),
+            addresses: self.addresses.as_ref().map(|addresses| (addresses, is_known)),
             reads_passwords: self.needs_passwords(route.0) || has_basic(request.attempt),
             lists_users: self.lists_users,
         };

@@ -10,10 +10,12 @@ use smallvec::SmallVec;
 
 use super::Route;
 use super::account::Account;
+use super::attempt::Client;
 use super::device::{Claim, Devices};
 use super::field::{Half, RequestFields, values_of};
 use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
+use super::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 use super::route::RouteFieldSlots;
 use tollgate_bucket::{Key, Time};
 
@@ -32,6 +34,8 @@ pub(super) struct Identity {
     pub(super) is_beside_basic: bool,
     /// The claim to a device token, if there is a single account.
     pub(super) claim: Option<Box<Claim>>,
+    /// The client's prefix as an address of that account.
+    pub(super) address: Option<AccountAddress>,
 }
 
 /// What an identity is read for.
@@ -39,6 +43,8 @@ pub(super) struct Identity {
 pub(super) struct IdentityReaders<'p> {
     /// Known devices.
     pub(super) devices: Option<&'p Devices>,
+    /// Known addresses.
+    pub(super) addresses: Option<(&'p KnownAddresses, IsKnownAddress<'p>)>,
     /// Whether passwords matter.
     pub(super) reads_passwords: bool,
     /// Whether accounts have rates of their own.
@@ -66,7 +72,7 @@ impl Identity {
                 accounts.push(account);
             }
         }
-        let IdentityReaders { devices, reads_passwords, lists_users } = readers;
+        let IdentityReaders { devices, reads_passwords, lists_users, .. } = readers;
         let bearer = devices.map(|devices| (devices, devices.verified_tokens(request.attempt.headers, now)));
         let known = |account: &Account| {
             let (devices, tokens) = bearer.as_ref()?;
@@ -86,10 +92,30 @@ impl Identity {
         if reads_passwords {
             identity.read_passwords((route, slots), request, hasher)?;
         }
-        if let ([only], false, Some((devices, tokens))) = (&*accounts, users.is_unreadable(), &bearer) {
-            identity.claim = Some(Box::new(devices.claim(tokens, &route.application, only)));
+        if let ([only], false) = (&*accounts, users.is_unreadable()) {
+            let claim =
+                |(devices, tokens): &(&Devices, _)| Box::new(devices.claim(tokens, &route.application, only));
+            identity.claim = bearer.as_ref().map(claim);
+            identity.read_address((&route.application, only), request.attempt.client, hasher, readers);
         }
         Ok(identity)
+    }
+
+    /// Finds out whether the account has signed in from this client's prefix: then the attempt is that of a device.
+    fn read_address(
+        &mut self,
+        account: (&str, &Account),
+        client: Client,
+        hasher: &KeyHasher,
+        readers: IdentityReaders<'_>,
+    ) {
+        let Some((addresses, is_known)) = readers.addresses else { return };
+        self.address = addresses.address_of(hasher, account, client);
+        if let (Some(address), [NamedAccount { device: device @ None, .. }]) =
+            (&self.address, &mut *self.named)
+        {
+            *device = is_known(address).then_some(address.device);
+        }
     }
 
     fn read_passwords(
@@ -180,7 +206,7 @@ impl KeyHasher {
         half
     }
 
-    fn of(&self, write: impl FnOnce(&mut SipHasher13)) -> u128 {
+    pub(super) fn of(&self, write: impl FnOnce(&mut SipHasher13)) -> u128 {
         let mut hasher = self.start();
         write(&mut hasher);
         hasher.finish128().as_u128()

@@ -292,7 +292,7 @@ fn cookie_values<'a>(attempt: &Attempt<'a>, name: &'a str) -> impl Iterator<Item
     pairs.filter_map(move |pair| pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
-fn write_client(hasher: &mut SipHasher13, lengths: PrefixLengths, client: Client) {
+pub(super) fn write_client(hasher: &mut SipHasher13, lengths: PrefixLengths, client: Client) {
     match client.ip().map(|ip| lengths.mask(ip)) {
         Some(IpAddr::V4(v4)) => {
             hasher.write_u16(u16::from_be_bytes([b'4', lengths.ipv4]));

@@ -21,6 +21,7 @@ pub mod fingerprint;
 mod identity;
 mod inspection;
 pub mod key;
+mod known_address;
 mod limit;
 pub mod matcher;
 mod method;
@@ -36,6 +37,7 @@ mod urlencoded;
 
 pub use self::attack::AttackRule;
 pub use self::charges::{Charge, Charges, Unchargeable};
+pub use self::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
 pub use self::query::PrivateNames;
 pub use self::random::random_bytes;
@@ -67,6 +69,8 @@ pub struct Policy {
     pub devices: Option<Arc<Devices>>,
     /// What proofs of work may earn; `None` if nothing.
     pub challenge: Option<ChallengeRule>,
+    /// The known addresses, if `[device]` turns them on.
+    pub addresses: Option<KnownAddresses>,
     /// The field names of all routes.
     names: PrivateNames,
     /// For each route the slots of its fields among `names`.
@@ -131,6 +135,7 @@ impl Policy {
             limits,
             devices,
             challenge,
+            addresses: None,
             names,
             slots,
             parameters,
@@ -150,6 +155,18 @@ impl Policy {
     #[must_use]
     pub fn with_challenge(self, challenge: Option<ChallengeRule>) -> Self {
         Self { challenge, ..self }
+    }
+
+    /// The same policy with known addresses.
+    #[must_use]
+    pub fn with_addresses(self, addresses: Option<KnownAddresses>) -> Self {
+        Self { addresses, ..self }
+    }
+
+    /// Whether an account's owner may have a budget of their own.
+    #[must_use]
+    pub fn knows_owners(&self) -> bool {
+        self.devices.is_some() || self.addresses.is_some()
     }
 
     /// The routes that a request is counted for, each once. For each reading: the first that matches, and before it the

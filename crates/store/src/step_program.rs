@@ -225,7 +225,7 @@ impl StepShape {
                 floor: StepRate::of(&Spec::Continuous(floor.floor()))?,
                 pool: StepRate::of(&Spec::Continuous(floor.pool()))?,
             }),
-            Spec::Rolling(_) | Spec::Distinct(_) | Spec::Escalation(_) => None,
+            Spec::Rolling(_) | Spec::Distinct(_) | Spec::Escalation(_) | Spec::Recent(_) => None,
         }
     }
 

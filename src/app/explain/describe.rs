@@ -70,6 +70,7 @@ fn shape(spec: Spec) -> String {
         Spec::Continuous(bucket) => refill(&bucket),
         Spec::Distinct(distinct) => format!("{}, each thing counts once", refill(&distinct.bucket())),
         Spec::Escalation(waits) => growing(&waits),
+        Spec::Recent(recent) => format!("remembers for {}", in_words(recent.ttl())),
         Spec::Interval(bucket) => {
             format!("full again every {}{}", in_words(bucket.period()), begins(bucket.period_start()))
         }

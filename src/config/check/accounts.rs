@@ -10,15 +10,15 @@ use crate::policy::key::KeyPart;
 use crate::policy::outcome::Outcome;
 use crate::policy::{ChargeOn, Limit, Mode, Route, Unit};
 
-/// Warns of what is missing. `has_devices` is whether `[device]` has a secret.
+/// Warns of what is missing.
 pub(super) fn check(
     raw: &raw::RawFile,
     routes: &mut [Option<Route>],
     limits: &[Option<Limit>],
-    has_devices: bool,
     f: &mut Findings,
 ) {
-    if !has_devices {
+    let device = &raw.device;
+    if device.secret.key.is_none() && device.addresses.as_ref().is_none_or(|on| !on.value) {
         warn_of_missing_devices(raw, limits, f);
     }
     for (raw, route) in raw.routes.iter().zip(&*routes) {

@@ -17,7 +17,11 @@ pub(super) fn check(list: Option<&StringList>, f: &mut Findings) -> AllowedOrigi
     let entries = distinct(Some(list), f);
     match entries.iter().find(|entry| entry.value == ANY) {
         Some(any) if entries.len() > 1 => {
-            f.error(&any.spot, "`*` stands beside other origins", "with `*` no page sends credentials: list all, or `*` alone");
+            f.error(
+                &any.spot,
+                "`*` stands beside other origins",
+                "with `*` no page sends credentials: list all, or `*` alone",
+            );
             AllowedOrigins::Any
         }
         Some(_) => AllowedOrigins::Any,
@@ -29,11 +33,19 @@ pub(super) fn check(list: Option<&StringList>, f: &mut Findings) -> AllowedOrigi
 fn origin(text: &Located<String>, f: &mut Findings) -> Option<HeaderValue> {
     let written = text.value.as_str();
     let Some(serialized) = serialized(written) else {
-        f.error(&text.spot, format!("`{written}` is not an origin"), "as in \"https://app.example\", or \"*\"");
+        f.error(
+            &text.spot,
+            format!("`{written}` is not an origin"),
+            "as in \"https://app.example\", or \"*\"",
+        );
         return None;
     };
     if serialized != *written {
-        f.error(&text.spot, format!("no browser sends the origin `{written}`"), format!("write {serialized}"));
+        f.error(
+            &text.spot,
+            format!("no browser sends the origin `{written}`"),
+            format!("write {serialized}"),
+        );
     }
     HeaderValue::try_from(serialized).ok()
 }
@@ -48,7 +60,8 @@ fn serialized(text: &str) -> Option<String> {
         _ => return None,
     };
     let port = authority.port_u16().filter(|port| *port != default);
-    let has_more = authority.as_str().contains('@') || uri.path() != "/" || uri.query().is_some() || host.is_empty();
+    let has_more =
+        authority.as_str().contains('@') || uri.path() != "/" || uri.query().is_some() || host.is_empty();
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
     (!has_more && !host.contains('*')).then(|| format!("{scheme}://{host}{port}"))
 }

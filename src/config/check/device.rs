@@ -1,4 +1,4 @@
-//! `[device]`: the keys of device cookies, their lifetime, and their name.
+//! `[device]`: the keys of device cookies, their lifetime, and their name; known addresses.
 //!
 //! The secret may be in a file of its own, in a variable, or in the configuration. No message repeats a key; a message
 //! about a file of keys names the number of the line.
@@ -6,17 +6,38 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use super::super::Sources;
 use super::super::diagnostic::{Findings, Spot};
 use super::super::raw;
 use super::super::values::CookieName;
 use super::fields::{duration_within, parsed};
 use super::files::Files;
 use super::secret::resolve;
+use crate::bucket::Recent;
 use crate::policy::device::Devices;
+use crate::policy::key::PrefixLengths;
+use crate::policy::{KnownAddresses, Limit, Mode};
 use crate::time::Span;
 
-/// Known devices; `None` without a secret.
+/// What tells the owners of accounts from strangers.
+pub(super) struct KnownOwners {
+    pub(super) devices: Option<Arc<Devices>>,
+    pub(super) addresses: Option<KnownAddresses>,
+}
+
+/// Known devices and addresses; the prefixes are those of `[client]`.
 pub(super) fn check(
+    raw: &raw::RawDevice,
+    (sources, prefixes, limits): (&Sources, PrefixLengths, &[Option<Limit>]),
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> KnownOwners {
+    let devices = devices(raw, &sources.environment, files, f);
+    KnownOwners { devices, addresses: addresses(raw, prefixes, limits, f) }
+}
+
+/// Known devices; `None` without a secret.
+fn devices(
     raw: &raw::RawDevice,
     environment: &[(String, String)],
     files: &mut Files<'_>,
@@ -37,6 +58,28 @@ pub(super) fn check(
     let (text, origin) = resolve(secret, environment, files, f)?;
     let keys = parse_keys(&text, &origin, &secret.spot, f)?;
     Some(Arc::new(Devices::new(keys, ttl, &cookie)))
+}
+
+/// Known addresses; `None` without `addresses = true`.
+fn addresses(
+    raw: &raw::RawDevice,
+    prefixes: PrefixLengths,
+    limits: &[Option<Limit>],
+    f: &mut Findings,
+) -> Option<KnownAddresses> {
+    let ttl = duration_within(raw.address_ttl.as_ref(), TTL, f).unwrap_or(DEFAULT_ADDRESS_TTL);
+    let on = raw.addresses.as_ref().filter(|on| on.value);
+    if let (Some(ttl), None) = (&raw.address_ttl, &raw.addresses) {
+        let hint = "write addresses = true to know the addresses that accounts sign in from";
+        f.warning(&ttl.spot, "`address_ttl` means nothing without `addresses`".to_owned(), hint);
+    }
+    let is_used = |limit: &Limit| limit.mode != Mode::Off && limit.is_hidden();
+    let on = on?;
+    if !limits.iter().flatten().any(is_used) {
+        let message = "known addresses have a budget of their own under limits by account, and there is none";
+        f.warning(&on.spot, message, "add [limit.account] with key = \"user\"");
+    }
+    Some(KnownAddresses { prefixes, recent: Recent::new(ttl).ok()? })
 }
 
 /// Parses one key a line, newest first. Blank lines and lines that begin with `#` are ignored.
@@ -68,4 +111,5 @@ const DAYS: u64 = 86_400;
 /// Browsers keep no cookie for longer than 400 days (RFC 6265bis, 5.5).
 const TTL: RangeInclusive<Span> = Span::from_secs(3600)..=Span::from_secs(400 * DAYS);
 const DEFAULT_TTL: Span = Span::from_secs(180 * DAYS);
+const DEFAULT_ADDRESS_TTL: Span = Span::from_secs(30 * DAYS);
 const DEFAULT_COOKIE: &str = "tollgate_device";

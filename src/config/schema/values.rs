@@ -167,7 +167,7 @@ fn rate() -> String {
     format!(r"\s*{count}(\s*/\s*|\s+per\s+)({unit}|{DURATION})(\s+burst\s+{count})?\s*")
 }
 
-const DURATIONS: [&str; 16] = [
+const DURATIONS: [&str; 17] = [
     "endpoint.*.outcome_timeout",
     "route.*.attack.calm",
     "limit.*.every",
@@ -175,6 +175,7 @@ const DURATIONS: [&str; 16] = [
     "limit.*.escalate.wait",
     "limit.*.escalate.max",
     "device.ttl",
+    "device.address_ttl",
     "store.timeout",
     "refuse.delay",
     "proxy.header_timeout",

@@ -12,6 +12,7 @@ pub(super) fn describe(spec: Spec) -> (String, Vec<String>) {
         Spec::Continuous(bucket) => (steady(&spec, &[bucket]), Vec::new()),
         Spec::Distinct(distinct) => (steady(&spec, &[distinct.bucket()]), Vec::new()),
         Spec::Escalation(waits) => (growing(&waits, "strikes"), Vec::new()),
+        Spec::Recent(_) => ("nothing is refused".to_owned(), Vec::new()),
         Spec::Interval(bucket) => {
             let head = every(bucket.quota(), bucket.period(), bucket.period_start());
             (head, vec![around_a_border(&spec, "of a period")])
@@ -46,7 +47,7 @@ pub(super) fn extras(spec: Spec) -> Vec<String> {
         }
         Spec::Interval(bucket) => (bucket.initial(), bucket.debt()),
         Spec::Distinct(distinct) => (distinct.bucket().initial(), 0),
-        Spec::Escalation(_) => return notes,
+        Spec::Escalation(_) | Spec::Recent(_) => return notes,
         Spec::Rolling(window) => (window.initial(), window.debt()),
         Spec::Floor(both) => (both.pool().initial().saturating_add(both.floor().burst()), both.pool().debt()),
     };
@@ -84,7 +85,7 @@ fn longest_wait(spec: Spec) -> Option<Span> {
         Spec::Rolling(window) => Some(window.window()),
         Spec::Distinct(distinct) => Some(distinct.bucket().per_token()),
         Spec::Escalation(waits) => Some(waits.max()),
-        Spec::Floor(_) => None,
+        Spec::Floor(_) | Spec::Recent(_) => None,
     }
 }
 

@@ -10,8 +10,8 @@ pub(super) fn upper_bound(spec: &Spec, span: Span) -> u64 {
     match spec {
         Spec::Continuous(bucket) => of_continuous(bucket, span),
         Spec::Distinct(distinct) => of_continuous(&distinct.bucket(), span),
-        // A client that is never refused never waits.
-        Spec::Escalation(_) => u64::MAX,
+        // A client that is never refused never waits; a set of what was seen refuses nothing.
+        Spec::Escalation(_) | Spec::Recent(_) => u64::MAX,
         Spec::Interval(bucket) => periods(span, bucket.period()).saturating_mul(u64::from(bucket.quota())),
         Spec::Rolling(window) => {
             // Any `slots` consecutive periods admit the quota at most, and each period the rate.

@@ -1,4 +1,4 @@
-//! Challenges: offers a browser an attempt for a proof of work, and redeems the proof.
+//! Redeems proofs of work.
 //!
 //! The page sends the proof to the path that was refused, in a request that is never forwarded. What a proof earns, the
 //! browser gets by asking for the form again. `engine` decides.
@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, LOCATION};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::context::{RequestContext, RequestSummary};
+use super::context::RequestContext;
 use super::server::Server;
 use super::service::{RoutedDecision, attempt};
 use super::{context, discard_body};
@@ -21,8 +21,7 @@ use crate::proxy::body::{IncomingBody, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::{Error, MalformedRequest};
 use crate::proxy::request::{proof, target};
-use crate::proxy::respond::shows_challenge;
-use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
+use crate::proxy::runtime_config::WorkerConfig;
 
 impl Server {
     /// Answers a request with a proof: by the way back to the form, or by the refusal that the attempt gets without it.

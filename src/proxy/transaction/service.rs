@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONNECTION;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::{Body as _, Incoming};
 
@@ -23,7 +22,7 @@ use super::endpoint::Allowed;
 use super::forward::UpstreamRequest;
 use super::response_future::ResponseFuture;
 use super::server::Server;
-use crate::engine::{Decision, DecisionState, PendingDecision, Refusal, Rules, with_newest_rules};
+use crate::engine::{Decision, DecisionState, PendingDecision, with_newest_rules};
 use crate::event::{Event, Events};
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::{BodyRequirement, MatchedRoutes};

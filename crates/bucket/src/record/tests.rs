@@ -42,9 +42,9 @@ fn a_state_is_read_under_a_file_that_its_reader_never_saw() {
 /// A spec, and the bytes of a bucket.
 type Golden = (Spec, [&'static str; 4]);
 
-fn golden() -> [Golden; 6] {
-    let ([one, two, three, four], [five, six]) = (golden_of_tokens(), golden_of_attempts());
-    [one, two, three, four, five, six]
+fn golden() -> [Golden; 7] {
+    let ([one, two, three, four], [five, six, seven]) = (golden_of_tokens(), golden_of_attempts());
+    [one, two, three, four, five, six, seven]
 }
 
 /// A bucket of each shape with tokens only, after twelve were taken, with its bytes: version and shape, fingerprint,
@@ -98,9 +98,9 @@ fn golden_of_tokens() -> [Golden; 4] {
     ]
 }
 
-/// The shapes that remember attempts: a tag was charged and repeated after twelve tokens were taken, and seven attempts
-/// failed.
-fn golden_of_attempts() -> [Golden; 2] {
+/// The shapes that remember attempts: a tag was charged and repeated after twelve tokens were taken, seven attempts
+/// failed, and a tag was seen.
+fn golden_of_attempts() -> [Golden; 3] {
     let bucket = Continuous::new(10, Span::from_secs(60), 20).unwrap().with_initial(15).unwrap();
     [
         (
@@ -122,6 +122,18 @@ fn golden_of_attempts() -> [Golden; 2] {
                 "18fae5c3c0904c00 18fae27d8fd7ac00 0000000100000002",
             ],
         ),
+        (
+            Spec::Recent(Recent::new(Span::from_secs(86_400)).unwrap()),
+            [
+                "0107",
+                "00ac8970",
+                "00004e94914f0000",
+                "18fb310b25030000 0123456701c9c380 0000000000000000 0000000000000000 0000000000000000 \
+                 0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000 \
+                 0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000 \
+                 0000000000000000 0000000000000000",
+            ],
+        ),
     ]
 }
 
@@ -137,6 +149,9 @@ fn encoded(header: RecordHeader) -> Vec<u8> {
             for _ in 0..7 {
                 let _ = bucket.run(NOW, Op::Strike);
             }
+        }
+        Spec::Recent(_) => {
+            let _ = bucket.run(NOW, Op::TakeOnce { tokens: 1, tag: 0x0123_4567_0000_0000 });
         }
         _ => {}
     }

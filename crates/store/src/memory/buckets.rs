@@ -202,7 +202,7 @@ impl Buckets {
     }
 
     /// What an operation would do, without the lock.
-    pub(crate) fn dry_run(&self, bucket: &BucketKey, now: Time, op: Op) -> Step {
+    pub fn dry_run(&self, bucket: &BucketKey, now: Time, op: Op) -> Step {
         let seen = with_words(bucket.spec.words(), |state| {
             let (_, was_converted) = self.read(bucket, now, state);
             (!self.own_rates.has(bucket.key)).then(|| decide(bucket, state, now, op, was_converted))
@@ -314,8 +314,9 @@ impl std::fmt::Debug for Buckets {
 
 /// All shapes but rolling windows and those that remember what they counted.
 const SHORT_WORDS: usize = 3;
-/// A rolling window of 24 periods and a few more words; also what a bucket stores that counts each value once.
-const LONG_WORDS: usize = 16;
+/// A rolling window of 24 periods and a few more words; also what a bucket stores that counts each value once, or that
+/// remembers what was seen.
+const LONG_WORDS: usize = 17;
 /// More changes than an operator makes within the time that a bucket takes to fill.
 const MAX_FORMER: usize = 16;
 

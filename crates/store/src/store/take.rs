@@ -15,7 +15,8 @@ use smallvec::SmallVec;
 
 use super::{LimitBuckets, Store};
 use crate::memory::{
-    CombinedVerdict, Stale, TimeAt, Withdrawal, gives, refuse_all, refuse_all_at, take_all, take_all_at,
+    BucketKey, CombinedVerdict, Stale, TimeAt, Withdrawal, gives, refuse_all, refuse_all_at, take_all,
+    take_all_at,
 };
 use crate::shared::{Mirror, OnError, ReplyFuture, SharedStore, StoreCall, StoreOp, StoreReply, Unavailable};
 use tollgate_bucket::{Op, Time, Verdict};
@@ -33,6 +34,7 @@ pub enum DecidedBy {
 }
 
 /// The first step of taking tokens.
+#[derive(Debug)]
 #[must_use]
 pub enum TakeState {
     /// The memory of this process gave the verdict.
@@ -87,6 +89,21 @@ impl Store {
             None => refuse_all(withdrawals, now),
             Some(database) => Ok(refuse_at_once(database, withdrawals, &|key| database.time_at(key, now))),
         }
+    }
+
+    /// Whether the database need not be asked for a bucket: it was a moment ago, or there is none.
+    #[must_use]
+    pub fn has_fresh(&self, limit: &LimitBuckets, bucket: &BucketKey, now: Time) -> bool {
+        let with_database = self.database_of(limit);
+        with_database
+            .is_none_or(|(database, mirror)| mirror.is_fresh(bucket, database.time_at(bucket.key, now)))
+    }
+
+    /// Asks the database for the verdict of an operation; `None` if there is none.
+    #[must_use]
+    pub fn ask(&self, limit: &LimitBuckets, bucket: BucketKey, op: Op) -> Option<ReplyFuture> {
+        let (database, mirror) = self.database_of(limit)?;
+        Some(Box::pin(database.call(mirror, bucket, StoreOp::Step(op))))
     }
 
     /// Runs one operation on a bucket for which `by` has decided, and returns its verdict; `None` if the limit was

@@ -58,7 +58,7 @@ impl Buckets {
         now: Time,
         change: impl FnOnce(&mut RecordHeader, &mut [u64; Spec::MAX_WORDS]),
     ) -> Result<(), OwnRateError> {
-        if own.is_some() && matches!(bucket.spec, Spec::Escalation(_)) {
+        if own.is_some() && matches!(bucket.spec, Spec::Escalation(_) | Spec::Recent(_)) {
             return Err(OwnRateError::NoRate);
         }
         let _held = self.lock_open(bucket.key)?;

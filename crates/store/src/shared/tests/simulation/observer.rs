@@ -109,7 +109,7 @@ impl Promise {
                 length: Span::from_nanos(rolling.window().as_nanos() - rolling.period().as_nanos()),
                 most: rolling.quota().into(),
             },
-            Spec::Escalation(_) => unreachable!("has no tokens"),
+            Spec::Escalation(_) | Spec::Recent(_) => unreachable!("has no tokens"),
         }
     }
 

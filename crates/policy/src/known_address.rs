@@ -1,0 +1,73 @@
+//! Known addresses: the client prefixes from which an account signed in, so that its owner has a budget of their own
+//! there, as on a known device, also with clients that keep no cookie.
+//!
+//! It names the set of an account and the client's tag within; both are keyed hashes, for one application each. The
+//! sets themselves are kept by the caller, who also says what is in them.
+
+use siphasher::sip128::SipHasher13;
+
+use super::account::Account;
+use super::attempt::Client;
+use super::device::DeviceId;
+use super::key::{KeyHasher, PrefixLengths, write_bytes, write_client};
+use tollgate_bucket::{Key, Recent};
+
+/// `[device] addresses`: what is an address, and how long it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownAddresses {
+    /// Addresses of one prefix are one.
+    pub prefixes: PrefixLengths,
+    /// What is remembered for each account.
+    pub recent: Recent,
+}
+
+/// A client's prefix as an address of an account; its `Debug` form hides it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct AccountAddress {
+    /// The account's set.
+    pub account: Key,
+    /// What the attempt is charged as if the set has it.
+    pub(super) device: DeviceId,
+}
+
+/// Whether the set of an account has the address.
+pub type IsKnownAddress<'k> = &'k dyn Fn(&AccountAddress) -> bool;
+
+impl KnownAddresses {
+    /// The client's prefix as an address of this account; `None` for a client without an address of its own: those
+    /// behind a proxy that names none would all be known by the address of the proxy.
+    pub(super) fn address_of(
+        &self,
+        hasher: &KeyHasher,
+        (application, account): (&str, &Account),
+        client: Client,
+    ) -> Option<AccountAddress> {
+        client.known_ip()?;
+        let set = |hasher: &mut SipHasher13| {
+            write_bytes(hasher, b's', application.as_bytes());
+            write_bytes(hasher, b's', account.as_bytes());
+        };
+        let address = hasher.of(|hasher| {
+            set(hasher);
+            write_client(hasher, self.prefixes, client);
+        });
+        Some(AccountAddress { account: Key(hasher.of(set)), device: DeviceId(address) })
+    }
+}
+
+impl AccountAddress {
+    /// What the set remembers of the address.
+    #[must_use]
+    pub fn tag(&self) -> u64 {
+        let DeviceId(hash) = self.device;
+        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
+        let half = hash as u64;
+        half
+    }
+}
+
+impl std::fmt::Debug for AccountAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AccountAddress(hidden)")
+    }
+}
