@@ -12,7 +12,7 @@ use super::{Engine, LimitStatus, Refusal, Rules};
 use crate::bucket::{Effect, Key, Spec};
 use crate::event::{ChallengeResult, Event};
 use crate::policy::attempt::Attempt;
-use crate::policy::challenge::{Challenge, ChallengeRule, Proof, Solver};
+use crate::policy::challenge::{Challenge, ChallengeRule, Solver, WorkProof};
 use crate::policy::{Charge, Policy};
 use crate::store::memory::{BucketKey, TooLarge, Withdrawal};
 use crate::store::{BucketChange, LimitBuckets, LimitWithdrawal, Store, TakeState};
@@ -127,7 +127,8 @@ impl Engine {
         let (earned, now) = (rules.earned.as_ref()?, self.clock().now());
         let routes = rules.policy.routes_of(attempt);
         let route = &rules.policy.routes.get(*routes.first()?)?.name;
-        let proof = Proof::parse(proof).ok()?.verify(&self.hasher, &Solver { client, route }, now).ok()?;
+        let proof =
+            WorkProof::parse(proof).ok()?.verify(&self.hasher, &Solver { client, route }, now).ok()?;
         let both = (now, self.store.time(now));
         let mut found = self.charges_of(rules, attempt, routes, both).ok()?;
         rules.raise_cost_under_attack(&mut found, true);
@@ -258,7 +259,7 @@ mod tests {
         let challenge = Challenge::new(&engine.hasher, &solver, bits, now);
         let mut proofs = (0..100_000).map(|number| format!("{challenge}-{number}"));
         let verified =
-            |proof: &String| Proof::parse(proof).unwrap().verify(&engine.hasher, &solver, now).is_ok();
+            |proof: &String| WorkProof::parse(proof).unwrap().verify(&engine.hasher, &solver, now).is_ok();
         proofs.find(verified).unwrap()
     }
 

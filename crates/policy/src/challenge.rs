@@ -45,7 +45,7 @@ pub struct Challenge {
 
 /// A solved challenge, not verified yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Proof<'a> {
+pub struct WorkProof<'a> {
     challenge: Challenge,
     text: &'a str,
 }
@@ -109,7 +109,7 @@ impl fmt::Display for Challenge {
     }
 }
 
-impl<'a> Proof<'a> {
+impl<'a> WorkProof<'a> {
     /// Parses the text of a challenge, `-`, and a number of at most ten digits.
     ///
     /// # Errors
@@ -192,12 +192,13 @@ mod tests {
 
     fn solve(challenge: Challenge) -> String {
         let proofs = (0_u64..).map(|number| format!("{challenge}-{number}"));
-        let is_solved = |proof: &String| Proof::parse(proof).unwrap().verify(&hasher(), &SOLVER, NOW).is_ok();
+        let is_solved =
+            |proof: &String| WorkProof::parse(proof).unwrap().verify(&hasher(), &SOLVER, NOW).is_ok();
         proofs.take(1_000_000).find(is_solved).unwrap()
     }
 
     fn verify(proof: &str, solver: &Solver<'_>, now: Time) -> Result<Key, ProofError> {
-        Proof::parse(proof)?.verify(&hasher(), solver, now)
+        WorkProof::parse(proof)?.verify(&hasher(), solver, now)
     }
 
     #[test]
@@ -214,7 +215,7 @@ mod tests {
             assert_eq!(verify(&proof, &other, NOW), Err(ProofError::Foreign));
         }
         assert_eq!(
-            Proof::parse(&proof).unwrap().verify(&KeyHasher::seeded(8), &SOLVER, NOW),
+            WorkProof::parse(&proof).unwrap().verify(&KeyHasher::seeded(8), &SOLVER, NOW),
             Err(ProofError::Foreign)
         );
     }
@@ -239,8 +240,8 @@ mod tests {
         let challenge = Challenge::new(&hasher(), &SOLVER, 0, NOW).to_string();
         let upper = challenge.to_ascii_uppercase();
         assert!(
-            Proof::parse(&format!("{challenge}-0000000001")).is_ok()
-                && Proof::parse(&format!("{upper}-1")).is_ok()
+            WorkProof::parse(&format!("{challenge}-0000000001")).is_ok()
+                && WorkProof::parse(&format!("{upper}-1")).is_ok()
         );
         let long = format!("{challenge}-00000000001");
         let broken = [
@@ -253,7 +254,7 @@ mod tests {
             .into_iter()
             .chain(broken.iter().map(String::as_str))
         {
-            assert_eq!(Proof::parse(text), Err(ProofError::Malformed), "{text:?}");
+            assert_eq!(WorkProof::parse(text), Err(ProofError::Malformed), "{text:?}");
         }
     }
 
