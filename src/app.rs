@@ -85,6 +85,7 @@ use crate::proxy::headers::request_id::RequestIds;
 use crate::proxy::respond::RefusalCache;
 use crate::proxy::runtime_config::{ConfigHandle, RuntimeConfig};
 use crate::proxy::settings::{ClientRate, ProxySettings};
+use crate::proxy::transaction::refusal_rate::RefusalRate;
 use crate::proxy::transaction::server::Server;
 use crate::proxy::upstream::Health;
 use crate::store::memory::TooLarge;
@@ -384,6 +385,7 @@ impl Parts {
             ids: RequestIds::default(),
             tracer,
             refusal_cache: RefusalCache::default(),
+            refusal_rate: RefusalRate::default(),
             unread_bodies: Cell::default(),
             body_memory,
         }

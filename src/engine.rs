@@ -7,6 +7,7 @@ mod attack_mode;
 mod attempt_facts;
 mod bucket_admin;
 mod concurrency_limit;
+mod earned_attempts;
 mod freeze;
 mod known_addresses;
 mod limit_status;
@@ -26,6 +27,7 @@ use arc_swap::{ArcSwap, Guard};
 pub use self::attempt_facts::AttemptFacts;
 pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
 pub use self::concurrency_limit::ConcurrencyPermits;
+pub use self::earned_attempts::NothingEarned;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
 pub use self::open_attempts::{AttemptReceipt, NoSuchReceipt, OpenAttempt, OpenAttempts};
 pub use self::overrides::{
@@ -38,6 +40,7 @@ pub use self::rules::Rules;
 pub use self::store_observer::store_observer;
 
 use self::attack_mode::AttackModes;
+use self::earned_attempts::EarnedAttempts;
 use self::known_addresses::AddressSets;
 use self::limit_status::longest_wait;
 use self::own_rates::RateOwners;
@@ -122,8 +125,9 @@ impl Engine {
     pub fn with_store(policy: Policy, store: Store, events: Events) -> Result<Self, TooLarge> {
         let buckets = policy.limits.iter().map(|limit| store.limit(&limit.name, &specs(limit)));
         let buckets = buckets.collect::<Result<_, _>>()?;
+        let earned = EarnedAttempts::of(&policy, None, &store, store.now())?;
         let addresses = AddressSets::of(&policy, &store)?;
-        let rules = Rules::first(Arc::new(policy), buckets, addresses);
+        let rules = Rules::first(Arc::new(policy), buckets, earned, addresses);
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         let (hasher, rules, rate_owners) =
             (KeyHasher::default(), ArcSwap::from_pointee(rules), RateOwners::default());
@@ -178,12 +182,14 @@ impl Engine {
         let addresses = AddressSets::under(old.addresses.as_ref(), &policy, &self.store, now)?;
         let generation = old.generation + 1;
         let attack_modes = AttackModes::of(&policy);
+        let earned = EarnedAttempts::of(&policy, old.earned.as_ref(), &self.store, now)?;
         let rules = Rules {
             generation,
             policy,
             configured,
             overrides,
             buckets,
+            earned,
             addresses,
             concurrency_limits: limits,
             in_flight,

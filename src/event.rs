@@ -3,6 +3,7 @@
 //! The request path emits an event and goes on: a listener may neither block nor fail. Events carry positions of routes
 //! and limits instead of names, so that a counter is one array index away.
 
+mod challenge;
 mod store;
 
 use std::net::IpAddr;
@@ -12,6 +13,7 @@ use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use ipnet::IpNet;
 use smallvec::SmallVec;
 
+pub use self::challenge::ChallengeResult;
 pub use self::store::{Fallback, StoreCallResult, StoreChange};
 pub use crate::policy::outcome::Outcome;
 
@@ -70,6 +72,8 @@ pub enum Event<'a> {
     },
     /// An idle connection was closed, because connection slots, descriptors or memory were short.
     ConnectionEvicted,
+    /// A client was offered to earn an attempt by a proof of work, or sent a proof.
+    Challenge(ChallengeResult),
     /// A body that was read for its fields was refused: there is no memory for it.
     BodyRefused,
     /// `accept` failed; the listener tries again.

@@ -10,6 +10,8 @@ mod admin;
 mod attack;
 mod bindings;
 mod buckets;
+mod challenge;
+mod cors;
 mod device;
 mod endpoints;
 mod escalate;
@@ -96,7 +98,7 @@ pub(super) fn check(
         sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
         observes,
         client,
-        policy: owners.put_into(policy),
+        policy: challenge::with_rule(&raw.refuse, owners.put_into(policy), &refuse, f),
         policy_copy: policy::check(raw.policy.as_ref(), (&raw.store, &store), &files, f),
         store,
         refuse,

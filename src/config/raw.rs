@@ -64,6 +64,7 @@ raw_tables! {
         cost: Option<Located<TomlValue>>,
         body: Option<Text>,
         in_flight: Option<Located<i64>>,
+        cors: Option<StringList>,
         success: Vec<RawItem<RawRule>>,
         failure: Vec<RawItem<RawRule>>,
         neutral: Vec<RawItem<RawRule>>,
@@ -179,6 +180,8 @@ raw_tables! {
         text: Option<Text>,
         headers: Option<Text>,
         delay: Option<Text>,
+        challenge: Option<Text>,
+        challenge_rate: Option<Text>,
         jitter: Option<Located<f64>>,
     }
 

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use super::diagnostic::grouped;
 use crate::bucket::Spec;
+use crate::policy::challenge::ChallengeRule;
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::{ChargeOn, Limit, LimitKind, Mode, Policy, Unit};
 
@@ -23,7 +24,9 @@ pub fn worst_cases(policy: &Policy) -> Vec<(&str, String)> {
     let words = limits.filter_map(|group| {
         let (first, others) = group.split_first()?;
         let notes = others.iter().filter_map(describe_kind).map(|note| format!("; {note}"));
-        let words = notes.fold(worst_case(first), |words, note| words + &note);
+        let earned = policy.challenge.filter(|_| ChallengeRule::lifts(first));
+        let earned = earned.map(|rule| format!("; proofs of work earn more: {}", for_some(rule.rate)));
+        let words = notes.chain(earned).fold(worst_case(first), |words, note| words + &note);
         let has_addresses = policy.addresses.is_some() && first.is_account();
         Some((&*first.name, if has_addresses { words + OF_ADDRESSES } else { words }))
     });

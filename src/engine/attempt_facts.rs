@@ -56,6 +56,11 @@ impl AttemptFacts {
         self.exposed >= Some(ExposedAction::Mark)
     }
 
+    /// Whether a route that counts it was under attack.
+    pub(super) fn is_under_attack(&self) -> bool {
+        self.is_under_attack
+    }
+
     /// The record of an attempt on this route, for which the limits have these statuses.
     #[must_use]
     pub fn record(&self, rules: &Rules, route: usize, statuses: &[LimitStatus]) -> Box<AttemptRecord> {

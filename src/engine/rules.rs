@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::Engine;
 use super::attack_mode::AttackModes;
 use super::concurrency_limit::{BucketsInFlight, ConcurrencyLimit};
+use super::earned_attempts::EarnedAttempts;
 use super::known_addresses::AddressSets;
 use super::limit_status::{self, LimitStatus, LimitStatuses};
 use super::overrides::Overrides;
@@ -32,6 +33,8 @@ pub struct Rules {
     pub overrides: Overrides,
     /// The buckets of each limit.
     pub(super) buckets: Vec<LimitBuckets>,
+    /// What proofs of work have earned; `None` if they earn nothing.
+    pub(super) earned: Option<EarnedAttempts>,
     /// The known addresses of accounts.
     pub(super) addresses: Option<AddressSets>,
     /// The counters of each route.
@@ -46,6 +49,7 @@ impl Rules {
     pub(super) fn first(
         policy: Arc<Policy>,
         buckets: Vec<LimitBuckets>,
+        earned: Option<EarnedAttempts>,
         addresses: Option<AddressSets>,
     ) -> Self {
         let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
@@ -58,6 +62,7 @@ impl Rules {
             configured,
             overrides,
             buckets,
+            earned,
             addresses,
             concurrency_limits,
             in_flight,

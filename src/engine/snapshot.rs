@@ -45,7 +45,7 @@ impl Engine {
     #[must_use]
     pub fn with_snapshot(self, snapshot: &Snapshot) -> (Self, Vec<(Arc<str>, RestoreError)>) {
         let now = self.time();
-        let Rules { policy, buckets, addresses, .. } = &**self.rules.load();
+        let Rules { policy, buckets, earned, addresses, .. } = &**self.rules.load();
         let mut anew = Vec::new();
         let restored = policy.limits.iter().zip(buckets).map(|(limit, empty)| {
             let found = snapshot.limits.iter().find(|saved| matches(saved, limit));
@@ -67,7 +67,7 @@ impl Engine {
                 empty.clone()
             }
         });
-        let mut rules = Rules::first(policy.clone(), buckets, addresses);
+        let mut rules = Rules::first(policy.clone(), buckets, earned.clone(), addresses);
         // Bytes that a later version wrote are left out.
         rules.overrides = Overrides::decode(&snapshot.overrides).unwrap_or_default();
         rules.policy = rules.overrides.apply(&rules.configured);

@@ -247,6 +247,7 @@ impl EventListener for Messages {
             | Event::StoreUp(_)
             | Event::StoreServerLeft { .. }
             | Event::Decided { .. }
+            | Event::Challenge(_)
             | Event::Settled { .. }
             | Event::ExposedPassword { .. }
             | Event::RequestCompleted(_)

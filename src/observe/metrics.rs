@@ -26,7 +26,7 @@ pub use self::rules::OutcomeCounts;
 use self::rules::RuleCounters;
 use self::store::StoreCounters;
 use crate::engine::Engine;
-use crate::event::{Event, EventListener, Failure, RejectReason};
+use crate::event::{ChallengeResult, Event, EventListener, Failure, RejectReason};
 use crate::net::tls::Certificate;
 
 /// All metrics.
@@ -39,6 +39,7 @@ pub struct Metrics {
     engine: Arc<OnceLock<Weak<Engine>>>,
     connections: Gauge,
     refused: Family<Label, Counter>,
+    challenges: Family<Label, Counter>,
     upstream_up: Family<UpstreamLabels, Gauge>,
     upstream_errors: Family<UpstreamErrorLabels, Counter>,
     reloads: Family<Label, Counter>,
@@ -83,6 +84,7 @@ impl Metrics {
             engine: Arc::default(),
             connections: Gauge::default(),
             refused: Family::default(),
+            challenges: Family::default(),
             upstream_up: Family::default(),
             upstream_errors: Family::default(),
             reloads: Family::default(),
@@ -99,6 +101,9 @@ impl Metrics {
         metrics.register();
         for reason in REASONS {
             drop(metrics.refused.get_or_create_owned(&[("reason", reason_name(reason))]));
+        }
+        for result in [ChallengeResult::Offered, ChallengeResult::Solved, ChallengeResult::Refused] {
+            drop(metrics.challenges.get_or_create_owned(&[("result", challenge_name(result))]));
         }
         for taken in [true, false] {
             drop(metrics.reloads.get_or_create_owned(&[("result", result_name(taken))]));
@@ -204,6 +209,7 @@ impl Metrics {
         registry.register("tollgate_connections", "Clients that are connected now", connections);
         for (name, help, metric) in [
             ("tollgate_connections_refused", "Connections that were refused", &self.refused),
+            ("tollgate_challenges", "Challenges by what became of them", &self.challenges),
             ("tollgate_config_reloads", "How often the configuration was read again", &self.reloads),
         ] {
             registry.register(name, help, metric.clone());
@@ -285,6 +291,9 @@ impl EventListener for Metrics {
                 self.reloads.get_or_create_owned(&[("result", result_name(taken))]).inc();
             }
             Event::ConnectionEvicted => drop(self.evicted.inc()),
+            Event::Challenge(result) => {
+                self.challenges.get_or_create_owned(&[("result", challenge_name(result))]).inc();
+            }
             Event::AttackMode(change) => self.rules.set_attack_mode(change.route, change.begins),
             Event::GuessWorked(guess) => self.rules.guess_worked(&guess.route.name),
             Event::BodyRefused => drop(self.bodies_refused.inc()),
@@ -345,6 +354,14 @@ fn failure_name(failure: Failure) -> &'static str {
         Failure::Certificate => "certificate",
         Failure::Tls => "tls",
         Failure::Exhausted => "exhausted",
+    }
+}
+
+fn challenge_name(result: ChallengeResult) -> &'static str {
+    match result {
+        ChallengeResult::Offered => "offered",
+        ChallengeResult::Solved => "solved",
+        ChallengeResult::Refused => "refused",
     }
 }
 

@@ -4,6 +4,7 @@ pub mod challenge;
 pub mod client_addr;
 pub(super) mod descriptor;
 pub(super) mod forwarded;
+pub(super) mod proof;
 pub(super) mod question;
 pub mod redirect;
 pub mod scheme;

@@ -8,6 +8,8 @@
 mod accept;
 mod builder;
 mod cache;
+mod challenge;
+mod cors;
 mod descriptor_status;
 mod details;
 mod escape;
@@ -23,6 +25,7 @@ use http::{HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
 pub use self::cache::RefusalCache;
+pub use self::cors::CorsPermission;
 pub(in crate::proxy) use self::descriptor_status::{Code, DescriptorStatus, RateLimitResponse};
 pub use self::mark::refused_mark;
 pub use self::problem::ProblemKind;
@@ -76,6 +79,15 @@ pub struct Negotiation<'a> {
     pub head: bool,
     /// The request id, named in the response.
     pub request_id: &'a HeaderValue,
+    /// The challenge that a refusal's page offers.
+    pub challenge: Option<&'a str>,
+}
+
+/// Whether a refusal for this `Accept` is a page with a place for a challenge.
+#[must_use]
+pub fn shows_challenge(settings: &RefuseSettings, accept: Option<&HeaderValue>) -> bool {
+    ResponseFormat::preferred(accept) == ResponseFormat::Html
+        && settings.html.as_ref().is_none_or(Template::has_challenge)
 }
 
 /// The response to a refused attempt: `refuse.status` with `Retry-After`. If waiting does not help, it names no time.
@@ -101,6 +113,7 @@ pub fn refusal(
         retry_after,
         limits: Some(limits),
         request_id: negotiation.request_id,
+        challenge: negotiation.challenge.filter(|_| format == ResponseFormat::Html),
     };
     // A configured page names a wait; without a wait it would be wrong, so the built-in page is used.
     let template = settings.own(format).filter(|_| retry_after.is_some());

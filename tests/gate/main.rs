@@ -9,9 +9,11 @@ mod attack_mode;
 mod batches;
 mod buckets;
 mod candidates;
+mod challenge;
 mod clients;
 mod commands;
 mod control;
+mod cors;
 mod device;
 #[path = "../simulation/dice.rs"]
 #[allow(dead_code, reason = "simulation uses the rest")]

@@ -552,7 +552,8 @@ fn read_client(header: IdentityHeader, name: &'static str, line: &[u8]) {
 fn read_accept(line: &[u8]) {
     with(&ACCEPT, line, |headers| {
         let request_id = HeaderValue::from_static("a");
-        let asked = Negotiation { accept: headers.get(ACCEPT), head: true, request_id: &request_id };
+        let asked =
+            Negotiation { accept: headers.get(ACCEPT), head: true, request_id: &request_id, challenge: None };
         black_box(problem(ProblemKind::TargetTooLong, &asked));
     });
 }

@@ -177,6 +177,24 @@ impl KeyHasher {
         hasher.finish()
     }
 
+    /// The bucket of what was earned for another bucket.
+    #[must_use]
+    pub fn of_earned(&self, bucket: Key) -> Key {
+        self.derived(b'e', bucket.0)
+    }
+
+    /// The bucket of a proof of work, by the MAC of its challenge.
+    pub(super) fn of_proof(&self, mac: [u8; 16]) -> Key {
+        self.derived(b'p', u128::from_be_bytes(mac))
+    }
+
+    fn derived(&self, kind: u8, from: u128) -> Key {
+        let mut hasher = self.start();
+        hasher.write_u8(kind);
+        hasher.write_u128(from);
+        Key(hasher.finish128().as_u128())
+    }
+
     /// The start of every hash.
     pub(super) fn start(&self) -> SipHasher13 {
         self.0

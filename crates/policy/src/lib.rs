@@ -9,6 +9,7 @@ mod attack;
 pub mod attempt;
 pub mod bucket_ref;
 pub mod canonical;
+pub mod challenge;
 mod charges;
 mod cookies;
 pub mod count;
@@ -45,7 +46,7 @@ pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
 pub use self::query::PrivateNames;
 pub use self::random::random_bytes;
 pub use self::rates::{ClassRate, Rates};
-pub use self::route::{Cost, DEFAULT_BODY_BYTES, Route};
+pub use self::route::{AllowedOrigins, Cost, DEFAULT_BODY_BYTES, Route};
 
 use std::sync::Arc;
 
@@ -53,6 +54,7 @@ use http::HeaderName;
 use smallvec::SmallVec;
 
 use self::attempt::{Attempt, AttemptBody, Client};
+use self::challenge::ChallengeRule;
 use self::device::Devices;
 use self::field::{FieldNames, NameKinds, RequestFields};
 use self::geo::{Geo, Origin};
@@ -74,6 +76,8 @@ pub struct Policy {
     pub exposed: Option<Arc<dyn ExposedPasswords>>,
     /// Where addresses come from, if `[geo]` names files.
     pub geo: Option<Arc<Geo>>,
+    /// What proofs of work may earn; `None` if nothing.
+    pub challenge: Option<ChallengeRule>,
     /// The known addresses, if `[device]` turns them on.
     pub addresses: Option<KnownAddresses>,
     /// The field names of all routes.
@@ -138,6 +142,7 @@ impl Policy {
             routes,
             limits,
             devices: None,
+            challenge: None,
             exposed: None,
             geo: None,
             addresses: None,
@@ -171,6 +176,12 @@ impl Policy {
     /// Where a client comes from.
     pub(crate) fn origin_of(&self, client: Client) -> Origin {
         self.geo.as_ref().map(|geo| geo.origin(client)).unwrap_or_default()
+    }
+
+    /// The same policy with challenges.
+    #[must_use]
+    pub fn with_challenge(self, challenge: Option<ChallengeRule>) -> Self {
+        Self { challenge, ..self }
     }
 
     /// The same policy with known addresses.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use http::HeaderValue;
 use smallvec::SmallVec;
 
 use super::attack::AttackRule;
@@ -56,6 +57,20 @@ pub struct Route {
     pub limits: Vec<usize>,
     /// The upstream, as an index of the proxy layer; `None` is the default upstream.
     pub upstream: Option<usize>,
+    /// The origins whose pages may read what the gate itself answers.
+    pub cors: AllowedOrigins,
+}
+
+/// Origins of pages (RFC 6454, section 6.2): `cors`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum AllowedOrigins {
+    /// None.
+    #[default]
+    None,
+    /// These, as browsers write them.
+    Listed(Vec<HeaderValue>),
+    /// All of them, without credentials.
+    Any,
 }
 
 /// The slots of a route's fields among the fields of all routes.
@@ -129,6 +144,7 @@ impl Route {
             attack: None,
             limits: Vec::new(),
             upstream: None,
+            cors: AllowedOrigins::default(),
         }
     }
 

@@ -10,7 +10,7 @@ use super::super::section::{StringList, string};
 use super::super::values::{CountValue, FieldValue, Size};
 use super::addresses::upstream_group;
 use super::fields::{check_name, distinct, one_of, parsed, within};
-use super::{hosts, methods, outcome};
+use super::{cors, hosts, methods, outcome};
 use crate::policy::canonical::Case;
 use crate::policy::field::Field;
 use crate::policy::matcher::{Pattern, PatternError};
@@ -54,6 +54,7 @@ fn check_route(
         in_flight: within(raw.in_flight.as_ref(), 1..=MAX_IN_FLIGHT, f),
         cost,
         rules: outcome::check(raw, f),
+        cors: cors::check(raw.cors.as_ref(), f),
         upstream: raw.upstream.as_ref().and_then(|list| upstream(list, upstreams, f)),
         ..Route::new(&name.value, patterns)
     })

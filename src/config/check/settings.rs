@@ -264,4 +264,4 @@ const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=DAY;
 /// Enough for whole bodies of several clients, and less than any machine has.
 const MEMORY: RangeInclusive<u64> = 256 * 1024..=64 * 1024 * 1024 * 1024;
 const CONNECTIONS: RangeInclusive<i64> = 1..=10_000_000;
-const PLACEHOLDERS: [&str; 3] = ["retry_after", "limit", "request_id"];
+const PLACEHOLDERS: [&str; 4] = ["retry_after", "limit", "request_id", "challenge"];

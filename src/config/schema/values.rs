@@ -35,6 +35,7 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "store.on_error" => &["local", "allow", "deny"],
         "store.arithmetic" => &["store", "gate"],
         "refuse.headers" => &["refused", "always", "never"],
+        "refuse.challenge" => &["off", "work"],
         "proxy.proxy_protocol" => &["off", "v1", "v2", "any"],
         "proxy.underscores" => &["drop", "pass"],
         "log.level" => &["error", "warn", "info", "debug", "trace"],
@@ -53,12 +54,14 @@ pub(super) fn pattern(path: &str) -> Option<String> {
         "upstream" | "route.*.upstream" => UPSTREAM.to_owned(),
         "route.*.match" => r"^\s*\S+\s+/\S*\s*$|^rls:[^/]+(/[^=]+(=[\s\S]+)?)?$".to_owned(),
         "route.*.user" | "route.*.password" | "route.*.when" => FIELD.to_owned(),
+        "route.*.cors" => r"^(\*|https?://[^/?#@*A-Z]+)$".to_owned(),
         "route.*.body" | "proxy.body_memory" => r"^[0-9]+(B|KiB|MiB|GiB)$".to_owned(),
         "limit.*.key" => format!("^{PART}(\\+{PART})*$"),
         "limit.*.rate"
         | "limit.*.ladder"
         | "limit.*.rolling"
         | "limit.*.floor"
+        | "refuse.challenge_rate"
         | "route.*.attack.failures" => {
             format!("^{}$", rate())
         }
@@ -185,10 +188,11 @@ const DURATIONS: [&str; 17] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 44] = [
+const EXAMPLES: [&str; 45] = [
     "geo.asn",
     "geo.country",
     "route.*.exposed",
+    "route.*.cors",
     "route.*.outcome_header",
     "endpoint.*.kind",
     "endpoint.*.listen",

@@ -11,6 +11,7 @@ use super::super::diagnostic::grouped;
 use super::describe::{DAY, INSTANT};
 use super::describe_prefix;
 use super::upper_bound::upper_bound;
+use crate::policy::challenge::ChallengeRule;
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::{Cost, Limit, LimitKind, Mode, Policy, Route, Unit};
 
@@ -31,6 +32,8 @@ pub struct CombinedLimits {
     pub attack_factor: Option<u32>,
     /// Whether a limit exempts some clients or has other rates for them.
     pub exceptions: bool,
+    /// Whether proofs of work earn more.
+    pub is_for_sale: bool,
     /// The widest network of the ladder.
     widest: Option<PrefixLengths>,
 }
@@ -78,6 +81,9 @@ impl fmt::Display for CombinedLimits {
         if self.exceptions {
             parts.push("exempt clients and those with rates of their own aside".to_owned());
         }
+        if self.is_for_sale {
+            parts.push("attempts that are earned by proofs of work aside".to_owned());
+        }
         write!(f, "{}: {}", self.route, parts.join("; "))
     }
 }
@@ -111,6 +117,7 @@ fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
         evadable: evadable.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         of_accounts: of_accounts.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         attack_factor: route.attack.as_ref().map(|rule| rule.cost_factor),
+        is_for_sale: policy.challenge.is_some() && limits.iter().any(|limit| ChallengeRule::lifts(limit)),
         exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.classes().is_empty()),
         widest: ladder.last().copied(),
     }

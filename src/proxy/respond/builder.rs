@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
 use super::accept::ResponseFormat;
+use super::challenge::script_source;
 use super::details::ProblemDetails;
 use super::escape::push_number;
 use super::rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, push_limit, push_policy};
@@ -54,7 +55,7 @@ impl ResponseBuilder {
             values: SmallVec::new(),
             head,
         };
-        builder.constant_headers(format, configured.is_some());
+        builder.constant_headers(format, configured.is_some(), details.challenge.is_some());
         builder.headers.insert(X_REQUEST_ID, details.request_id.clone());
         builder.add_value(CONTENT_LENGTH, |text| push_number(text, text.len() as u64));
         if let Some(seconds) = details.retry_after {
@@ -63,15 +64,20 @@ impl ResponseBuilder {
         builder
     }
 
-    fn constant_headers(&mut self, format: ResponseFormat, is_configured: bool) {
+    fn constant_headers(&mut self, format: ResponseFormat, is_configured: bool, has_challenge: bool) {
         let headers = &mut self.headers;
         headers.insert(CONTENT_TYPE, format.content_type());
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(VARY, HeaderValue::from_static("Accept"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if format == ResponseFormat::Html {
-            let csp = if is_configured { CSP_OWN_PAGE } else { CSP_BUILT_IN_PAGE };
-            headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(csp));
+            let csp = match (is_configured, has_challenge) {
+                (false, false) => HeaderValue::from_static(CSP_BUILT_IN_PAGE),
+                (true, false) => HeaderValue::from_static(CSP_OWN_PAGE),
+                (false, true) => CSP_BUILT_IN_CHALLENGE.clone(),
+                (true, true) => CSP_OWN_CHALLENGE.clone(),
+            };
+            headers.insert(CONTENT_SECURITY_POLICY, csp);
             // Not `no-referrer`: the link back to the form may lead to an application that checks the `Referer`.
             headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
         }
@@ -138,6 +144,18 @@ const CSP_BUILT_IN_PAGE: &str = "default-src 'none'; style-src 'unsafe-inline'; 
 /// Allows a configured page the files of its own site; scripts only from files, never inline.
 const CSP_OWN_PAGE: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
      object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The same with the script of a challenge, and its form.
+static CSP_BUILT_IN_CHALLENGE: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let with_form = CSP_BUILT_IN_PAGE.replace("form-action 'none'", "form-action 'self'");
+    csp(format!("{with_form}; script-src {}", script_source()))
+});
+static CSP_OWN_CHALLENGE: LazyLock<HeaderValue> =
+    LazyLock::new(|| csp(format!("{CSP_OWN_PAGE}; script-src 'self' {}", script_source())));
+
+fn csp(policy: String) -> HeaderValue {
+    HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static(CSP_BUILT_IN_PAGE))
+}
 
 /// Enough for the largest response here and the two headers that the connection adds.
 const MAX_HEADERS: usize = 12;

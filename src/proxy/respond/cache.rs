@@ -168,9 +168,10 @@ impl RefusalKey {
     }
 }
 
-/// Whether a refusal depends on nothing but its numbers and the id: no jitter drawn from the id.
+/// Whether a refusal depends on nothing but its numbers and the id: no jitter drawn from the id, no challenge for one
+/// client.
 fn is_cacheable(settings: &RefuseSettings, negotiation: &Negotiation<'_>) -> bool {
-    !negotiation.head && settings.jitter_permille == 0
+    !negotiation.head && settings.jitter_permille == 0 && negotiation.challenge.is_none()
 }
 
 const CACHE_SLOTS: usize = 64;

@@ -23,6 +23,8 @@ pub(super) struct ProblemDetails<'a> {
     /// The limits that refused, without hidden ones; `None` for an error.
     pub(super) limits: Option<SmallVec<[&'a str; 4]>>,
     pub(super) request_id: &'a HeaderValue,
+    /// The challenge that the page offers.
+    pub(super) challenge: Option<&'a str>,
 }
 
 impl ProblemDetails<'_> {

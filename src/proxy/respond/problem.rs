@@ -78,6 +78,7 @@ impl ProblemKind {
             retry_after,
             limits: None,
             request_id,
+            challenge: None,
         }
     }
 

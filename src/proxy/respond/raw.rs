@@ -16,7 +16,8 @@ pub fn raw_problem(status: StatusCode) -> Vec<u8> {
         _ => ProblemKind::Malformed,
     };
     let request_id = RequestIds::default().next();
-    let mut response = problem(kind, &Negotiation { accept: None, head: false, request_id: &request_id });
+    let mut response =
+        problem(kind, &Negotiation { accept: None, head: false, request_id: &request_id, challenge: None });
     response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     let status = response.status();
     let mut bytes =

@@ -4,6 +4,7 @@
 //! stays as it is written. `escape` escapes every value for the format of the page.
 
 use super::accept::ResponseFormat;
+use super::challenge;
 use super::details::ProblemDetails;
 use super::escape::{push, push_number, push_value};
 use super::retry_after::push_words;
@@ -12,7 +13,7 @@ use super::retry_after::push_words;
 ///
 /// `{{retry_after}}` is the wait in whole seconds, `{{wait}}` the same in words, `{{limit}}` the first limit that
 /// refused and is not hidden, `{{request_id}}` the request id, `{{title}}` and `{{detail}}` the texts of the built-in
-/// response.
+/// response, `{{challenge}}` the button by which a browser may earn an attempt, if it may.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<(Box<str>, Option<Placeholder>)>,
@@ -27,6 +28,7 @@ enum Placeholder {
     RequestId,
     Title,
     Detail,
+    Challenge,
 }
 
 impl Template {
@@ -48,6 +50,12 @@ impl Template {
         Self { parts, length: page.len() }
     }
 
+    /// Whether it has a place for a challenge.
+    #[must_use]
+    pub fn has_challenge(&self) -> bool {
+        self.parts.iter().any(|(_, slot)| *slot == Some(Placeholder::Challenge))
+    }
+
     /// The approximate length of a filled page in bytes.
     pub(super) fn length(&self) -> usize {
         self.length
@@ -66,6 +74,9 @@ impl Template {
                 Some(Placeholder::RequestId) => push_value(out, format, details.request_id),
                 Some(Placeholder::Title) => push(out, format, details.title),
                 Some(Placeholder::Detail) => details.push_detail(out),
+                Some(Placeholder::Challenge) => {
+                    details.challenge.iter().for_each(|challenge| challenge::push(out, challenge));
+                }
                 None => {}
             }
         }
@@ -81,6 +92,7 @@ impl Placeholder {
             "request_id" => Self::RequestId,
             "title" => Self::Title,
             "detail" => Self::Detail,
+            "challenge" => Self::Challenge,
             _ => return None,
         })
     }
@@ -102,6 +114,7 @@ mod tests {
             retry_after: Some(80),
             limits: Some(smallvec!["addr<ess", "other"]),
             request_id: &HeaderValue::from_static(request_id),
+            challenge: None,
         };
         let mut out = String::new();
         Template::parse(page).fill(&mut out, format, &details);

@@ -137,6 +137,11 @@ impl AccessRecord {
         self.0.paused_for = self.0.paused_for.plus(waited);
     }
 
+    /// The client of the request.
+    pub(super) fn client(&self) -> Client {
+        self.0.entry.client
+    }
+
     /// The attempt is not held any more.
     pub(super) fn end_hold(&mut self) {
         self.0.permits.release_held();

@@ -13,7 +13,7 @@ use super::server::Server;
 use crate::engine::{OpenAttempt, Reservation};
 use crate::policy::Route;
 use crate::policy::outcome::{BodyPrefix, Judgement, Outcome, ResponseView};
-use crate::proxy::headers::{EXPOSED, REFUSED};
+use crate::proxy::headers::{EXPOSED, FAILURES, REFUSED};
 use crate::proxy::respond::refused_mark;
 use crate::proxy::runtime_config::WorkerConfig;
 
@@ -56,12 +56,9 @@ impl AdmittedAttempt {
         if reservation.facts.is_marked_as_exposed() {
             headers.insert(EXPOSED, HeaderValue::from_static("1"));
         }
-    }
-
-    /// Failures in a row of the account before this attempt of a stranger, if there are any.
-    pub(super) fn failures_before(&self) -> Option<u32> {
-        let failures = self.reservation.as_ref()?.facts.failures_before();
-        (failures > 0).then_some(failures)
+        if reservation.facts.failures_before() > 0 {
+            headers.insert(FAILURES, reservation.facts.failures_before().into());
+        }
     }
 
     /// The judgement by the head of the response; `None` if it depends on the body.

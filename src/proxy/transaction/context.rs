@@ -3,16 +3,17 @@
 //! It outlives the head of the request, which is forwarded. `respond` renders the responses.
 
 use http::header::CONNECTION;
-use http::{HeaderValue, Response};
+use http::{HeaderMap, HeaderValue, Response};
 
 use super::access_record::AccessRecord;
 use super::response_future::ResponseFuture;
+use crate::policy::Policy;
 use crate::proxy::body::ResponseBody;
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::headers::request_id::RequestIds;
-use crate::proxy::respond::{self, Negotiation};
+use crate::proxy::respond::{self, CorsPermission, Negotiation};
 
 /// The parts of a request that generated responses need.
 pub(super) struct RequestSummary {
@@ -22,6 +23,8 @@ pub(super) struct RequestSummary {
     pub(super) id_is_ours: bool,
     /// Whether the client sent an id that this gate generated.
     pub(super) id_came_back: bool,
+    /// For a page of another origin.
+    cors: Option<CorsPermission>,
 }
 
 /// The summary of a request, and its access record.
@@ -39,15 +42,32 @@ impl RequestSummary {
             request_id: own.cloned().unwrap_or_else(|| ids.next()),
             id_is_ours: own.is_none(),
             id_came_back: own.is_some_and(RequestIds::is_generated),
+            cors: None,
         }
     }
 
+    /// Adds the headers by which a page of another origin may read this answer of the gate.
+    pub(super) fn allow_origin(&self, response: &mut Response<ResponseBody>) {
+        self.cors.iter().for_each(|permission| permission.append_to(response.headers_mut()));
+    }
+
+    pub(super) fn accept(&self) -> Option<&HeaderValue> {
+        self.accept.as_ref()
+    }
+
     pub(super) fn negotiation(&self) -> Negotiation<'_> {
-        Negotiation { accept: self.accept.as_ref(), head: self.head, request_id: &self.request_id }
+        let accept = self.accept.as_ref();
+        Negotiation { accept, head: self.head, request_id: &self.request_id, challenge: None }
     }
 }
 
 impl RequestContext {
+    /// Notes which page may read what the gate answers on this route.
+    pub(super) fn permit_origin(&mut self, policy: &Policy, route: Option<&usize>, headers: &HeaderMap) {
+        let route = route.and_then(|route| policy.routes.get(*route));
+        self.summary.cors = route.and_then(|route| CorsPermission::of(&route.cors, headers));
+    }
+
     pub(super) fn finish_with_error(
         self,
         error: &Error,
@@ -72,6 +92,7 @@ pub(super) fn error_response(
     summary: &RequestSummary,
 ) -> Response<ResponseBody> {
     let mut response = respond::problem(error.problem(), &summary.negotiation()).map(ResponseBody::generated);
+    summary.allow_origin(&mut response);
     // A connection is not used again after an error.
     connection.state.linger();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -74,9 +74,6 @@ impl UpstreamRequest {
         if let Some(attempt) = &attempt {
             attempt.mark(request.headers_mut());
         }
-        if let Some(failures) = attempt.as_ref().and_then(AdmittedAttempt::failures_before) {
-            request.headers_mut().insert(headers::FAILURES, failures.into());
-        }
         record.continue_trace(request.headers_mut());
         if attempt.as_ref().is_some_and(AdmittedAttempt::reads_bodies) {
             plain_response::request_plain_response(request.headers_mut());

@@ -23,7 +23,6 @@ use crate::proxy::body::{self, BufferedBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::grpc::{self, CallError};
-use crate::proxy::headers::REFUSED;
 use crate::proxy::request::descriptor::{DescribedRequest, RateLimitRequest};
 use crate::proxy::request::question::VisibleBody;
 use crate::proxy::request::target;
@@ -153,6 +152,7 @@ impl Server {
         match *decision {
             Decision::Uncounted => Answered::free(context),
             Decision::Denied => Answered::undecided(context, &Error::StoreUnavailable),
+            Decision::Exposed => Answered::undecided(context, &Error::ExposedPassword),
             Decision::Refused(refusal) => {
                 context.record.refused(rules, &refusal);
                 let form = shared.refuse_on(connection);
@@ -224,9 +224,9 @@ impl Server {
         for Answered { context, code, status, headers, attempt, .. } in answered {
             response.statuses.push(status);
             response.tell_client(&headers);
-            if let Some(mark) = attempt.as_ref().and_then(AdmittedAttempt::refused_mark) {
-                response.tell_application(&REFUSED, &mark);
-            }
+            let mut marks = HeaderMap::new();
+            attempt.iter().for_each(|attempt| attempt.mark(&mut marks));
+            marks.iter().for_each(|(name, value)| response.tell_application(name, value));
             open.push((context, code, attempt));
         }
         if hold > Span::ZERO && !is_refused {

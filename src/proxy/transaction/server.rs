@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use super::refusal_rate::RefusalRate;
 use crate::engine::{Engine, OpenAttempts};
 use crate::event::Events;
 use crate::proxy::body::BodyMemory;
@@ -27,6 +28,8 @@ pub struct Server {
     pub tracer: Option<Tracer>,
     /// The latest refusals of this worker.
     pub refusal_cache: RefusalCache,
+    /// How fast this worker refuses, where challenges are offered.
+    pub refusal_rate: RefusalRate,
     /// Number of undecided requests whose bodies are being read.
     pub unread_bodies: Cell<u32>,
     /// Memory for buffered bodies, shared by all workers.

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONNECTION;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::{Body as _, Incoming};
 
@@ -23,7 +22,7 @@ use super::endpoint::Allowed;
 use super::forward::UpstreamRequest;
 use super::response_future::ResponseFuture;
 use super::server::Server;
-use crate::engine::{Decision, DecisionState, PendingDecision, Refusal, Rules, with_newest_rules};
+use crate::engine::{Decision, DecisionState, PendingDecision, Rules, with_newest_rules};
 use crate::event::{Event, Events};
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::{BodyRequirement, MatchedRoutes};
@@ -33,6 +32,7 @@ use crate::proxy::error::Error;
 use crate::proxy::error::MalformedRequest;
 use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::request::challenge::ChallengeAnswer;
+use crate::proxy::request::proof;
 use crate::proxy::request::question::VisibleBody;
 use crate::proxy::request::redirect;
 use crate::proxy::request::scheme::is_secure;
@@ -62,6 +62,8 @@ enum HeadDecision {
     Redirected(HeaderValue),
     /// An authority checks a name.
     Challenge(ChallengeAnswer),
+    /// A browser sends a proof of work.
+    Proof(Rc<WorkerConfig>),
     /// The decision needs the store.
     AwaitsStore(Rc<WorkerConfig>, Box<PendingDecision>, usize),
     /// The decision needs the body.
@@ -82,6 +84,7 @@ enum HeadCheck {
     BodyTooLong,
     Redirected,
     Challenge(ChallengeAnswer),
+    Proof,
     Decided(Box<Decision>, usize),
     AwaitsStore(Box<PendingDecision>, usize),
     NeedsBody(UnreadAttempt),
@@ -99,8 +102,11 @@ impl HeadCheck {
         if let Some(answer) = hosts.and_then(|hosts| hosts.answer(host, request.uri().path())) {
             return Some(Self::Challenge(answer));
         }
-        let is_redirected = config.redirect.is_some() && config.needs_redirect(connection, request);
-        is_redirected.then_some(Self::Redirected)
+        if config.redirect.is_some() && config.needs_redirect(connection, request) {
+            return Some(Self::Redirected);
+        }
+        let may_be_proof = config.rules.policy.challenge.is_some() && connection.endpoint.is_none();
+        (may_be_proof && proof::in_query(request.uri().query()).is_some()).then_some(Self::Proof)
     }
 
     /// By the state of a decision, and the number of the upstream group if a route names it.
@@ -166,7 +172,7 @@ impl Server {
             Ok((client, _)) => *client,
             Err(_) => self.config.current().client_for_log(connection, &request),
         };
-        let context = self.context(connection, &request, client, is_head, now);
+        let mut context = self.context(connection, &request, client, is_head, now);
         match checked.map(|(_, decision)| decision) {
             Ok(HeadDecision::Decided(decision)) => {
                 self.respond(connection, decision, request.map(IncomingBody::Streaming), context)
@@ -175,6 +181,11 @@ impl Server {
                 context.finish_with(redirect::redirect_response(location), connection)
             }
             Ok(HeadDecision::Challenge(answer)) => context.finish_with(answer.into_response(), connection),
+            Ok(HeadDecision::Proof(config)) => {
+                let (server, connection) = (Rc::clone(self), Arc::clone(connection));
+                let redeemed = server.redeem(connection, config, client, request, context);
+                ResponseFuture::Boxed(Box::pin(redeemed))
+            }
             Ok(HeadDecision::AwaitsStore(config, pending, group)) => {
                 let (server, connection) = (Rc::clone(self), Arc::clone(connection));
                 ResponseFuture::Boxed(Box::pin(async move {
@@ -187,6 +198,8 @@ impl Server {
                 }))
             }
             Ok(HeadDecision::NeedsBody(config, unread)) => {
+                let policy = &config.shared.rules.policy;
+                context.permit_origin(policy, unread.routes.first(), request.headers());
                 let timeout = config.shared.settings.body_timeout.to_std();
                 let owner = client.ip().map(|ip| config.shared.client.prefixes.mask(ip));
                 let memory = self.body_memory.reserve(owner);
@@ -266,6 +279,7 @@ impl Server {
                 HeadDecision::Redirected(config.shared.redirect_location(connection, request)?)
             }
             HeadCheck::Challenge(answer) => HeadDecision::Challenge(answer),
+            HeadCheck::Proof => HeadDecision::Proof(config),
             HeadCheck::Decided(decision, group) => {
                 HeadDecision::Decided(RoutedDecision { config, decision, group })
             }
@@ -378,7 +392,7 @@ impl Server {
     }
 
     /// Refuses or forwards a request, by its decision.
-    fn respond(
+    pub(super) fn respond(
         self: &Rc<Self>,
         connection: &Arc<DownstreamConnection>,
         RoutedDecision { config, decision, group }: RoutedDecision,
@@ -392,6 +406,7 @@ impl Server {
             Decision::Denied => return context.finish_with_error(&Error::StoreUnavailable, connection),
             Decision::Admitted(reservation) => {
                 let reservation = Box::new(reservation);
+                context.permit_origin(&rules.policy, reservation.routes().first(), request.headers());
                 let outcome = context.record.admitted(rules, &reservation);
                 let Some(permits) = rules.acquire_permits(&reservation) else {
                     // The application never sees the request, so it is no attempt.
@@ -403,7 +418,8 @@ impl Server {
             }
             Decision::Refused(ref refusal) => {
                 context.record.refused(rules, refusal);
-                let response = self.refuse(connection, shared, refusal, request, &context.summary);
+                context.permit_origin(&rules.policy, Some(&refusal.route), request.headers());
+                let response = self.refuse(connection, shared, refusal, request, &context);
                 return ResponseFuture::delayed(
                     shared.refuse_on(connection).delay,
                     connection,
@@ -460,24 +476,6 @@ impl Server {
             }
             Err(error) => record.finish(error_response(&connection, &error, &summary)),
         }
-    }
-
-    fn refuse(
-        &self,
-        connection: &DownstreamConnection,
-        config: &RuntimeConfig,
-        refusal: &Refusal,
-        request: Request<IncomingBody>,
-        summary: &RequestSummary,
-    ) -> Response<ResponseBody> {
-        let Rules { generation, policy, .. } = &*config.rules;
-        let form = config.refuse_on(connection);
-        let response = self.refusal_cache.refusal(*generation, form, policy, refusal, &summary.negotiation());
-        let mut response = response.map(ResponseBody::generated);
-        if !discard_body::may_be_kept(request, connection) {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
     }
 }
 

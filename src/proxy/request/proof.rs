@@ -1,0 +1,63 @@
+//! A proof of work in a request: a parameter of the query that is the gate's own.
+//!
+//! Such a request is never forwarded. What a proof is and what it earns is left to `policy` and `engine`.
+
+use http::{HeaderValue, Uri};
+
+/// The proof of a query; `None` if it has none. Of several it is none of them: an empty text.
+pub(in crate::proxy) fn in_query(query: Option<&str>) -> Option<&str> {
+    let mut proofs = query?.split('&').filter_map(|pair| pair.strip_prefix(PARAMETER));
+    let first = proofs.next()?;
+    Some(if proofs.next().is_some() { "" } else { first })
+}
+
+/// The way back to the form: the same target without the proof, relative to it, so that no target leads elsewhere.
+pub(in crate::proxy) fn way_back(target: &Uri) -> Option<HeaderValue> {
+    let (_, page) = target.path().rsplit_once('/')?;
+    let rest = target.query().unwrap_or_default().split('&').filter(|pair| !pair.starts_with(PARAMETER));
+    let mut location = format!("./{page}");
+    for (number, pair) in rest.enumerate() {
+        location.push(if number == 0 { '?' } else { '&' });
+        location.push_str(pair);
+    }
+    HeaderValue::try_from(location).ok()
+}
+
+/// The page's script writes it, too.
+const PARAMETER: &str = "tollgate-proof=";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_gates_own_parameter_is_a_proof() {
+        let table = [
+            (None, None),
+            (Some(""), None),
+            (Some("a=b&tollgate-proof=1-2"), Some("1-2")),
+            (Some("tollgate-proof="), Some("")),
+            (Some("tollgate-proof=1&tollgate-proof=2"), Some("")),
+            (Some("xtollgate-proof=1&Tollgate-Proof=2&tollgate%2Dproof=3&tollgate-proof"), None),
+        ];
+        for (query, proof) in table {
+            assert_eq!(in_query(query), proof, "{query:?}");
+        }
+    }
+
+    #[test]
+    fn the_way_back_is_the_same_page_of_the_same_site_without_the_proof() {
+        let table = [
+            ("/login?tollgate-proof=1", "./login"),
+            ("/a/b?next=%2Fx&tollgate-proof=1&c", "./b?next=%2Fx&c"),
+            ("/?tollgate-proof=1", "./"),
+            ("//evil.example/x:y?tollgate-proof=1", "./x:y"),
+            ("//evil.example?tollgate-proof=1", "./evil.example"),
+            ("/a/?tollgate-proof=1&tollgate-proof=2", "./"),
+        ];
+        for (target, location) in table {
+            assert_eq!(way_back(&target.parse().unwrap()).unwrap(), location, "{target}");
+        }
+        assert_eq!(way_back(&Uri::from_static("*")), None);
+    }
+}

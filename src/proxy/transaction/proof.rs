@@ -1,0 +1,91 @@
+//! Redeems proofs of work.
+//!
+//! The page sends the proof to the path that was refused, in a request that is never forwarded. What a proof earns, the
+//! browser gets by asking for the form again. `engine` decides.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONNECTION, LOCATION};
+use http::{HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::context::RequestContext;
+use super::server::Server;
+use super::service::{RoutedDecision, attempt};
+use super::{context, discard_body};
+use crate::engine::{Decision, Refusal};
+use crate::policy::attempt::{AttemptBody, Client};
+use crate::proxy::body::{IncomingBody, ResponseBody};
+use crate::proxy::connection::DownstreamConnection;
+use crate::proxy::error::{Error, MalformedRequest};
+use crate::proxy::request::{proof, target};
+use crate::proxy::runtime_config::WorkerConfig;
+
+impl Server {
+    /// Answers a request with a proof: by the way back to the form, or by the refusal that the attempt gets without it.
+    pub(super) async fn redeem(
+        self: Rc<Self>,
+        connection: Arc<DownstreamConnection>,
+        config: Rc<WorkerConfig>,
+        client: Client,
+        request: Request<Incoming>,
+        context: RequestContext,
+    ) -> Response<ResponseBody> {
+        let answered = self.try_redeem(&connection, &config, client, &request).await;
+        let request = request.map(IncomingBody::Streaming);
+        match answered {
+            Ok(Ok(location)) => {
+                let may_be_kept = discard_body::may_be_kept(request, &connection);
+                context.record.finish(see_other(location, may_be_kept))
+            }
+            Ok(Err(refusal)) => {
+                let decision = Box::new(Decision::Refused(refusal));
+                let routed = RoutedDecision { config, decision, group: 0 };
+                let Ok(response) = self.respond(&connection, routed, request, context).await;
+                response
+            }
+            Err(error) => {
+                context.record.finish(context::error_response(&connection, &error, &context.summary))
+            }
+        }
+    }
+
+    /// The way back, or the refusal.
+    async fn try_redeem(
+        &self,
+        connection: &DownstreamConnection,
+        config: &WorkerConfig,
+        client: Client,
+        request: &Request<Incoming>,
+    ) -> Result<Result<HeaderValue, Refusal>, Error> {
+        let host = target::validate_again(connection, request)?;
+        let (shared, rules) = (&config.shared, &config.shared.rules);
+        let location = proof::way_back(request.uri()).ok_or(MalformedRequest::BadTarget)?;
+        let attempt = attempt(request, &host, client, AttemptBody::Unread);
+        let proof = proof::in_query(request.uri().query()).unwrap_or_default();
+        let prefix = client.ip().map(|ip| shared.client.prefixes.mask(ip));
+        if let Some(prefix) = prefix
+            && self.engine.redeem(rules, &attempt, prefix, proof).await.is_ok()
+        {
+            return Ok(Ok(location));
+        }
+        let now = self.engine.clock().now();
+        let refusal = self.engine.refuse(rules, &attempt, rules.policy.routes_of(&attempt), now)?;
+        // Where nothing refuses any more, there is no wait to name.
+        Ok(refusal.map_or(Ok(location), Err))
+    }
+}
+
+fn see_other(location: HeaderValue, may_be_kept: bool) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::generated(Bytes::new()));
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    let headers = response.headers_mut();
+    headers.insert(LOCATION, location);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if !may_be_kept {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}

@@ -1,0 +1,60 @@
+//! The refusal of an attempt: for the page that asked, and with the challenge that it may offer. `respond` renders it.
+
+use http::header::CONNECTION;
+use http::{HeaderValue, Method, Request, Response};
+
+use super::context::{RequestContext, RequestSummary};
+use super::discard_body;
+use super::server::Server;
+use crate::engine::{Refusal, Rules};
+use crate::policy::attempt::Client;
+use crate::proxy::body::{IncomingBody, ResponseBody};
+use crate::proxy::connection::DownstreamConnection;
+use crate::proxy::respond::{Negotiation, shows_challenge};
+use crate::proxy::runtime_config::RuntimeConfig;
+
+impl Server {
+    /// The response to a refused attempt. What is left of its body is discarded.
+    pub(super) fn refuse(
+        &self,
+        connection: &DownstreamConnection,
+        config: &RuntimeConfig,
+        refusal: &Refusal,
+        request: Request<IncomingBody>,
+        RequestContext { summary, record }: &RequestContext,
+    ) -> Response<ResponseBody> {
+        let Rules { generation, policy, .. } = &*config.rules;
+        let form = config.refuse_on(connection);
+        let offered = self.offer(connection, config, (refusal, record.client()), request.method(), summary);
+        let negotiation = Negotiation { challenge: offered.as_deref(), ..summary.negotiation() };
+        let response = self.refusal_cache.refusal(*generation, form, policy, refusal, &negotiation);
+        let mut response = response.map(ResponseBody::generated);
+        summary.allow_origin(&mut response);
+        if !discard_body::may_be_kept(request, connection) {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    /// The challenge that the page of a refusal offers; `None` if it offers none. A program gets no page, and a proxy that
+    /// asks shows it elsewhere.
+    fn offer(
+        &self,
+        connection: &DownstreamConnection,
+        config: &RuntimeConfig,
+        (refusal, client): (&Refusal, Client),
+        method: &Method,
+        summary: &RequestSummary,
+    ) -> Option<String> {
+        config.rules.policy.challenge?;
+        let now = self.engine.clock().now();
+        let load = self.refusal_rate.count(now);
+        let is_form = *method == Method::POST && connection.endpoint.is_none();
+        if !is_form || !shows_challenge(&config.refuse, summary.accept()) {
+            return None;
+        }
+        let client = config.client.prefixes.mask(client.ip()?);
+        let challenge = self.engine.challenge(&config.rules, refusal, client, load, now)?;
+        Some(challenge.to_string())
+    }
+}
