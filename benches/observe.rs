@@ -131,6 +131,7 @@ fn answers(criterion: &mut Criterion) {
 fn refused_entry() -> AccessLogEntry {
     let record = |limit, decision| LimitRecord { limit, decision, left: 0, wait: Some(Span::from_secs(21)) };
     let attempt = AttemptRecord {
+        failures_before: 0,
         policy: Arc::new(policy()),
         route: 0,
         limits: [record(0, LimitDecision::Refuse), record(1, LimitDecision::Admit)].into_iter().collect(),
@@ -186,6 +187,7 @@ fn counted_refusals(criterion: &mut Criterion) {
         let (route, account, is_known_device, outcome) = (0, None, false, None);
         let (decided, settled) = (Time::default(), None);
         let attempt = AttemptRecord {
+            failures_before: 0,
             policy,
             route,
             limits,

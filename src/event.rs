@@ -3,6 +3,7 @@
 //! The request path emits an event and goes on: a listener may neither block nor fail. Events carry positions of routes
 //! and limits instead of names, so that a counter is one array index away.
 
+mod attack;
 mod challenge;
 mod store;
 
@@ -13,13 +14,14 @@ use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use ipnet::IpNet;
 use smallvec::SmallVec;
 
+pub use self::attack::{AttackChange, GuessWorked};
 pub use self::challenge::ChallengeResult;
 pub use self::store::{Fallback, StoreCallResult, StoreChange};
 pub use crate::policy::outcome::Outcome;
 
 use crate::bucket::Continuous;
 use crate::policy::attempt::Client;
-use crate::policy::{AttackRule, Mode, Policy, Route};
+use crate::policy::{Mode, Policy};
 use crate::time::{Span, Time};
 
 /// Any event.
@@ -155,41 +157,6 @@ pub enum Event<'a> {
     },
     /// A task panicked: its connection is closed, the others go on.
     Panicked,
-}
-
-/// A success of an unknown client after at least [`GuessWorked::MIN_FAILURES`] failures in a row of its account.
-#[derive(Debug, Clone, Copy)]
-pub struct GuessWorked<'a> {
-    /// The route.
-    pub route: &'a Route,
-    /// The account: a keyed hash of 48 bits, as in the decision log.
-    pub account: u64,
-    /// The failures before it.
-    pub failures: u32,
-    /// When it was settled.
-    pub at: Time,
-}
-
-impl GuessWorked<'_> {
-    /// People who mistype a password sign in after fewer failures.
-    pub const MIN_FAILURES: u32 = 5;
-}
-
-/// Begin or end of attack mode on a route.
-#[derive(Debug, Clone, Copy)]
-pub struct AttackChange<'a> {
-    /// The name of the route.
-    pub route: &'a str,
-    /// The route's rule.
-    pub rule: &'a AttackRule,
-    /// Whether the mode begins; otherwise it ends.
-    pub begins: bool,
-    /// Failed attempts within the last minute.
-    pub failures: u64,
-    /// Their share of all attempts of that minute, from 0 to 1.
-    pub share: f64,
-    /// When it was measured.
-    pub at: Time,
 }
 
 /// The decision of one limit on an attempt.

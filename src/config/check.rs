@@ -83,22 +83,21 @@ pub(super) fn check(
     accounts::check(raw, &mut routes, &limits, f);
     attack::check(raw, &mut routes, &limits, f);
     let exposed = exposed::check(raw, &mut routes, observes, &mut files, f);
-    let sub_limits = limit_kinds::check(&raw.limits, &limits, f);
-    let mut routes: Vec<_> = routes.into_iter().flatten().collect();
-    let limits = limit_kinds::insert(limits.into_iter().flatten().collect(), sub_limits, &mut routes);
+    let (routes, limits) = limit_kinds::complete(&raw.limits, (routes, limits), f);
     let upstream_trust = tls::upstream_trust(raw, (&upstreams, &routes), &mut files, &whole, f);
     let proxy = ProxySettings { upstream_trust, ..settings::proxy(&raw.proxy, f) };
     settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
     store::warn(&raw.store, &store, &limits, f);
-    let policy = Policy::new(routes, limits).with_exposed(exposed).with_geo(geo);
     Config {
         listen,
         upstreams,
         sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
         observes,
         client,
-        policy: challenge::with_rule(&raw.refuse, owners.put_into(policy), &refuse, f),
+        policy: challenge::with_rule(&raw.refuse, owners.put_into(Policy::new(routes, limits)), &refuse, f)
+            .with_exposed(exposed)
+            .with_geo(geo),
         policy_copy: policy::check(raw.policy.as_ref(), (&raw.store, &store), &files, f),
         store,
         refuse,

@@ -11,8 +11,20 @@ use crate::bucket::{Continuous, Spec};
 use crate::policy::{ChargeOn, Limit, LimitKind, Route, Unit};
 use crate::time::Span;
 
+/// The valid routes, and the valid limits with their sub-limits.
+pub(super) fn complete(
+    raw: &[RawNamed<raw::RawLimit>],
+    (routes, limits): (Vec<Option<Route>>, Vec<Option<Limit>>),
+    f: &mut Findings,
+) -> (Vec<Route>, Vec<Limit>) {
+    let sub_limits = sub_limits(raw, &limits, f);
+    let mut routes: Vec<_> = routes.into_iter().flatten().collect();
+    let limits = insert(limits.into_iter().flatten().collect(), sub_limits, &mut routes);
+    (routes, limits)
+}
+
 /// The sub-limits of each limit.
-pub(super) fn check(
+fn sub_limits(
     raw: &[RawNamed<raw::RawLimit>],
     limits: &[Option<Limit>],
     f: &mut Findings,
@@ -30,7 +42,7 @@ pub(super) fn check(
 }
 
 /// Puts the sub-limits behind their limits, and renumbers the limits of the routes.
-pub(super) fn insert(limits: Vec<Limit>, sub_limits: Vec<Vec<Limit>>, routes: &mut [Route]) -> Vec<Limit> {
+fn insert(limits: Vec<Limit>, sub_limits: Vec<Vec<Limit>>, routes: &mut [Route]) -> Vec<Limit> {
     let (mut all, mut positions) = (Vec::new(), Vec::new());
     for (limit, sub_limits) in limits.into_iter().zip(sub_limits) {
         let first = all.len();
