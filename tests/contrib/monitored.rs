@@ -40,7 +40,8 @@ pub(crate) fn make_history(gate: &Gate) {
 const TABLES: &str = r#"
 [route.login]
 match = "POST /login"
-limits = ["address", "watched"]
+user = "form:user"
+limits = ["address", "watched", "account"]
 
 [route.broken]
 match = "POST /broken"
@@ -56,6 +57,12 @@ rate = "1 per 1h"
 [limit.watched]
 rate = "1 per 1h"
 mode = "observe"
+
+[limit.account]
+key = "user"
+rate = "100 per 1h"
+count = "failures"
+max_failures = 100
 
 [store]
 url = "STORE"
