@@ -120,7 +120,8 @@ impl<'a> WorkProof<'a> {
         let are_digits =
             [minute, bits, number].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
         let is_hex = mac.len() == 32 && mac.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if text.len() > MAX_LEN || !are_digits || !is_hex || number.is_empty() || parts.next().is_some() {
+        let is_number = (1..=MAX_DIGITS).contains(&number.len());
+        if text.len() > MAX_LEN || !are_digits || !is_hex || !is_number || parts.next().is_some() {
             return Err(ProofError::Malformed);
         }
         let mac = u128::from_str_radix(mac, 16).map_err(|_| ProofError::Malformed)?.to_be_bytes();
@@ -177,6 +178,8 @@ fn minute_of(now: Time) -> u64 {
 const LIFETIME: u64 = 3;
 /// A proof fits into one block of SHA-256: 8 digits of minutes, 2 of bits, 32 of the MAC, 10 of the number.
 const MAX_LEN: usize = 55;
+/// Of the number.
+const MAX_DIGITS: usize = 10;
 
 #[cfg(test)]
 mod tests {
