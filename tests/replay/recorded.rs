@@ -41,19 +41,19 @@ limits = ["growing", "all"]
 failure = [{ status = 401 }]
 
 [limit.address]
-rate = "20 per 1s burst 5"
+rate = "6 per 1s burst 3"
 wait = "20ms"
 
 [limit.subnet]
 ipv4 = 24
-rate = "20 per 1s burst 10"
+rate = "5 per 1s burst 5"
 
 [limit.failures]
 rate = "3 per 1s burst 6"
 count = "failures"
 
 [limit.periods]
-rate = "4 per 1s"
+rate = "2 per 1s"
 refill = "interval"
 
 [limit.growing]
@@ -70,7 +70,7 @@ mode = "observe"
 
 [limit.all]
 key = "all"
-rate = "100 per 1s burst 20"
+rate = "60 per 1s burst 15"
 "#;
 
 #[test]
@@ -108,7 +108,7 @@ fn a_recorded_log_is_decided_as_the_gate_decided_it() {
         .filter(|limit| limit["refused"] != 0)
         .map(|limit| limit["limit"].as_str().unwrap())
         .collect();
-    assert!(refusing.len() >= 6 && refusing.contains(&"watched"), "{refusing:?}");
+    assert!(refusing.len() >= 5 && refusing.contains(&"watched"), "{refusing:?}");
 
     // The same comparison finds a difference where there is one.
     let other = fs::read_to_string(gate.directory.join("gate.toml")).unwrap();
@@ -118,20 +118,23 @@ fn a_recorded_log_is_decided_as_the_gate_decided_it() {
     assert_ne!(found["policies"][0]["gate"], differences);
 }
 
-/// Sends attempts from its own addresses and from one that it shares with its neighbour, for three seconds.
+/// Sends attempts from its own addresses and from one that it shares with its neighbour: for three seconds, and on a
+/// busy machine until enough were refused.
 fn client(gate: &Gate, thread: u8) -> std::thread::JoinHandle<()> {
     let addresses = [[127, 0, 1 + thread / 2, 10 + thread], [127, 0, 1 + thread / 2, 1], [127, 0, 9, thread]];
     let address = gate.address;
     std::thread::spawn(move || {
         let mut clients = addresses.map(|source| Client::connect_from(Ipv4Addr::from(source), address));
-        let end = Instant::now() + Duration::from_secs(3);
+        let start = Instant::now();
+        let mut refused = 0;
         for round in 0..2_000_u32 {
-            if Instant::now() > end {
+            let elapsed = start.elapsed();
+            if elapsed > Duration::from_secs(20) || (elapsed > Duration::from_secs(3) && refused > 60) {
                 break;
             }
             let client = &mut clients[usize::from(round % 7 < 3) + usize::from(round % 11 == 0)];
             client.send(request(round));
-            client.answer();
+            refused += u32::from(client.answer().status == 429);
             // Bursts with pauses, so that buckets refill in between.
             if round % 20 == 0 {
                 std::thread::sleep(Duration::from_millis(u64::from(40 * (round % 60) / 20 + 20)));

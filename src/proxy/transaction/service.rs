@@ -386,7 +386,8 @@ impl Server {
         let (state, group) = checked?;
         let decision = match state {
             DecisionState::Ready(decision) => Box::new(decision),
-            DecisionState::Pending(pending) => Box::new(self.await_store(pending, &config).await),
+            // Boxed: the futures around it are moved for every request with a body, and few of them ask a store.
+            DecisionState::Pending(pending) => Box::new(Box::pin(self.await_store(pending, &config)).await),
         };
         Ok(RoutedDecision { config, decision, group: group.unwrap_or(0) })
     }

@@ -1,7 +1,7 @@
 //! The connection pool of one database: filled on demand, bounded, one connect attempt at a time.
 //!
-//! No request is sent twice. While nothing is connected, a request waits only for an attempt in progress; after a
-//! failed attempt, requests fail at once until the next one may start. The SQL is left to the connections.
+//! No request is sent twice. While nothing is connected, a request waits only for an attempt in progress, and fails with
+//! it; after a failed attempt, requests fail at once until the next one may start. The SQL is left to the connections.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,6 +44,8 @@ struct SqlPoolState<L> {
     is_connecting: bool,
     /// When the next attempt may start.
     next: Option<Instant>,
+    /// Since the start.
+    failed_attempts: u64,
     /// The error of the last attempt, or of the last connection.
     last_error: Option<StoreError>,
 }
@@ -55,8 +57,13 @@ impl<D: SqlConnector> SqlPool<D> {
     /// If there is no runtime to run in.
     pub(crate) fn new(connector: D) -> Result<Self, StoreError> {
         let runtime = Handle::try_current().map_err(|error| StoreError::Refused(error.to_string()))?;
-        let state =
-            SqlPoolState { connections: Vec::new(), is_connecting: false, next: None, last_error: None };
+        let state = SqlPoolState {
+            connections: Vec::new(),
+            is_connecting: false,
+            next: None,
+            failed_attempts: 0,
+            last_error: None,
+        };
         let inner = SqlPoolInner { connector, state: Mutex::new(state), changed: Notify::new() };
         Ok(Self { inner: Arc::new(inner), runtime })
     }
@@ -114,9 +121,13 @@ impl<D: SqlConnector> SqlPool<D> {
     /// Waits for a slot on a connection.
     async fn acquire(&self) -> Result<SqlSlot<D>, StoreError> {
         let end = Instant::now() + ACQUIRE_TIMEOUT;
+        let failed_before = self.inner.lock().failed_attempts;
         loop {
             // Subscribes before it checks, so that no change is missed.
             let changed = self.inner.changed.notified();
+            if let Some(why) = self.inner.lock().failed_since(failed_before) {
+                return Err(why);
+            }
             if let Some(slot) = self.try_acquire()? {
                 return Ok(slot);
             }
@@ -193,6 +204,13 @@ impl<L> SqlPoolState<L> {
         self.next = Some(now + reconnect_pause());
         true
     }
+
+    /// Why nothing is connected, if an attempt has failed since this many had. An attempt that takes longer than the pause
+    /// would otherwise be followed by the next one before anybody hears of it.
+    fn failed_since(&self, failed_before: u64) -> Option<StoreError> {
+        let has_failed = self.connections.is_empty() && self.failed_attempts != failed_before;
+        if has_failed { self.last_error.clone() } else { None }
+    }
 }
 
 /// An attempt in progress. However it ends, another may start after it.
@@ -216,7 +234,10 @@ impl<D: SqlConnector> Drop for ConnectAttempt<D> {
                 state.connections.push(Arc::new(PooledSqlConnection::new(connection)));
                 state.last_error = None;
             }
-            Some(Err(why)) => state.last_error = Some(why),
+            Some(Err(why)) => {
+                state.failed_attempts += 1;
+                state.last_error = Some(why);
+            }
             None => {}
         }
         self.inner.changed.notify_waiters();

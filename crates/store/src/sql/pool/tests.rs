@@ -8,11 +8,13 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 
-/// Connects at once or fails at once, and counts.
+/// Connects or fails after a delay, and counts.
 #[derive(Default)]
 struct Fake {
     attempts: Arc<AtomicUsize>,
     is_down: Arc<AtomicBool>,
+    /// How long an attempt takes.
+    delay: Duration,
 }
 
 struct FakeLink;
@@ -24,6 +26,7 @@ impl SqlConnector for Fake {
         self.attempts.fetch_add(1, Ordering::Relaxed);
         let is_down = self.is_down.load(Ordering::Relaxed);
         Box::pin(async move {
+            sleep(self.delay).await;
             if is_down { Err(StoreError::Unreachable("down".to_owned())) } else { Ok(FakeLink) }
         })
     }
@@ -95,6 +98,19 @@ fn a_request_without_a_connection_fails_at_once_and_attempts_to_connect_are_few(
         is_down.store(false, Ordering::Relaxed);
         sleep(RECONNECT_PAUSE * 2).await;
         assert_eq!(pool.call(|_| after(Duration::ZERO)).await, Ok(()));
+    });
+}
+
+#[test]
+fn an_attempt_longer_than_the_pause_tells_its_error_to_who_waits_for_it() {
+    within_a_runtime(async {
+        let fake = Fake { delay: RECONNECT_PAUSE * 2, ..Fake::default() };
+        fake.is_down.store(true, Ordering::Relaxed);
+        let pool = SqlPool::new(fake).unwrap();
+        let begun = Instant::now();
+        let result = pool.call(|_| after(Duration::ZERO)).await;
+        assert_eq!(result, Err(StoreError::Unreachable("down".to_owned())));
+        assert!(begun.elapsed() < ACQUIRE_TIMEOUT / 2, "{:?}", begun.elapsed());
     });
 }
 
