@@ -45,7 +45,7 @@ use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::request::redirect::Redirect;
 use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::ProxySettings;
-use crate::proxy::upstream::UpstreamAddress;
+use crate::proxy::upstream::UpstreamTarget;
 use diagnostic::Findings;
 use section::RawTable;
 
@@ -56,7 +56,7 @@ pub struct Config {
     pub listen: Vec<ListenAddress>,
     /// Groups of upstreams: the first is the default; a route's [`upstream`](crate::policy::Route::upstream) is an
     /// index into this list. No group is empty, but the default without [`listen`](Self::listen).
-    pub upstreams: Vec<Vec<UpstreamAddress>>,
+    pub upstreams: Vec<Vec<UpstreamTarget>>,
     /// Whether the process gives up rights that it does not need once its sockets are bound.
     pub sandbox: bool,
     /// Whether every limit only observes: `mode = "observe"`. The limits of `policy` are so already.

@@ -21,7 +21,7 @@ use self::enforced::Enforced;
 use self::landlock_rules::AllowedPaths;
 use crate::config::Config;
 use crate::net::connector::{ConnectRequests, Connector};
-use crate::proxy::upstream::UpstreamAddress;
+use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
 
 /// The confinement of this process.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ pub fn confine_writer() {
 
 /// The TCP ports of all upstreams.
 fn ports(config: &Config) -> Vec<u16> {
-    let port = |address: &UpstreamAddress| match address {
+    let port = |target: &UpstreamTarget| match &target.address {
         UpstreamAddress::Tcp { port, .. } | UpstreamAddress::Tls { port, .. } => Some(*port),
         UpstreamAddress::Unix(_) => None,
     };

@@ -1,26 +1,27 @@
 //! The upstreams of a file, and which of them the next file still names.
 //!
-//! An address that stands in several groups is one upstream, with one load and one health in all of them.
+//! An address that stands in several groups is one upstream, with one load and one health in all of them. Under another
+//! name (`upstream_host`) it is another one: connections are verified for a name.
 
 use std::sync::Arc;
 
-use crate::proxy::upstream::{Health, UpstreamAddress};
+use crate::proxy::upstream::{Health, UpstreamTarget};
 
 /// The health of each upstream, by group.
 pub(super) type UpstreamGroups = Vec<Vec<Arc<Health>>>;
 
-/// The health of these upstreams. An address that is not among the `known` gets a `fresh` one.
+/// The health of these upstreams. A target that is not among the `known` gets a `fresh` one.
 pub(super) fn resolve(
-    groups: Vec<Vec<UpstreamAddress>>,
+    groups: Vec<Vec<UpstreamTarget>>,
     known: &UpstreamGroups,
-    fresh: impl Fn(UpstreamAddress) -> Arc<Health>,
+    fresh: impl Fn(UpstreamTarget) -> Arc<Health>,
 ) -> UpstreamGroups {
     let mut seen = known.concat();
-    let mut health = |address: UpstreamAddress| {
-        if let Some(known) = seen.iter().find(|known| *known.address() == address) {
+    let mut health = |target: UpstreamTarget| {
+        if let Some(known) = seen.iter().find(|known| *known.target() == target) {
             return Arc::clone(known);
         }
-        let health = fresh(address);
+        let health = fresh(target);
         seen.push(Arc::clone(&health));
         health
     };
@@ -40,12 +41,13 @@ pub(super) fn added<'g>(
 mod tests {
     use super::*;
     use crate::event::Events;
+    use crate::proxy::upstream::UpstreamAddress;
     use crate::time::Clock;
 
     fn groups(names: &[&[&str]], known: &UpstreamGroups) -> UpstreamGroups {
-        let address = |name: &&str| UpstreamAddress::Unix(name.into());
+        let address = |name: &&str| UpstreamAddress::Unix(name.into()).into();
         let names = names.iter().map(|group| group.iter().map(address).collect()).collect();
-        resolve(names, known, |address| Health::new(address, 1, Clock::system(), Events::default()))
+        resolve(names, known, |target| Health::new(target, 1, Clock::system(), Events::default()))
     }
 
     #[test]

@@ -59,6 +59,7 @@ raw_tables! {
         host: Option<StringList>,
         host_default: Option<Located<bool>>,
         upstream: Option<StringList>,
+        upstream_host: Option<Text>,
         limits: Option<StringList>,
         case: Option<Text>,
         cost: Option<Located<TomlValue>>,

@@ -14,7 +14,7 @@ mod rate;
 mod size;
 mod syslog;
 
-pub use address::{CollectorUrl, ListenUrl, UpstreamUrl};
+pub use address::{CollectorUrl, ListenUrl, UpstreamHostValue, UpstreamUrl};
 pub use cookie::CookieName;
 pub use count::CountValue;
 pub use duration::{Duration, in_words};

@@ -73,6 +73,50 @@ impl fmt::Display for UpstreamAddress {
     }
 }
 
+/// An upstream: where it listens, and whom it is asked as.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct UpstreamTarget {
+    /// Where it listens.
+    pub address: UpstreamAddress,
+    /// The name that it goes by; `None` leaves it the `Host` of each request, and over TLS the host of its address.
+    pub host: Option<UpstreamHost>,
+}
+
+/// `upstream_host` of a route: the `Host` that an upstream gets, and the name that its certificate has to be valid for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct UpstreamHost {
+    /// A name or an address without brackets, in lower case.
+    pub name: String,
+    /// 1 to 65,535, if `Host` has a port.
+    pub port: Option<u16>,
+}
+
+impl From<UpstreamAddress> for UpstreamTarget {
+    fn from(address: UpstreamAddress) -> Self {
+        Self { address, host: None }
+    }
+}
+
+impl fmt::Display for UpstreamTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            None => self.address.fmt(f),
+            Some(host) => write!(f, "{} as {host}", self.address),
+        }
+    }
+}
+
+/// As in `Host`.
+impl fmt::Display for UpstreamHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => f.write_str(&authority(&self.name, port)),
+            None if self.name.contains(':') => write!(f, "[{}]", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
 /// Host and port as in a URL.
 fn authority(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
@@ -243,7 +287,7 @@ impl Backend {
         settings: &ProxySettings,
     ) -> Result<(ResponseHead, Upload), Error> {
         let Some(mut request) = unsent.take() else { return Err(Error::Upstream(Failure::Broken)) };
-        if !request.headers().contains_key(HOST) {
+        if self.health.target.host.is_some() || !request.headers().contains_key(HOST) {
             request.headers_mut().insert(HOST, self.health.host.clone());
         }
         let (head, body) = request.into_parts();

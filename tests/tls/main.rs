@@ -21,4 +21,5 @@ mod pebble;
 mod reloading;
 mod requests;
 mod serving;
+mod upstream_host;
 mod upstreams;

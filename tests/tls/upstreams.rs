@@ -14,16 +14,16 @@ use crate::authority::{Authority, Pair};
 use crate::support::{Gate, Launch, ONE_AN_HOUR, eventually, get_with, post_with};
 
 /// An application that speaks TLS and answers every request with 200.
-struct Secure {
-    address: SocketAddr,
+pub(crate) struct Secure {
+    pub(crate) address: SocketAddr,
     /// Of each connection: the name that was asked for, the protocol that was agreed on, and what was sent.
-    seen: Arc<Mutex<Vec<Seen>>>,
+    pub(crate) seen: Arc<Mutex<Vec<Seen>>>,
 }
 
-type Seen = (Option<String>, Option<String>, String);
+pub(crate) type Seen = (Option<String>, Option<String>, String);
 
 impl Secure {
-    fn start(pair: &Pair) -> Self {
+    pub(crate) fn start(pair: &Pair) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();

@@ -10,22 +10,24 @@ use std::time::Duration;
 
 use super::Symptom;
 use crate::config::Config;
-use crate::proxy::upstream::UpstreamAddress;
+use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
 use crate::time::Clock;
 
 pub(super) fn look(config: &Config, whoami: Option<&str>) -> Vec<Symptom> {
-    config.upstreams.iter().flatten().flat_map(|address| upstream(address, whoami)).collect()
+    config.upstreams.iter().flatten().flat_map(|target| upstream(target, whoami)).collect()
 }
 
-fn upstream(address: &UpstreamAddress, whoami: Option<&str>) -> Vec<Symptom> {
-    let place = format!("upstream {address}");
-    let asked = match address {
+fn upstream(target: &UpstreamTarget, whoami: Option<&str>) -> Vec<Symptom> {
+    let place = format!("upstream {target}");
+    let (path, name) = (whoami.unwrap_or("/"), target.host.as_ref().map(ToString::to_string));
+    let asked = match &target.address {
         UpstreamAddress::Tls { host, port } => return vec![connection(&place, host, *port)],
         UpstreamAddress::Tcp { host, port } => {
-            connect(host, *port).and_then(|stream| ask(stream, host, whoami.unwrap_or("/")))
+            connect(host, *port).and_then(|stream| ask(stream, name.as_ref().unwrap_or(host), path))
         }
-        UpstreamAddress::Unix(path) => {
-            UnixStream::connect(path).and_then(|stream| ask(stream, "localhost", whoami.unwrap_or("/")))
+        UpstreamAddress::Unix(socket) => {
+            let name = name.as_deref().unwrap_or("localhost");
+            UnixStream::connect(socket).and_then(|stream| ask(stream, name, path))
         }
     };
     match asked {

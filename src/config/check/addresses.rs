@@ -7,7 +7,7 @@ use super::super::values::{ListenUrl, UpstreamUrl};
 use super::endpoints::are_alone;
 use super::fields::{distinct, parsed};
 use crate::net::listener::ListenAddress;
-use crate::proxy::upstream::UpstreamAddress;
+use crate::proxy::upstream::UpstreamTarget;
 
 /// `listen`, at least one where it is needed.
 pub(super) fn listen(raw: &raw::RawFile, whole: &Spot, f: &mut Findings) -> Vec<ListenAddress> {
@@ -18,16 +18,16 @@ pub(super) fn listen(raw: &raw::RawFile, whole: &Spot, f: &mut Findings) -> Vec<
 }
 
 /// `upstream` as the first group.
-pub(super) fn upstreams(raw: &raw::RawFile, whole: &Spot, f: &mut Findings) -> Vec<Vec<UpstreamAddress>> {
+pub(super) fn upstreams(raw: &raw::RawFile, whole: &Spot, f: &mut Findings) -> Vec<Vec<UpstreamTarget>> {
     let list = raw.upstream.as_ref();
     required(list, ("upstream", "http://127.0.0.1:8081", !are_alone(raw)), whole, f);
     vec![upstream_group(list, f)]
 }
 
 /// A group of upstreams among which the least busy wins.
-pub(super) fn upstream_group(list: Option<&StringList>, f: &mut Findings) -> Vec<UpstreamAddress> {
+pub(super) fn upstream_group(list: Option<&StringList>, f: &mut Findings) -> Vec<UpstreamTarget> {
     let items = distinct(list, f);
-    items.into_iter().filter_map(|item| parsed::<UpstreamUrl>(item, f)).map(|url| url.0).collect()
+    items.into_iter().filter_map(|item| parsed::<UpstreamUrl>(item, f)).map(|url| url.0.into()).collect()
 }
 
 fn required(

@@ -212,8 +212,9 @@ fn report_answer(raw: &raw::RawRoute, f: &mut Findings) {
         let hint = "an attempt without a report is a failure";
         f.warning(&otherwise.spot, "no endpoint sees the answer, which `otherwise` judges", hint);
     }
-    if let Some(upstream) = &raw.upstream {
-        f.warning(&upstream.spot, "nothing is forwarded: there is no `listen`", LISTEN_TOO);
+    let (upstream, host) = (raw.upstream.as_ref(), raw.upstream_host.as_ref());
+    for spot in upstream.map(|list| &list.spot).into_iter().chain(host.map(|text| &text.spot)) {
+        f.warning(spot, "nothing is forwarded: there is no `listen`", LISTEN_TOO);
     }
 }
 

@@ -12,7 +12,7 @@ use super::fields::distinct;
 use crate::policy::Route;
 use crate::policy::canonical::Case;
 use crate::policy::matcher::{HostPattern, Pattern};
-use crate::proxy::upstream::UpstreamAddress;
+use crate::proxy::upstream::UpstreamTarget;
 
 /// The hosts of a route; none means any.
 pub(super) fn check(raw: &raw::RawRoute, f: &mut Findings) -> Vec<HostPattern> {
@@ -59,7 +59,7 @@ pub(super) fn take_others(raw: &[RawNamed<raw::RawRoute>], routes: &mut [Option<
 pub(super) fn warn(
     raw: &[RawNamed<raw::RawRoute>],
     routes: &[Option<Route>],
-    upstreams: &[Vec<UpstreamAddress>],
+    upstreams: &[Vec<UpstreamTarget>],
     f: &mut Findings,
 ) {
     for (index, (RawNamed { value: raw, .. }, route)) in raw.iter().zip(routes).enumerate() {
@@ -97,10 +97,14 @@ fn warn_of(route: &Route, spot: &Spot, how: &str, f: &mut Findings) {
     );
 }
 
-/// Whether two groups have an upstream in common; the default one is the first.
-fn shares(one: Option<usize>, other: Option<usize>, upstreams: &[Vec<UpstreamAddress>]) -> bool {
+/// Whether two groups have an upstream in common; the default one is the first. Without a name of its own an upstream
+/// is asked for whatever host the client says.
+fn shares(one: Option<usize>, other: Option<usize>, upstreams: &[Vec<UpstreamTarget>]) -> bool {
     let group = |index: Option<usize>| upstreams.get(index.unwrap_or(0)).map_or(&[][..], Vec::as_slice);
-    group(one).iter().any(|address| group(other).contains(address))
+    let is_same = |one: &UpstreamTarget, other: &UpstreamTarget| {
+        one.address == other.address && (one.host == other.host || one.host.is_none() || other.host.is_none())
+    };
+    group(one).iter().any(|target| group(other).iter().any(|other| is_same(target, other)))
 }
 
 fn takes_others(route: &Route) -> bool {

@@ -7,7 +7,7 @@ use super::super::document::{Located, TomlValue};
 use super::super::preset::Applications;
 use super::super::raw::{self, RawNamed};
 use super::super::section::{StringList, string};
-use super::super::values::{CountValue, FieldValue, Size};
+use super::super::values::{CountValue, FieldValue, Size, UpstreamHostValue};
 use super::addresses::upstream_group;
 use super::fields::{check_name, distinct, one_of, parsed, within};
 use super::{cors, hosts, methods, outcome};
@@ -15,13 +15,13 @@ use crate::policy::canonical::Case;
 use crate::policy::field::Field;
 use crate::policy::matcher::{Pattern, PatternError};
 use crate::policy::{Cost, DEFAULT_BODY_BYTES, Route};
-use crate::proxy::upstream::UpstreamAddress;
+use crate::proxy::upstream::UpstreamTarget;
 
 /// The routes without their limits, in the order of the file; `None` for one that cannot be built.
 pub(super) fn check(
     raw: &[RawNamed<raw::RawRoute>],
     applications: &Applications,
-    upstreams: &mut Vec<Vec<UpstreamAddress>>,
+    upstreams: &mut Vec<Vec<UpstreamTarget>>,
     f: &mut Findings,
 ) -> Vec<Option<Route>> {
     let mut routes: Vec<_> = raw.iter().map(|named| check_route(named, applications, upstreams, f)).collect();
@@ -33,7 +33,7 @@ pub(super) fn check(
 fn check_route(
     RawNamed { name, value: raw }: &RawNamed<raw::RawRoute>,
     applications: &Applications,
-    upstreams: &mut Vec<Vec<UpstreamAddress>>,
+    upstreams: &mut Vec<Vec<UpstreamTarget>>,
     f: &mut Findings,
 ) -> Option<Route> {
     check_name(name, f);
@@ -55,7 +55,7 @@ fn check_route(
         cost,
         rules: outcome::check(raw, f),
         cors: cors::check(raw.cors.as_ref(), f),
-        upstream: raw.upstream.as_ref().and_then(|list| upstream(list, upstreams, f)),
+        upstream: upstream(raw, upstreams, f),
         ..Route::new(&name.value, patterns)
     })
 }
@@ -159,12 +159,23 @@ fn check_body(raw: &raw::RawRoute, reads_body: bool, f: &mut Findings) -> usize 
 }
 
 /// The index of a group, which routes with the same upstreams share.
-fn upstream(list: &StringList, upstreams: &mut Vec<Vec<UpstreamAddress>>, f: &mut Findings) -> Option<usize> {
-    if list.is_empty {
-        f.error(&list.spot, "`upstream` is empty", "leave it out to mean the top-level one");
-        return None;
-    }
-    let group = upstream_group(Some(list), f);
+fn upstream(
+    raw: &raw::RawRoute,
+    upstreams: &mut Vec<Vec<UpstreamTarget>>,
+    f: &mut Findings,
+) -> Option<usize> {
+    let host =
+        raw.upstream_host.as_ref().and_then(|text| parsed(text, f)).map(|UpstreamHostValue(host)| host);
+    let mut group = match &raw.upstream {
+        Some(list) if list.is_empty => {
+            f.error(&list.spot, "`upstream` is empty", "leave it out to mean the top-level one");
+            return None;
+        }
+        Some(list) => upstream_group(Some(list), f),
+        None if host.is_some() => upstreams.first()?.clone(),
+        None => return None,
+    };
+    group.iter_mut().for_each(|target| target.host.clone_from(&host));
     let index = upstreams.iter().position(|known| *known == group).unwrap_or_else(|| {
         upstreams.push(group);
         upstreams.len() - 1

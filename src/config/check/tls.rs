@@ -16,7 +16,7 @@ use crate::net::tls::{Certificate, MinVersion, TlsSettings, Trust, trust};
 use crate::policy::Route;
 use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::request::redirect::Redirect;
-use crate::proxy::upstream::UpstreamAddress;
+use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
 use crate::time::{Clock, Time};
 
 /// Certificates for clients and operators, and the oldest version of TLS.
@@ -88,12 +88,12 @@ pub(super) fn redirect(
 /// The roots that upstreams of `https://` are checked against; `None` without such upstreams.
 pub(super) fn upstream_trust(
     raw: &raw::RawFile,
-    (upstreams, routes): (&[Vec<UpstreamAddress>], &[Route]),
+    (upstreams, routes): (&[Vec<UpstreamTarget>], &[Route]),
     files: &mut Files<'_>,
     whole: &Spot,
     f: &mut Findings,
 ) -> Option<Trust> {
-    let is_secure = |address: &UpstreamAddress| matches!(address, UpstreamAddress::Tls { .. });
+    let is_secure = |target: &UpstreamTarget| matches!(target.address, UpstreamAddress::Tls { .. });
     let webhooks = routes.iter().filter_map(|route| route.attack.as_deref()?.webhook.as_ref());
     let is_needed = upstreams.iter().flatten().any(is_secure)
         || webhooks.into_iter().any(|url| url.scheme_str() == Some("https"));

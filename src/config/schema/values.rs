@@ -52,6 +52,7 @@ pub(super) fn pattern(path: &str) -> Option<String> {
     let pattern = match path {
         "listen" | "admin.listen" | "endpoint.*.listen" => LISTEN.to_owned(),
         "upstream" | "route.*.upstream" => UPSTREAM.to_owned(),
+        "route.*.upstream_host" => UPSTREAM_HOST.to_owned(),
         "route.*.match" => r"^\s*\S+\s+/\S*\s*$|^rls:[^/]+(/[^=]+(=[\s\S]+)?)?$".to_owned(),
         "route.*.user" | "route.*.password" | "route.*.when" => FIELD.to_owned(),
         "route.*.cors" => r"^(\*|https?://[^/?#@*A-Z]+)$".to_owned(),
@@ -156,6 +157,7 @@ pub(super) fn is_example(path: &str) -> bool {
 
 const DURATION: &str = "(?=[0-9])([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?";
 const LISTEN: &str = r"^(https?://\S+|unix:.+|systemd(\+https)?:.+)$";
+const UPSTREAM_HOST: &str = r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?$";
 const UPSTREAM: &str = r"^(https?://\S+|unix:.+)$";
 const FIELD: &str = "^(form:.+|json:.*|query:.+|header:.+|basic)$";
 const LABEL: &str = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
@@ -188,7 +190,7 @@ const DURATIONS: [&str; 17] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 45] = [
+const EXAMPLES: [&str; 46] = [
     "geo.asn",
     "geo.country",
     "route.*.exposed",
@@ -205,6 +207,7 @@ const EXAMPLES: [&str; 45] = [
     "route.*.preset",
     "route.*.host",
     "route.*.upstream",
+    "route.*.upstream_host",
     "route.*.limits",
     "route.*.in_flight",
     "route.*.user",

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use super::Mistake;
 use crate::net::listener::ListenAddress;
 use crate::net::tls::trust::is_server_name;
-use crate::proxy::upstream::UpstreamAddress;
+use crate::proxy::upstream::{UpstreamAddress, UpstreamHost};
 
 /// An entry of `listen`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,10 @@ pub struct ListenUrl(pub ListenAddress);
 /// An entry of `upstream`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamUrl(pub UpstreamAddress);
+
+/// `upstream_host` of a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamHostValue(pub UpstreamHost);
 
 /// `otel.endpoint`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +82,26 @@ impl FromStr for UpstreamUrl {
             }
             _ => Err(Mistake::new(format!("`{text}` is not an upstream"), UPSTREAM)),
         }
+    }
+}
+
+impl FromStr for UpstreamHostValue {
+    type Err = Mistake;
+
+    fn from_str(text: &str) -> Result<Self, Mistake> {
+        if text.contains("://") {
+            return Err(Mistake::new(format!("`{text}` has a scheme"), UPSTREAM_HOST));
+        }
+        refuse_credentials(text, UPSTREAM_HOST)?;
+        let (name, port) = host_and_port(text, text, HTTPS, UPSTREAM_HOST)?;
+        if text.ends_with('/') || !is_host(name) || !is_server_name(name) {
+            return Err(Mistake::new(format!("`{text}` is not a host"), UPSTREAM_HOST));
+        }
+        let is_bare = text.trim_matches(['[', ']']) == name;
+        if port == 0 {
+            return Err(Mistake::new("port 0 cannot be connected to", "1 to 65535"));
+        }
+        Ok(Self(UpstreamHost { name: name.to_ascii_lowercase(), port: (!is_bare).then_some(port) }))
     }
 }
 
@@ -210,6 +234,7 @@ const HTTP: &str = "80";
 const HTTPS: &str = "443";
 const LISTEN: &str = "write it as \"http://[::]:8080\", \"unix:/run/tollgate.sock\" or \"systemd:NAME\"";
 const COLLECTOR: &str = "write it as \"http://127.0.0.1:4318\"";
+const UPSTREAM_HOST: &str = "write the name alone, as in \"api.example.org\"";
 const UPSTREAM: &str = "write it as \"http://127.0.0.1:8081\" or \"unix:/run/app.sock\"";
 
 #[cfg(test)]
@@ -244,6 +269,35 @@ mod tests {
         assert_eq!(upstream("unix:/run/php.sock"), "unix:/run/php.sock");
         assert_eq!(upstream("https://App.internal"), "https://app.internal:443");
         assert_eq!(upstream("https://[::1]:8443/"), "https://[::1]:8443");
+    }
+
+    #[test]
+    fn an_upstream_goes_by_a_name_and_perhaps_a_port() {
+        let host = |text: &str| text.parse::<UpstreamHostValue>().map(|value| value.0.to_string());
+        for (text, written) in [
+            ("Api.Example.org", "api.example.org"),
+            ("api.example.org:443", "api.example.org:443"),
+            ("192.0.2.1:8080", "192.0.2.1:8080"),
+            ("[2001:DB8::1]", "[2001:db8::1]"),
+            ("[::1]:81", "[::1]:81"),
+        ] {
+            assert_eq!(host(text).as_deref(), Ok(written));
+        }
+        for text in [
+            "",
+            "https://a.example",
+            "a.example/",
+            "a.example/x",
+            "a b",
+            "a..b",
+            "*.a",
+            "u@a",
+            "a:0",
+            "a:",
+            "::1",
+        ] {
+            assert!(host(text).is_err(), "{text:?}");
+        }
     }
 
     #[test]

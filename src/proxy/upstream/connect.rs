@@ -7,7 +7,7 @@ use std::io;
 use tokio::net::{TcpStream, UnixStream};
 
 use super::http1::BufferedSocket;
-use super::{Health, UpstreamAddress, UpstreamConnection};
+use super::{Health, UpstreamAddress, UpstreamConnection, UpstreamTarget};
 use crate::event::Failure;
 use crate::net::connection_slots::ConnectionSlot;
 use crate::net::connector;
@@ -30,13 +30,15 @@ pub(super) async fn connect(
 }
 
 async fn open(health: &Health, trust: Option<&Trust>) -> Result<NetStream, Failure> {
-    match &health.address {
+    let UpstreamTarget { address, host: asked } = &health.target;
+    match address {
         UpstreamAddress::Tcp { host, port } => tcp(health, host, *port).await.map(NetStream::Tcp),
         UpstreamAddress::Tls { host, port } => {
             let stream = tcp(health, host, *port).await.map_err(|error| connect_failure(&error))?;
             // A configuration with such an upstream has CAs.
             let trust = trust.ok_or(Failure::Tls)?;
-            return tls::connect(stream, host, trust).await.map_err(|error| tls_failure(&error));
+            let name = asked.as_ref().map_or(host, |asked| &asked.name);
+            return tls::connect(stream, name, trust).await.map_err(|error| tls_failure(&error));
         }
         UpstreamAddress::Unix(path) => UnixStream::connect(path).await.map(NetStream::Unix),
     }

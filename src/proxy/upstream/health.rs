@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use http::HeaderValue;
 
 use super::pool::ConnectionDemand;
-use super::{UpstreamAddress, authority};
+use super::{UpstreamAddress, UpstreamTarget, authority};
 use crate::event::{Event, Events, Failure};
 use crate::net::connection_slots::ConnectionSlots;
 use crate::net::connector::Connector;
@@ -18,10 +18,10 @@ use crate::time::{Clock, Span, Time};
 
 /// The state of one upstream that all workers share.
 pub struct Health {
-    pub(super) address: UpstreamAddress,
+    pub(super) target: UpstreamTarget,
     /// Slots for connections: `upstream_max`.
     pub(super) connection_limit: Arc<ConnectionSlots>,
-    /// `Host` for requests without one.
+    /// `Host` for requests without one, or for all of them if the target has a host.
     pub(super) host: HeaderValue,
     /// Requests that wait for a slot.
     pub(super) demand: ConnectionDemand,
@@ -38,27 +38,32 @@ pub struct Health {
 impl Health {
     /// A healthy upstream with at most `max_connections` connections.
     #[must_use]
-    pub fn new(address: UpstreamAddress, max_connections: usize, clock: Clock, events: Events) -> Arc<Self> {
-        Self::with_connector(Connector::default(), address, max_connections, clock, events)
+    pub fn new(
+        target: impl Into<UpstreamTarget>,
+        max_connections: usize,
+        clock: Clock,
+        events: Events,
+    ) -> Arc<Self> {
+        Self::with_connector(Connector::default(), target.into(), max_connections, clock, events)
     }
 
     /// The same with this connector.
     #[must_use]
     pub fn with_connector(
         connector: Connector,
-        address: UpstreamAddress,
+        target: UpstreamTarget,
         max_connections: usize,
         clock: Clock,
         events: Events,
     ) -> Arc<Self> {
-        if let UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port } = &address {
+        if let UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port } = &target.address {
             connector.allow(host, *port);
         }
-        let name = address.to_string();
+        let name = target.to_string();
         Arc::new(Self {
             connection_limit: ConnectionSlots::new(max_connections),
-            host: host_of(&address),
-            address,
+            host: host_of(&target),
+            target,
             demand: ConnectionDemand::default(),
             connector,
             name,
@@ -71,13 +76,13 @@ impl Health {
         })
     }
 
-    /// The address of the upstream.
+    /// Where the upstream listens, and its name.
     #[must_use]
-    pub fn address(&self) -> &UpstreamAddress {
-        &self.address
+    pub fn target(&self) -> &UpstreamTarget {
+        &self.target
     }
 
-    /// The address as configured.
+    /// The address and the name as configured.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -137,11 +142,14 @@ impl Health {
     }
 }
 
-/// The `Host` for this address.
-fn host_of(address: &UpstreamAddress) -> HeaderValue {
-    let host = match address {
-        UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port } => authority(host, *port),
-        UpstreamAddress::Unix(_) => "localhost".to_owned(),
+/// The `Host` for this upstream.
+fn host_of(target: &UpstreamTarget) -> HeaderValue {
+    let host = match (&target.host, &target.address) {
+        (Some(host), _) => host.to_string(),
+        (None, UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port }) => {
+            authority(host, *port)
+        }
+        (None, UpstreamAddress::Unix(_)) => "localhost".to_owned(),
     };
     HeaderValue::try_from(host).unwrap_or(HeaderValue::from_static("localhost"))
 }
