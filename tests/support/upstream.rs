@@ -42,6 +42,8 @@ struct Received {
     connections: Vec<Vec<u8>>,
     /// The connection on which something came last.
     latest: usize,
+    /// The connection of each complete request, in the order in which the requests came.
+    arrivals: Vec<usize>,
 }
 
 type Script = Arc<dyn Fn(&[u8], usize) -> Reply + Send + Sync>;
@@ -96,9 +98,17 @@ impl Upstream {
         self.bytes().windows(needle.len()).any(|window| window == needle.as_bytes())
     }
 
-    /// All complete requests; panics if anything received could be read in two ways.
+    /// All complete requests, as they came; panics if anything received could be read in two ways.
     pub(crate) fn requests(&self) -> Vec<Request> {
-        self.connections().iter().flat_map(|bytes| self.read(bytes)).collect()
+        let (connections, arrivals) = {
+            let log = self.log.lock().unwrap();
+            (log.connections.clone(), log.arrivals.clone())
+        };
+        let mut unread: Vec<_> = connections.iter().map(|bytes| self.read(bytes).into_iter()).collect();
+        let mut requests: Vec<_> =
+            arrivals.iter().filter_map(|&connection| unread[connection].next()).collect();
+        requests.extend(unread.into_iter().flatten());
+        requests
     }
 
     fn read(&self, bytes: &[u8]) -> Vec<Request> {
@@ -119,7 +129,9 @@ impl Upstream {
 
     /// Forgets what was received on connections so far; open ones go on being recorded.
     pub(crate) fn forget(&self) {
-        self.log.lock().unwrap().connections.iter_mut().for_each(Vec::clear);
+        let mut log = self.log.lock().unwrap();
+        log.connections.iter_mut().for_each(Vec::clear);
+        log.arrivals.clear();
     }
 
     /// Waits until this many complete requests have come.
@@ -173,6 +185,7 @@ fn serve(mut stream: TcpStream, script: &Script, log: &Log) {
         }) else {
             return;
         };
+        log.lock().unwrap().arrivals.push(index);
         if !reply(&mut stream, script(&request, number), log, index) {
             return;
         }
