@@ -13,6 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
 
+use super::tls::client_auth::common_name;
+
 /// A connected socket.
 #[derive(Debug)]
 pub enum NetStream {
@@ -35,6 +37,15 @@ impl NetStream {
     #[must_use]
     pub fn is_challenge(&self) -> bool {
         self.protocol() == Some(ACME_TLS)
+    }
+
+    /// The name in the certificate that the client showed: see [`ClientAuth`](super::tls::ClientAuth).
+    #[must_use]
+    pub fn client_name(&self) -> Option<String> {
+        match self {
+            Self::Tls(stream) => common_name(stream.get_ref().1.peer_certificates()?.first()?),
+            Self::Tcp(_) | Self::Unix(_) => None,
+        }
     }
 
     fn protocol(&self) -> Option<&[u8]> {

@@ -240,6 +240,10 @@ impl Worker {
             if stream.is_challenge() {
                 return;
             }
+            if let Some(name) = stream.client_name() {
+                // It is set here alone.
+                let _ = connection.peer_name.set(name);
+            }
             let service = Service::new(Rc::clone(&worker.server), Arc::clone(&connection));
             // What has no TLS cannot agree on a protocol, and gRPC has only this one.
             let asks_by_calls = || worker.server.config.current().shared.is_asked_by_calls(&connection);
