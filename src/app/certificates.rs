@@ -52,7 +52,9 @@ impl TlsState {
         if settings.certificates.is_empty() && settings.acme.is_none() {
             return Ok(None);
         }
-        let acceptor = Acceptor::new(&settings.certificates, settings.minimum, &self.sessions, &PROTOCOLS)?;
+        let clients = settings.client_auth.as_ref();
+        let acceptor =
+            Acceptor::new(&settings.certificates, settings.minimum, &self.sessions, (&PROTOCOLS, clients))?;
         let is_by_handshake = |acme: &AcmeSettings| acme.challenge == ChallengeKind::TlsAlpn01;
         let is_challenged = settings.acme.as_ref().is_some_and(is_by_handshake);
         Ok(Some(if is_challenged { acceptor.answering(&self.challenges) } else { acceptor }))
@@ -63,7 +65,7 @@ impl TlsState {
 fn admin_settings(config: &Config, sessions: &SessionCache) -> Result<AdminSettings, TlsConfigError> {
     let certificates = &config.tls.certificates;
     let tls = match config.admin.iter().any(ListenAddress::is_tls) && !certificates.is_empty() {
-        true => Some(Acceptor::new(certificates, config.tls.minimum, sessions, &PROTOCOLS[1..])?),
+        true => Some(Acceptor::new(certificates, config.tls.minimum, sessions, (&PROTOCOLS[1..], None))?),
         false => None,
     };
     let hosts = certificates.iter().flat_map(Certificate::names).cloned().collect();

@@ -180,7 +180,8 @@ impl Explanation {
         let uri = request.uri();
         let (path, query, headers) = (uri.path(), uri.query(), request.headers());
         let (method, body) = (request.method(), body_of(asked));
-        let attempt = Attempt { method, path, query, host, client, headers, body, descriptor: None };
+        let attempt =
+            Attempt { method, path, query, host, client, headers, body, descriptor: None, certificate: None };
         self.client(&attempt, asked);
         self.readings(&attempt);
         if policy.could_be_a_write(&attempt) {

@@ -74,7 +74,7 @@ enum BucketsAction {
 #[derive(Debug, Args)]
 struct BucketKeyArgs {
     /// The keys: ADDRESS, ip:ADDRESS, user:NAME, user+ip:NAME,ADDRESS, device:TOKEN, host:NAME, header:NAME=VALUE,
-    /// cookie:NAME=VALUE, asn:NUMBER, all:LIMIT
+    /// cookie:NAME=VALUE, asn:NUMBER, cert:NAME, all:LIMIT
     #[arg(required = true, value_name = "KEY", value_parser = key)]
     keys: Vec<String>,
     #[command(flatten)]

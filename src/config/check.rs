@@ -11,6 +11,7 @@ mod attack;
 mod bindings;
 mod buckets;
 mod challenge;
+mod client_auth;
 mod cors;
 mod device;
 mod endpoints;
@@ -73,7 +74,7 @@ pub(super) fn check(
     let geo = geo::check(raw, &limits, &mut files, f);
     let mut routes = routes::check(&raw.routes, applications, &mut upstreams, f);
     let endpoints = endpoints::check(raw, &networks, &[&listen, &admin], (&refuse, &routes), f);
-    let tls_settings = tls::check(raw, (&listen, &admin, &endpoints), &mut files, f);
+    let tls_settings = tls::check(raw, (&listen, &admin, &endpoints), &limits, &mut files, f);
     let redirect = tls::redirect(&raw.tls, &listen, &client, f);
     settings::proxy_protocol(&raw.proxy, &listen, &client, f);
     let owners = device::check(&raw.device, (sources, client.prefixes, &limits), &mut files, f);

@@ -236,6 +236,8 @@ raw_tables! {
         minimum: Option<Text>,
         redirect: Option<Located<bool>>,
         upstream_ca: Option<Text>,
+        client_ca: Option<Text>,
+        client_auth: Option<Text>,
     }
 
     /// `tls.acme`.

@@ -105,6 +105,7 @@ fn describe_part(part: &KeyPart, lengths: PrefixLengths) -> String {
     match part {
         KeyPart::Ip => format!("from {}", describe_prefix(lengths)),
         KeyPart::Asn => format!("from one autonomous system (where unknown: {})", describe_prefix(lengths)),
+        KeyPart::Cert => format!("for one certificate (without one: {})", describe_prefix(lengths)),
         KeyPart::Host => "to one host".to_owned(),
         KeyPart::All => "from all clients together".to_owned(),
         KeyPart::User => "for one account".to_owned(),

@@ -121,6 +121,7 @@ mod tests {
             headers: &headers,
             body: AttemptBody::Whole(&[]),
             descriptor: None,
+            certificate: None,
         };
         let decide = || engine.decide_in_memory(&engine.rules(), &attempt, clock.now()).unwrap();
         let is_admitted = |decision: &Decision| matches!(decision, Decision::Admitted(Reservation { .. }));

@@ -231,6 +231,7 @@ mod tests {
     fn with_attempt<T>(last: u8, act: impl FnOnce(&Attempt<'_>) -> T) -> T {
         act(&Attempt {
             descriptor: None,
+            certificate: None,
             method: &Method::POST,
             path: "/login",
             query: None,

@@ -206,6 +206,7 @@ mod tests {
             headers: &HeaderMap::new(),
             body: AttemptBody::Whole(b"log=alice"),
             descriptor: None,
+            certificate: None,
         };
         match engine.decide_in_memory(&rules, &attempt, engine.clock().now()).unwrap() {
             Decision::Admitted(reservation) => {

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, recv};
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
@@ -35,6 +36,15 @@ impl NetStream {
     #[must_use]
     pub fn is_challenge(&self) -> bool {
         self.protocol() == Some(ACME_TLS)
+    }
+
+    /// The certificate that the peer showed.
+    #[must_use]
+    pub fn peer_certificate(&self) -> Option<&CertificateDer<'_>> {
+        match self {
+            Self::Tls(stream) => stream.get_ref().1.peer_certificates()?.first(),
+            Self::Tcp(_) | Self::Unix(_) => None,
+        }
     }
 
     fn protocol(&self) -> Option<&[u8]> {

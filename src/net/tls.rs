@@ -8,12 +8,14 @@ mod acceptor;
 pub mod acme;
 pub mod certificate;
 mod challenges;
+mod client_auth;
 mod handshake;
 
 pub use self::acceptor::{Acceptor, MinVersion, SessionCache};
 pub use self::acme::{AcmeSettings, ChallengeKind};
 pub use self::certificate::Certificate;
 pub use self::challenges::{ChallengeError, Challenges, OpenChallenge};
+pub use self::client_auth::{ClientAuth, ClientAuthError, common_name};
 pub use self::handshake::{accept, connect, is_about_certificate};
 pub use tollgate_store::tls::{self as trust, TlsConfigError, Trust};
 
@@ -28,4 +30,6 @@ pub struct TlsSettings {
     pub acme: Option<AcmeSettings>,
     /// The oldest version that is accepted.
     pub minimum: MinVersion,
+    /// Whose certificates clients may show, or have to.
+    pub client_auth: Option<ClientAuth>,
 }

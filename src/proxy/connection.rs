@@ -2,7 +2,7 @@
 
 pub(super) mod state;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Context;
 
 use http::HeaderValue;
@@ -26,6 +26,8 @@ pub struct DownstreamConnection {
     pub peer_value: Option<HeaderValue>,
     /// Phase and deadlines.
     pub state: ConnectionState,
+    /// The name in the certificate that the peer showed.
+    pub peer_name: OnceLock<String>,
     permit: Permit,
 }
 
@@ -43,7 +45,15 @@ impl DownstreamConnection {
             PeerAddr::Unix => None,
         };
         let state = ConnectionState::new(clock);
-        Arc::new(Self { listener_kind, endpoint, peer, peer_value, state, permit })
+        Arc::new(Self {
+            listener_kind,
+            endpoint,
+            peer,
+            peer_value,
+            state,
+            peer_name: OnceLock::new(),
+            permit,
+        })
     }
 
     /// The permit that counts the connection for its prefix.

@@ -89,6 +89,11 @@ impl RuntimeConfig {
         connection.endpoint.is_some() || self.client.trusts(connection.peer)
     }
 
+    /// The name in the certificate of a connection's client; that of a trusted proxy is not its clients'.
+    pub(super) fn certificate_of<'c>(&self, connection: &'c DownstreamConnection) -> Option<&'c str> {
+        connection.peer_name.get().filter(|_| !self.trusts_peer_of(connection)).map(String::as_str)
+    }
+
     /// The `Location` for a redirected request.
     pub(super) fn redirect_location<B>(
         &self,

@@ -46,6 +46,7 @@ fn why_not(policy: &Policy, at: usize, columns: LogColumns) -> Option<&'static s
         _ if limit.unit == Unit::Passwords => Some("the log has no passwords"),
         _ if limit.needs_accounts() && !has_accounts() => Some("the log has no accounts"),
         _ if keys(|key| matches!(key, KeyPart::Header(_))) => Some("the log does not have the header"),
+        _ if keys(|key| matches!(key, KeyPart::Cert)) => Some("the log has no certificates"),
         _ if keys(|key| matches!(key, KeyPart::Cookie(_))) => Some("the log has no cookies"),
         _ if keys(|key| matches!(key, KeyPart::Host)) && !columns.host => Some("the log has no hosts"),
         _ => None,

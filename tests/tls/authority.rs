@@ -3,7 +3,10 @@
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, date_time_ymd,
+};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -33,6 +36,8 @@ impl Authority {
     pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // OpenSSL takes a certificate whose subject is its issuer's for one that signed itself.
+        params.distinguished_name.push(DnType::CommonName, "An authority of the tests");
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
         Self { issuer: Issuer::new(params, key), pem }
@@ -48,6 +53,27 @@ impl Authority {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
         (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(year, 1, 1));
+        let key = KeyPair::generate().unwrap();
+        let cert = params.signed_by(&key, &self.issuer).unwrap().pem();
+        Pair { cert, key: key.serialize_pem() }
+    }
+
+    /// A client's certificate with these common names, at most two.
+    pub(crate) fn issue_to(&self, common_names: &[&str]) -> Pair {
+        self.issue_to_until(common_names, 2100)
+    }
+
+    /// The same, good until the beginning of this year.
+    pub(crate) fn issue_to_until(&self, common_names: &[&str], year: i32) -> Pair {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(year, 1, 1));
+        params.distinguished_name = DistinguishedName::new();
+        // `rcgen` keeps one name of each type: the second one is the common name by its number (X.520).
+        let types = [DnType::CommonName, DnType::CustomDnType(vec![2, 5, 4, 3])];
+        for (kind, name) in types.into_iter().zip(common_names) {
+            params.distinguished_name.push(kind, *name);
+        }
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().unwrap();
         let cert = params.signed_by(&key, &self.issuer).unwrap().pem();
         Pair { cert, key: key.serialize_pem() }

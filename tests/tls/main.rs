@@ -17,6 +17,7 @@ mod support;
 mod acme;
 mod attacks;
 mod authority;
+mod client_certificates;
 mod pebble;
 mod reloading;
 mod requests;

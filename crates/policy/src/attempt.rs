@@ -86,6 +86,8 @@ pub struct Attempt<'a> {
     pub body: AttemptBody<'a>,
     /// What a rate limit service is told instead of the request; `None` for a request.
     pub descriptor: Option<&'a Descriptor<'a>>,
+    /// The name in the certificate that the client itself showed in the handshake of TLS.
+    pub certificate: Option<&'a str>,
 }
 
 impl std::fmt::Debug for Attempt<'_> {

@@ -99,7 +99,11 @@ impl Limit {
                 values.parts.len() == 1
                     && matches!(
                         parts[..],
-                        [KeyPart::User | KeyPart::Header(_) | KeyPart::Cookie(_) | KeyPart::Asn]
+                        [KeyPart::User
+                            | KeyPart::Header(_)
+                            | KeyPart::Cookie(_)
+                            | KeyPart::Asn
+                            | KeyPart::Cert]
                     )
             }
             _ => false,
@@ -146,6 +150,7 @@ impl KeyValues {
             headers: &self.headers,
             body: AttemptBody::Unread,
             descriptor: None,
+            certificate: self.certificate.as_deref(),
         }
     }
 }
@@ -249,7 +254,7 @@ mod tests {
     fn every_kind_of_key(token: &str) -> (Vec<Limit>, Vec<String>) {
         let header = || KeyPart::Header(http::HeaderName::from_static("x-key"));
         let cookie = || KeyPart::Cookie("sid".into());
-        let rows: [(&[KeyPart], String); 11] = [
+        let rows: [(&[KeyPart], String); 12] = [
             (&[KeyPart::Ip], "127.0.3.7".into()),
             (&[KeyPart::User], format!("user+device:alice,{token}")),
             (&[KeyPart::Device], format!("device:{token}")),
@@ -261,6 +266,7 @@ mod tests {
             (&[header(), cookie(), KeyPart::Ip], "ip+cookie+header:127.0.3.7,sid=a=b,x-key=a,b".into()),
             (&[KeyPart::All], "all:limit9".into()),
             (&[KeyPart::Asn, KeyPart::Host], "asn+host:64500,a.example".into()),
+            (&[KeyPart::Cert, KeyPart::Host], "cert+host:mail, relay,a.example".into()),
         ];
         let named = |(at, (key, _)): (usize, &(&[KeyPart], String))| of(key, &format!("limit{at}"));
         (rows.iter().enumerate().map(named).collect(), rows.iter().map(|(_, text)| text.clone()).collect())
@@ -303,6 +309,7 @@ mod tests {
             headers: &headers,
             body,
             descriptor: None,
+            certificate: Some("mail, relay"),
         };
         let charges = policy.charges(&attempt, &hasher, now).unwrap().charges;
         assert_eq!(

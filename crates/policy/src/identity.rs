@@ -267,6 +267,7 @@ mod tests {
             headers,
             body: AttemptBody::Whole(body),
             descriptor: None,
+            certificate: None,
         };
         let found = policy().charges(&attempt, &KeyHasher::seeded(1), Time::default()).ok()?;
         Some((found.accounts?, found.charges.iter().map(|charge| charge.key).collect()))

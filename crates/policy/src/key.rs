@@ -39,6 +39,8 @@ pub enum KeyPart {
     Cookie(String),
     /// The autonomous system of the client's address.
     Asn,
+    /// The name in the client's certificate.
+    Cert,
 }
 
 /// The prefix lengths of addresses that share a bucket, in bits.
@@ -262,6 +264,10 @@ fn extend(
             }
             None => absent(hasher),
         }),
+        KeyPart::Cert => hashers.iter_mut().for_each(|hasher| match attempt.certificate {
+            Some(name) => write_bytes(hasher, b'q', name.as_bytes()),
+            None => absent(hasher),
+        }),
         KeyPart::Cookie(name) => *hashers = fan_out(hashers, b'k', cookie_values(attempt, name), absent)?,
     }
     Ok(())
@@ -375,6 +381,7 @@ mod tests {
             headers,
             body: AttemptBody::Unread,
             descriptor: None,
+            certificate: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The rates of some clients of a limit: `[limit.NAME.rates]`.
 //!
-//! A client belongs to one class. Its account decides first, then a credential in a header, then the longest prefix with
-//! its address, its autonomous system, its country. What a bucket of a class does is left to its [`Spec`].
+//! A client belongs to one class. Its account decides first, then a credential in a header, its certificate, the longest
+//! prefix with its address, its autonomous system, its country. What a bucket of a class does is left to its [`Spec`].
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,6 +22,7 @@ pub struct Rates {
     classes: Vec<ClassRate>,
     users: HashMap<Fingerprint, usize>,
     credentials: Vec<CredentialRates>,
+    certificates: HashMap<Box<str>, usize>,
     networks: NetworkMap<usize>,
     asns: HashMap<u32, usize>,
     countries: HashMap<Country, usize>,
@@ -75,6 +76,11 @@ impl Rates {
         self.networks.insert(network, class);
     }
 
+    /// Puts the clients with a certificate of this name into a class. Returns as above.
+    pub fn insert_certificate(&mut self, name: &str, class: usize) -> bool {
+        *self.certificates.entry(name.into()).or_insert(class) == class
+    }
+
     /// Puts an autonomous system into a class. Returns as above.
     pub fn insert_asn(&mut self, asn: u32, class: usize) -> bool {
         *self.asns.entry(asn).or_insert(class) == class
@@ -102,6 +108,12 @@ impl Rates {
     #[must_use]
     pub fn lists_users(&self) -> bool {
         !self.users.is_empty()
+    }
+
+    /// Whether certificates have classes.
+    #[must_use]
+    pub fn lists_certificates(&self) -> bool {
+        !self.certificates.is_empty()
     }
 
     /// Whether autonomous systems have classes.
@@ -133,6 +145,11 @@ impl Rates {
         self.class(self.networks.find_translated(ip))
     }
 
+    /// The class of a certificate of this name.
+    pub(super) fn of_certificate(&self, name: &str) -> Option<&ClassRate> {
+        self.class(self.certificates.get(name))
+    }
+
     /// The class of an autonomous system, or of a country.
     pub(super) fn of_origin(&self, Origin { asn, country }: Origin) -> Option<&ClassRate> {
         let of_asn = asn.and_then(|asn| self.asns.get(&asn));
@@ -154,7 +171,8 @@ impl Rates {
         let networks = self.networks.iter().map(|(_, class)| class);
         let of_addresses = networks.chain(self.asns.values()).chain(self.countries.values());
         let of_addresses = of_addresses.filter(|_| ip.is_none());
-        let mut numbers: Vec<&usize> = credentials.chain(of_addresses).collect();
+        let proven = credentials.chain(self.certificates.values());
+        let mut numbers: Vec<&usize> = proven.chain(of_addresses).collect();
         numbers.sort_unstable();
         numbers.dedup();
         numbers.into_iter().filter_map(|number| self.class(Some(number))).collect()

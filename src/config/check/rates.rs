@@ -1,6 +1,7 @@
 //! `[limit.NAME.rates]`: other rates for some clients, in the shape of the limit.
 //!
 //! The form of a key says what it is: `user:NAME` and `@users.txt` are accounts, `header:NAME=VALUE` a credential,
+//! `cert:NAME` a certificate,
 //! `asn:NUMBER` an autonomous system, `country:XX` a country, and everything else networks. No message and no class repeats a credential.
 
 use std::collections::HashMap;
@@ -81,6 +82,8 @@ enum Selector<'t> {
     UserList(&'t str),
     /// The name of a header and its value.
     Credential(&'t str),
+    /// The name in a certificate.
+    Certificate(&'t str),
     /// The number of an autonomous system.
     Asn(&'t str),
     /// A country.
@@ -99,6 +102,7 @@ impl<'t> Selector<'t> {
         match text.split_once(':') {
             Some(("user", name)) => Self::User(name),
             Some(("header", pair)) => Self::Credential(pair),
+            Some(("cert", name)) => Self::Certificate(name),
             Some(("asn", number)) => Self::Asn(number),
             Some(("country", code)) => Self::Country(code),
             // An IPv6 address begins with hexadecimal digits.
@@ -139,6 +143,7 @@ impl<'r> RatesCheck<'r, '_, '_> {
             Selector::User(user) => self.add_user(user, &name.spot, class, f),
             Selector::UserList(path) => self.lists.push((path, &name.spot, class)),
             Selector::Credential(pair) => self.add_credential(pair, &name.spot, class, f),
+            Selector::Certificate(subject) => self.add_certificate(subject, &name.spot, class, f),
             Selector::Asn(number) => self.add_asn(number, &name.spot, class, f),
             Selector::Country(code) => self.add_country(code, &name.spot, class, f),
             Selector::Unknown(kind) => {
@@ -179,6 +184,18 @@ impl<'r> RatesCheck<'r, '_, '_> {
         } else if value.len() < GOOD_CREDENTIAL {
             let hint = format!("{GOOD_CREDENTIAL} random bytes or more: guesses at it are not counted");
             f.warning(spot, format!("{whence} is short"), hint);
+        }
+    }
+
+    fn add_certificate(&mut self, subject: &str, spot: &Spot, class: usize, f: &mut Findings) {
+        if subject.is_empty() {
+            f.error(
+                spot,
+                "a rate for a certificate without a name",
+                "its common name, as in \"cert:backup\"",
+            );
+        } else if !self.rates.insert_certificate(subject, class) {
+            f.error(spot, "this certificate has a rate already", "");
         }
     }
 
@@ -245,7 +262,7 @@ fn refuse_users_elsewhere(name: &Located<String>, key: Option<&LimitKey>, f: &mu
     }
 }
 
-const KINDS: [&str; 4] = ["user", "header", "asn", "country"];
+const KINDS: [&str; 5] = ["user", "header", "cert", "asn", "country"];
 const CREDENTIAL: &str = "as in \"header:X-Api-Key=${file:partner.key}\"";
 /// Bytes from which on a random text cannot be guessed, even one of letters.
 const GOOD_CREDENTIAL: usize = 16;

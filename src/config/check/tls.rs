@@ -9,11 +9,12 @@ use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
 use super::super::raw::{self, RawItem};
 use super::acme;
+use super::client_auth::{self, ClientListeners};
 use super::fields::one_of;
 use super::files::Files;
 use crate::net::listener::ListenAddress;
 use crate::net::tls::{Certificate, MinVersion, TlsSettings, Trust, trust};
-use crate::policy::Route;
+use crate::policy::{Limit, Route};
 use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::request::redirect::Redirect;
 use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
@@ -23,6 +24,7 @@ use crate::time::{Clock, Time};
 pub(super) fn check(
     raw: &raw::RawFile,
     (listen, admin, endpoints): (&[ListenAddress], &[ListenAddress], &[EndpointConfig]),
+    limits: &[Option<Limit>],
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> TlsSettings {
@@ -31,7 +33,8 @@ pub(super) fn check(
     let mut certificates: Vec<Certificate> =
         pairs.filter_map(|pair| certificate(pair, now, files, f)).collect();
     let of_endpoints = endpoints.iter().flat_map(|endpoint| &endpoint.listen);
-    let is_used = listen.iter().chain(admin).chain(of_endpoints).any(ListenAddress::is_tls);
+    let has_clients = listen.iter().chain(of_endpoints).any(ListenAddress::is_tls);
+    let is_used = has_clients || admin.iter().any(ListenAddress::is_tls);
     if let Some(spot) = raw.tls.certificates.key.as_ref().filter(|_| !is_used) {
         f.warning(spot, "no listener uses these certificates", USE_THEM);
     }
@@ -50,7 +53,13 @@ pub(super) fn check(
     }
     let minimums = [("1.2", MinVersion::Tls12), ("1.3", MinVersion::Tls13)];
     let minimum = one_of(raw.tls.minimum.as_ref(), &minimums, f).unwrap_or_default();
-    TlsSettings { certificates, acme, minimum }
+    let redirects = raw.tls.redirect.as_ref().is_some_and(|redirect| redirect.value);
+    let listeners = ClientListeners {
+        has_tls: has_clients,
+        has_plain: !redirects && listen.iter().any(|address| !address.is_tls()),
+    };
+    let client_auth = client_auth::check(raw, limits, listeners, files, f);
+    TlsSettings { certificates, acme, minimum, client_auth }
 }
 
 fn is_https(listen: &str) -> bool {

@@ -139,7 +139,7 @@ const ELSEWHERE: [(&str, &str); 31] = [
     ("limit.*", "An attempt has to pass every limit; a refused attempt takes no token from any of them."),
     (
         "limit.*.rates.*",
-        "The rate of these clients, or \"off\" for no limit. A key is a network, \"user:NAME\", \"@users.txt\", \"header:NAME=VALUE\", \"asn:NUMBER\" or \"country:XX\".",
+        "The rate of these clients, or \"off\" for no limit. A key is a network, \"user:NAME\", \"@users.txt\", \"header:NAME=VALUE\", \"cert:NAME\", \"asn:NUMBER\" or \"country:XX\".",
     ),
     ("endpoint", "Where other proxies ask before they forward."),
     ("store", "Where buckets live."),

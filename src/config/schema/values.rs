@@ -43,6 +43,7 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "log.style" => &["combined", "json"],
         "log.clients" => &["full", "prefix", "hash"],
         "tls.minimum" => &["1.2", "1.3"],
+        "tls.client_auth" => &["request", "require"],
         _ => return None,
     })
 }
@@ -161,7 +162,7 @@ const UPSTREAM_HOST: &str = r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?$";
 const UPSTREAM: &str = r"^(https?://\S+|unix:.+)$";
 const FIELD: &str = "^(form:.+|json:.*|query:.+|header:.+|basic)$";
 const LABEL: &str = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
-const PART: &str = "(ip|user|device|asn|host|all|header:[^+]+|cookie:[^+]+)";
+const PART: &str = "(ip|user|device|asn|cert|host|all|header:[^+]+|cookie:[^+]+)";
 
 /// `10 per 5m burst 20`.
 fn rate() -> String {
@@ -190,11 +191,13 @@ const DURATIONS: [&str; 17] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 46] = [
+const EXAMPLES: [&str; 48] = [
     "geo.asn",
     "geo.country",
     "route.*.exposed",
     "route.*.cors",
+    "tls.client_ca",
+    "tls.client_auth",
     "route.*.outcome_header",
     "endpoint.*.kind",
     "endpoint.*.listen",

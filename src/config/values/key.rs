@@ -47,6 +47,7 @@ impl fmt::Display for LimitKey {
                 KeyPart::User => f.write_str("user"),
                 KeyPart::Device => f.write_str("device"),
                 KeyPart::Asn => f.write_str("asn"),
+                KeyPart::Cert => f.write_str("cert"),
                 KeyPart::Header(name) => write!(f, "header:{name}"),
                 KeyPart::Cookie(name) => write!(f, "cookie:{name}"),
             }?;
@@ -64,6 +65,7 @@ fn parse_part(word: &str) -> Result<KeyPart, Mistake> {
             "user" => Ok(KeyPart::User),
             "device" => Ok(KeyPart::Device),
             "asn" => Ok(KeyPart::Asn),
+            "cert" => Ok(KeyPart::Cert),
             _ => Err(Mistake::new(format!("`{word}` is not a part of a key"), suggest(word, PARTS))),
         },
         Some(("header", name)) => name.parse::<HeaderName>().map(KeyPart::Header).map_err(|_| {
@@ -79,7 +81,7 @@ fn parse_part(word: &str) -> Result<KeyPart, Mistake> {
     }
 }
 
-const PARTS: [&str; 8] = ["ip", "user", "device", "asn", "host", "all", "header:NAME", "cookie:NAME"];
+const PARTS: [&str; 9] = ["ip", "user", "device", "asn", "cert", "host", "all", "header:NAME", "cookie:NAME"];
 
 #[cfg(test)]
 mod tests {

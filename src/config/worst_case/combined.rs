@@ -98,8 +98,9 @@ impl fmt::Display for CombinedBound {
 fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
     let limits = route.limits.iter().filter_map(|&limit| policy.limits.get(limit));
     let limits = limits.filter(|limit| limit.mode == Mode::Enforce && limit.kind == LimitKind::Rate);
-    // The addresses of a system are no network of one size: what it bounds is left out of the sums.
-    let limits = limits.filter(|limit| !limit.key.contains(&KeyPart::Asn));
+    // What they bound is no network of one size, so it is left out of the sums.
+    let is_other = |part: &KeyPart| matches!(part, KeyPart::Asn | KeyPart::Cert);
+    let limits = limits.filter(|limit| !limit.key.iter().any(is_other));
     let (of_accounts, limits): (Vec<&Limit>, Vec<&Limit>) =
         limits.partition(|limit| limit.unit == Unit::Users);
     let (evadable, limits): (Vec<&Limit>, Vec<&Limit>) = limits.iter().partition(|limit| is_evadable(limit));

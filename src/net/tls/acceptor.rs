@@ -11,12 +11,14 @@ use std::sync::Arc;
 
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::{
-    ClientHello, ProducesTickets, ResolvesServerCert, ServerSessionMemoryCache, StoresServerSessions,
+    ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert, ServerSessionMemoryCache,
+    StoresServerSessions,
 };
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SignatureScheme, SupportedProtocolVersion, version};
 
 use super::challenges::{ChallengeResolver, Challenges};
+use super::client_auth::ClientAuth;
 use super::{Certificate, TlsConfigError, provider};
 use crate::net::stream::ACME_TLS;
 
@@ -77,6 +79,7 @@ impl fmt::Debug for SessionCache {
 
 impl Acceptor {
     /// An acceptor with these certificates; the first one is for clients that ask for no name, or for an unknown one.
+    /// With `client_auth` it asks clients for theirs.
     ///
     /// # Errors
     /// [`TlsConfigError`], if the cryptography supports none of these versions.
@@ -84,16 +87,26 @@ impl Acceptor {
         certificates: &[Certificate],
         minimum: MinVersion,
         cache: &SessionCache,
-        protocols: &[&str],
+        (protocols, client_auth): (&[&str], Option<&ClientAuth>),
     ) -> Result<Self, TlsConfigError> {
         let builder = ServerConfig::builder_with_provider(provider());
         let builder = builder.with_protocol_versions(versions(minimum))?;
         let resolver = Arc::new(CertResolver::new(certificates));
-        let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+        let builder = match client_auth {
+            Some(clients) => builder.with_client_cert_verifier(clients.verifier()),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(resolver);
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-        config.session_storage = Arc::clone(&cache.sessions);
-        if let Some(tickets) = &cache.tickets {
-            config.ticketer = Arc::clone(tickets);
+        match (&cache.tickets, client_auth) {
+            (_, Some(_)) => {
+                config.session_storage = Arc::new(NoServerSessionStorage {});
+                config.send_tls13_tickets = 0;
+            }
+            (tickets, None) => {
+                config.session_storage = Arc::clone(&cache.sessions);
+                tickets.iter().for_each(|tickets| config.ticketer = Arc::clone(tickets));
+            }
         }
         // All suites are good, but scanners report a choice by the client as neglect.
         config.ignore_client_order = true;

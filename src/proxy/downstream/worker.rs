@@ -23,6 +23,7 @@ use crate::net::listener::{BoundSocket, Listener, ListenerKind};
 use crate::net::proxy_protocol::{self, ProxyHeaderError, ProxyProtocolVersion};
 use crate::net::shutdown::{Shutdown, Stage};
 use crate::net::stream::{NetStream, PeerAddr};
+use crate::net::tls::common_name;
 use crate::proxy::connection::{ConnectionState, DownstreamConnection};
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::transaction::server::Server;
@@ -239,6 +240,10 @@ impl Worker {
             let Some(stream) = worker.handshake(stream, &connection, &settings).await else { return };
             if stream.is_challenge() {
                 return;
+            }
+            if let Some(name) = stream.peer_certificate().and_then(common_name) {
+                // It is set here alone.
+                let _ = connection.peer_name.set(name);
             }
             let service = Service::new(Rc::clone(&worker.server), Arc::clone(&connection));
             // What has no TLS cannot agree on a protocol, and gRPC has only this one.

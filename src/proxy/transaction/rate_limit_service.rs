@@ -131,7 +131,8 @@ impl Server {
             Err(error) => return Answered::undecided(context, &error),
         };
         let body = VisibleBody::unsaid(request.method()).without_any();
-        let attempt = Attempt { descriptor: Some(descriptor), ..attempt(&request, &host, client, body) };
+        let attempt =
+            Attempt { descriptor: Some(descriptor), ..attempt(&request, &host, (client, None), body) };
         if is_look {
             return self.look(connection, &attempt, context).await;
         }

@@ -241,15 +241,15 @@ impl Server {
         let (config, (client, checked)) = with_newest_rules(
             || self.config.current(),
             |config| {
-                let rules = &config.shared.rules;
+                let (shared, rules) = (&config.shared, &config.shared.rules);
                 let client = match config.client_of(connection, request) {
                     Ok(client) => client,
                     Err(error) => return Ok((Client::UnixSocket, HeadCheck::Malformed(error))),
                 };
-                if let Some(answered) = HeadCheck::before_routes(&config.shared, connection, request, &host) {
+                if let Some(answered) = HeadCheck::before_routes(shared, connection, request, &host) {
                     return Ok((client, answered));
                 }
-                let attempt = attempt(request, &host, client, body);
+                let attempt = attempt(request, &host, (client, shared.certificate_of(connection)), body);
                 let routes = rules.policy.routes_of(&attempt);
                 let requirement =
                     if has_body { rules.policy.body_requirement(&attempt, &routes)? } else { None };
@@ -355,7 +355,10 @@ impl Server {
     ) -> Result<RoutedDecision, Error> {
         let host = target::validate_again(connection, request)?;
         self.decide_by_newest_rules(
-            |config| Ok(attempt(request, &host, config.client_of(connection, request)?, body)),
+            |config| {
+                let client = config.client_of(connection, request)?;
+                Ok(attempt(request, &host, (client, config.shared.certificate_of(connection)), body))
+            },
             |rules, attempt| match rules.generation == unread.generation {
                 true => rules.policy.routes_with_body(unread.routes.clone(), attempt),
                 false => rules.policy.routes_of(attempt),
@@ -483,11 +486,12 @@ impl Server {
 pub(super) fn attempt<'a, B>(
     request: &'a Request<B>,
     host: &'a str,
-    client: Client,
+    (client, certificate): (Client, Option<&'a str>),
     body: AttemptBody<'a>,
 ) -> Attempt<'a> {
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
-    Attempt { method, path: uri.path(), query: uri.query(), host, client, headers, body, descriptor: None }
+    let (path, query) = (uri.path(), uri.query());
+    Attempt { method, path, query, host, client, headers, body, descriptor: None, certificate }
 }
 
 fn some(bytes: &Bytes) -> Option<Bytes> {

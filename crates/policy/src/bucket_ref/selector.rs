@@ -32,6 +32,7 @@ pub struct KeyValues {
     pub(super) device: Option<DeviceId>,
     pub(super) host: String,
     pub(super) asn: Option<u32>,
+    pub(super) certificate: Option<String>,
     /// With the cookies in `Cookie`.
     pub(super) headers: HeaderMap,
 }
@@ -41,7 +42,7 @@ pub struct KeyValues {
 pub enum BucketSelectorError {
     /// No known kind.
     #[error(
-        "buckets are named ADDRESS, ip:ADDRESS, user:NAME, user+ip:NAME,ADDRESS, device:TOKEN, host:NAME, asn:NUMBER, \
+        "buckets are named ADDRESS, ip:ADDRESS, user:NAME, user+ip:NAME,ADDRESS, device:TOKEN, host:NAME, asn:NUMBER, cert:NAME, \
          header:NAME=VALUE, cookie:NAME=VALUE or all:LIMIT"
     )]
     Kind,
@@ -68,6 +69,9 @@ pub enum BucketSelectorError {
     /// No number of an autonomous system.
     #[error("what stands for asn is not a number, as in asn:64500")]
     Asn,
+    /// No name of a certificate.
+    #[error("what stands for cert is no name of a certificate")]
+    Cert,
     /// No `NAME=VALUE` of a header.
     #[error("what stands for header is not NAME=VALUE, as in header:X-Api-Key=abc")]
     Header,
@@ -88,7 +92,7 @@ impl BucketSelector {
     }
 
     /// Parses a key. A name or a value may be any bytes, as in a request. With several kinds the last of `user`,
-    /// `header` and `cookie` may hold commas.
+    /// `cert`, `header` and `cookie` may hold commas.
     ///
     /// # Errors
     /// See [`BucketSelectorError`].
@@ -158,6 +162,11 @@ impl KeyValues {
                 self.asn = Some(number.ok_or(BucketSelectorError::Asn)?);
                 KeyPart::Asn
             }
+            b"cert" => {
+                let name = std::str::from_utf8(value).ok().filter(|name| !name.is_empty());
+                self.certificate = Some(name.ok_or(BucketSelectorError::Cert)?.to_owned());
+                KeyPart::Cert
+            }
             b"header" => self.add_header(value).ok_or(BucketSelectorError::Header)?,
             _ => self.add_cookie(value).ok_or(BucketSelectorError::Cookie)?,
         };
@@ -187,14 +196,14 @@ impl KeyValues {
 impl Default for KeyValues {
     fn default() -> Self {
         let (parts, headers) = Default::default();
-        let (account, device, asn) = Default::default();
-        Self { parts, client: Client::UnixSocket, account, device, host: String::new(), asn, headers }
+        let (account, device, asn, certificate, host) = Default::default();
+        Self { parts, client: Client::UnixSocket, account, device, host, asn, certificate, headers }
     }
 }
 
 /// One value for each kind. Commas within belong to the last kind whose values may hold them.
 fn split_values<'t>(kinds: &[&[u8]], values: &'t [u8]) -> Result<Vec<&'t [u8]>, BucketSelectorError> {
-    let may_hold_commas = |kind: &&[u8]| matches!(*kind, b"user" | b"header" | b"cookie");
+    let may_hold_commas = |kind: &&[u8]| matches!(*kind, b"user" | b"cert" | b"header" | b"cookie");
     let free = kinds.iter().rposition(may_hold_commas).unwrap_or(0);
     let mut before: Vec<&[u8]> = values.splitn(free + 1, |&byte| byte == b',').collect();
     let rest = before.pop().unwrap_or_default();
@@ -229,7 +238,7 @@ impl fmt::Debug for KeyValues {
     }
 }
 
-const KINDS: [&[u8]; 7] = [b"ip", b"user", b"device", b"host", b"asn", b"header", b"cookie"];
+const KINDS: [&[u8]; 8] = [b"ip", b"user", b"device", b"host", b"asn", b"cert", b"header", b"cookie"];
 
 #[cfg(test)]
 mod tests {

@@ -33,6 +33,7 @@ fn find_with(
         headers: &headers,
         body,
         descriptor: None,
+        certificate: None,
     };
     values(fields, Half::User, &attempt)
 }

@@ -1,0 +1,111 @@
+//! `tls.client_ca` and `tls.client_auth`: the certificates of clients.
+
+use super::super::diagnostic::Findings;
+use super::super::document::Located;
+use super::super::raw::{self, RawNamed};
+use super::fields::one_of;
+use super::files::Files;
+use crate::net::tls::ClientAuth;
+use crate::policy::Limit;
+use crate::policy::key::KeyPart;
+
+/// How clients may come.
+#[derive(Clone, Copy)]
+pub(super) struct ClientListeners {
+    pub(super) has_tls: bool,
+    /// Whether one without TLS serves more than redirects.
+    pub(super) has_plain: bool,
+}
+
+/// The authorities of clients' certificates; `None` if no client is asked for one.
+pub(super) fn check(
+    raw: &raw::RawFile,
+    limits: &[Option<Limit>],
+    listen: ClientListeners,
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Option<ClientAuth> {
+    let words = [("request", false), ("require", true)];
+    let is_required = one_of(raw.tls.client_auth.as_ref(), &words, f).unwrap_or(false);
+    let Some(path) = &raw.tls.client_ca else {
+        if let Some(word) = &raw.tls.client_auth {
+            f.error(&word.spot, "`tls.client_ca` is missing", AUTHORITIES);
+        }
+        refuse_limits(
+            raw,
+            limits,
+            ("no client is asked for a certificate: `tls.client_ca` is missing", AUTHORITIES),
+            f,
+        );
+        return None;
+    };
+    if !listen.has_tls {
+        refuse_limits(
+            raw,
+            limits,
+            ("no client shows a certificate: a listener with TLS is missing", LISTENER),
+            f,
+        );
+    }
+    warn(path, listen, (is_required, limits.iter().flatten().any(needs_certificates)), f);
+    refuse_handshakes_of_authorities(raw, is_required, f);
+    match ClientAuth::from_pem(&files.bytes(&path.value, &path.spot, f)?, is_required) {
+        Ok(clients) => Some(clients),
+        Err(why) => {
+            let hint = "the authorities that sign clients' certificates, in PEM";
+            f.error(&path.spot, format!("`{}` {why}", path.value), hint);
+            None
+        }
+    }
+}
+
+fn needs_certificates(limit: &Limit) -> bool {
+    limit.key.contains(&KeyPart::Cert) || limit.rates.lists_certificates()
+}
+
+fn warn(
+    path: &Located<String>,
+    listen: ClientListeners,
+    (is_required, is_needed): (bool, bool),
+    f: &mut Findings,
+) {
+    if !listen.has_tls && !is_needed {
+        f.warning(&path.spot, "no listener speaks TLS with clients", LISTENER);
+    } else if !is_required && !is_needed {
+        let hint = "client_auth = \"require\", key = \"cert\", or \"cert:NAME\" in the rates of a limit";
+        f.warning(&path.spot, "nothing depends on the certificates of clients", hint);
+    } else if is_required && listen.has_plain {
+        let message = "another listener without TLS serves clients that show no certificate";
+        f.warning(&path.spot, message, "redirect = true, or no http:// in `listen`");
+    }
+}
+
+fn refuse_limits(
+    raw: &raw::RawFile,
+    limits: &[Option<Limit>],
+    (message, hint): (&str, &str),
+    f: &mut Findings,
+) {
+    for (RawNamed { name, value }, limit) in raw.limits.iter().zip(limits) {
+        let Some(limit) = limit.as_ref().filter(|limit| needs_certificates(limit)) else { continue };
+        let rate = || value.rates.iter().find(|rate| rate.name.value.starts_with("cert:"));
+        let spot = match limit.rates.lists_certificates() {
+            true => rate().map(|rate| &rate.name.spot),
+            false => value.key.as_ref().map(|key| &key.spot),
+        };
+        f.error(spot.unwrap_or(&name.spot), message, hint);
+    }
+}
+
+/// An authority that checks a name in a handshake shows no certificate.
+fn refuse_handshakes_of_authorities(raw: &raw::RawFile, is_required: bool, f: &mut Findings) {
+    let by_request = |challenge: &Located<String>| challenge.value == "http-01";
+    let acme = raw.tls.acme.as_ref().filter(|_| is_required);
+    if let Some(table) = acme.filter(|acme| !acme.value.challenge.as_ref().is_some_and(by_request)) {
+        let message = "an authority that checks a name by a handshake has no certificate to show";
+        f.error(&table.name.spot, message, "challenge = \"http-01\", or client_auth = \"request\"");
+    }
+}
+
+const AUTHORITIES: &str = "add client_ca = \"clients.pem\" to [tls]";
+const LISTENER: &str = "as in listen = \"https://[::]:443\"";

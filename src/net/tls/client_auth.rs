@@ -1,0 +1,99 @@
+//! Certificates of clients: which authorities vouch for them, and the name in one.
+//!
+//! What a name is worth is left to the policy. A certificate is checked in every handshake: with client certificates no
+//! session is resumed, since a resumed one would pass by a change of the authorities.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::der::{Decode, Tag, Tagged};
+
+use super::provider;
+
+/// The authorities of clients' certificates.
+#[derive(Clone)]
+pub struct ClientAuth {
+    roots: Vec<CertificateDer<'static>>,
+    /// Whether a client without a certificate is turned away.
+    is_required: bool,
+    verifier: Arc<dyn ClientCertVerifier>,
+}
+
+/// Why a file is no list of authorities.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClientAuthError {
+    /// It cannot be read as certificates in PEM.
+    #[error("holds a certificate that cannot be read")]
+    BadCertificate,
+    /// There is none in it.
+    #[error("holds no certificate")]
+    NoCertificate,
+}
+
+impl ClientAuth {
+    /// The authorities of a file in PEM.
+    ///
+    /// # Errors
+    /// See [`ClientAuthError`].
+    pub fn from_pem(pem: &[u8], is_required: bool) -> Result<Self, ClientAuthError> {
+        let roots = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+        let roots = roots.map_err(|_| ClientAuthError::BadCertificate)?;
+        if roots.is_empty() {
+            return Err(ClientAuthError::NoCertificate);
+        }
+        let mut store = RootCertStore::empty();
+        for root in &roots {
+            store.add(root.clone()).map_err(|_| ClientAuthError::BadCertificate)?;
+        }
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider());
+        let builder = if is_required { builder } else { builder.allow_unauthenticated() };
+        let verifier = builder.build().map_err(|_| ClientAuthError::BadCertificate)?;
+        Ok(Self { roots, is_required, verifier })
+    }
+
+    pub(super) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
+        Arc::clone(&self.verifier)
+    }
+
+    /// Whether a client without a certificate is turned away.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        self.is_required
+    }
+}
+
+/// The common name of a certificate's subject, if it has a single one, which is no longer than 256 bytes.
+#[must_use]
+pub fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
+    let parsed = x509_cert::Certificate::from_der(certificate).ok()?.tbs_certificate;
+    let parts = parsed.subject.0.iter().flat_map(|names| names.0.iter());
+    let mut names = parts.filter(|part| part.oid == COMMON_NAME);
+    let (Some(name), None) = (names.next(), names.next()) else { return None };
+    let is_text = matches!(name.value.tag(), Tag::Utf8String | Tag::PrintableString | Tag::Ia5String);
+    let text = std::str::from_utf8(name.value.value()).ok().filter(|_| is_text)?;
+    (1..=MAX_NAME).contains(&text.len()).then(|| text.to_owned())
+}
+
+impl PartialEq for ClientAuth {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.roots, self.is_required) == (&other.roots, other.is_required)
+    }
+}
+
+impl Eq for ClientAuth {}
+
+impl fmt::Debug for ClientAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClientAuth({} authorities)", self.roots.len())
+    }
+}
+
+/// `id-at-commonName` (X.520).
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
+const MAX_NAME: usize = 256;
