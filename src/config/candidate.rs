@@ -86,4 +86,5 @@ const KEYS: [&str; 17] = [
     "ipv6", "count", "reset", "unit", "exempt", "rates",
 ];
 /// Keys of a limit that say something else than its shape.
-const OF_LIVE: [&str; 7] = ["mode", "routes", "candidate", "max_failures", "escalate", "ladder", "in_flight"];
+const OF_LIVE: [&str; 8] =
+    ["mode", "routes", "candidate", "max_failures", "escalate", "ladder", "in_flight", "on_error"];

@@ -89,7 +89,7 @@ pub(super) fn check(
     let proxy = ProxySettings { upstream_trust, ..settings::proxy(&raw.proxy, f) };
     settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
-    store::warn(&raw.store, &store, &limits, f);
+    store::warn(raw, &store, (&routes, &limits), f);
     Config {
         listen,
         upstreams,

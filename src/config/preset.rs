@@ -215,8 +215,18 @@ fn table_mut(entry: &mut TomlEntry) -> Option<&mut TomlTable> {
 }
 
 /// Keys that apply to every route of a preset. A key in neither list is unknown, and reported at the main route.
-const KEYS_OF_ALL_ROUTES: [&str; 9] =
-    ["host", "host_default", "upstream", "upstream_host", "limits", "in_flight", "case", "body", "attack"];
+const KEYS_OF_ALL_ROUTES: [&str; 10] = [
+    "host",
+    "host_default",
+    "upstream",
+    "upstream_host",
+    "limits",
+    "in_flight",
+    "on_error",
+    "case",
+    "body",
+    "attack",
+];
 /// Keys that differ between the routes of a preset.
 const KEYS_OF_ONE_ROUTE: [&str; 9] =
     ["match", "when", "user", "password", "success", "failure", "neutral", "otherwise", "cost"];

@@ -143,7 +143,7 @@ impl Engine {
         withdrawals.extend(refusing.iter().map(|charge| earned.of_bucket(self, charge)));
         let taken = match self.store.take(&withdrawals, self.store.time(now)).ok()? {
             TakeState::Done(verdict) => verdict,
-            TakeState::Pending(take) => take.wait(&withdrawals).await.ok()?.0,
+            TakeState::Pending(take) => take.wait(&withdrawals, |of_store| of_store).await.ok()?.0,
         };
         for charge in refusing.iter().filter(|_| taken.admitted) {
             let Withdrawal { buckets, bucket, .. } = rules.withdrawal(charge);

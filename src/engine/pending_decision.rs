@@ -8,7 +8,7 @@ use crate::bucket::Op;
 use crate::policy::Charges;
 use crate::store::memory::CombinedVerdict;
 use crate::store::shared::Unavailable;
-use crate::store::{DecidedBy, LimitWithdrawal, TakeState};
+use crate::store::{DecidedBy, TakeState};
 
 /// The first step of a decision.
 #[must_use]
@@ -32,7 +32,7 @@ impl PendingDecision {
     /// Waits for the store and decides. The rules are those of the start.
     pub async fn await_store(self, engine: &Engine, rules: &Rules) -> Decision {
         let Self { found, take, address } = self;
-        let taken = wait(take, &rules.withdrawals(&found)).await;
+        let taken = wait(take, rules, &found).await;
         let known = match address {
             Some(address) if may_help(rules, &found, &taken) => address.known().await,
             _ => None,
@@ -41,9 +41,10 @@ impl PendingDecision {
         if let Ok(taken) = &taken {
             engine.give_back(rules, &found, taken);
         }
-        let withdrawals = rules.withdrawals(&known);
-        let Ok(take) = engine.store.take(&withdrawals, engine.time()) else { return Decision::Denied };
-        let taken = wait(take, &withdrawals).await;
+        let Ok(take) = engine.store.take(&rules.withdrawals(&known), engine.time()) else {
+            return Decision::Denied;
+        };
+        let taken = wait(take, rules, &known).await;
         engine.conclude(rules, known, taken).await
     }
 }
@@ -72,11 +73,15 @@ impl Engine {
 
 async fn wait(
     take: TakeState,
-    withdrawals: &[LimitWithdrawal<'_>],
+    rules: &Rules,
+    found: &Charges,
 ) -> Result<(CombinedVerdict, DecidedBy), Unavailable> {
     match take {
         TakeState::Done(combined) => Ok((combined, DecidedBy::Memory)),
-        TakeState::Pending(take) => take.wait(withdrawals).await,
+        TakeState::Pending(take) => {
+            let on_error = |of_store| rules.policy.on_error(found, of_store);
+            take.wait(&rules.withdrawals(found), on_error).await
+        }
     }
 }
 

@@ -22,6 +22,7 @@
 mod application;
 mod buckets;
 mod commands;
+mod on_error;
 mod overrides;
 mod policy;
 mod signins;

@@ -159,9 +159,10 @@ impl Gate {
         let withdrawals: Vec<_> = limits.iter().take(count).enumerate().map(withdrawal).collect();
         match store.take(&withdrawals, store.now()).unwrap() {
             TakeState::Done(verdict) => verdict.admitted,
-            TakeState::Pending(pending) => {
-                pending.wait(&withdrawals).await.is_ok_and(|(verdict, _)| verdict.admitted)
-            }
+            TakeState::Pending(pending) => pending
+                .wait(&withdrawals, |on_error| on_error)
+                .await
+                .is_ok_and(|(verdict, _)| verdict.admitted),
         }
     }
 }

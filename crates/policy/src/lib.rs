@@ -29,6 +29,7 @@ mod limit;
 pub mod matcher;
 mod method;
 pub mod network;
+mod on_error;
 pub mod outcome;
 mod password_name;
 pub mod path_info;

@@ -11,7 +11,7 @@ use super::geo::Origin;
 use super::key::{KeyPart, PrefixLengths};
 use super::network::NetworkSet;
 use super::rates::Rates;
-use tollgate_bucket::Spec;
+use tollgate_bucket::{OnError, Spec};
 
 /// A limit: `[limit.NAME]`, or one of its sub-limits.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +38,8 @@ pub struct Limit {
     pub is_reset_by_success: bool,
     /// Attempts of one bucket that may be at the application at once.
     pub in_flight: Option<u32>,
+    /// What happens to its attempts while the store does not answer; `None` for what their route says.
+    pub on_error: Option<OnError>,
     /// The unit that is counted once.
     pub unit: Unit,
     /// The kind among the limits of the same name.
@@ -122,6 +124,7 @@ impl Limit {
             charge_on: ChargeOn::Attempts,
             is_reset_by_success: false,
             in_flight: None,
+            on_error: None,
             unit: Unit::Attempts,
             kind: LimitKind::Rate,
         }

@@ -19,6 +19,7 @@ use super::matcher::{HostPattern, MethodReading, Pattern};
 use super::method::MethodReadings;
 use super::outcome;
 use super::query::QueryParameters;
+use tollgate_bucket::OnError;
 
 /// A protected route: `[route.NAME]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +60,8 @@ pub struct Route {
     pub upstream: Option<usize>,
     /// The origins whose pages may read what the gate itself answers.
     pub cors: AllowedOrigins,
+    /// What happens to its attempts while the store does not answer; `None` for what the store says.
+    pub on_error: Option<OnError>,
 }
 
 /// Origins of pages (RFC 6454, section 6.2): `cors`.
@@ -145,6 +148,7 @@ impl Route {
             limits: Vec::new(),
             upstream: None,
             cors: AllowedOrigins::default(),
+            on_error: None,
         }
     }
 

@@ -158,7 +158,7 @@ impl Limiter {
         let now = self.store.now();
         let (combined, decided_by) = match self.store.take(&wanted, now) {
             Ok(TakeState::Done(verdict)) => (verdict, DecidedBy::Memory),
-            Ok(TakeState::Pending(pending)) => pending.wait(&wanted).await?,
+            Ok(TakeState::Pending(pending)) => pending.wait(&wanted, |on_error| on_error).await?,
             // Only an engine closes buckets, and never those of a limiter.
             Err(Stale) => return Err(Unavailable),
         };

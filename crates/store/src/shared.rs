@@ -30,6 +30,7 @@ use tokio::time::Instant;
 pub use self::maintenance::StoreStartError;
 pub use self::mirror::Mirror;
 pub use self::request::{ReplyFuture, StoreCall, StoreOp, StoreReply, Unavailable};
+pub use tollgate_bucket::OnError;
 
 use self::batch::StoreBatch;
 use self::leases::Leases;
@@ -62,17 +63,6 @@ pub enum Arithmetic {
     Store,
     /// The gate always: it repeats what a concurrent write made void.
     Gate,
-}
-
-/// What happens to an attempt when the store does not answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OnError {
-    /// The mirror decides, as if this gate were alone.
-    Local,
-    /// It is admitted.
-    Allow,
-    /// It is answered with 503.
-    Deny,
 }
 
 impl Default for StoreOptions {

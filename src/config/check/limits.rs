@@ -13,7 +13,7 @@ use super::rate_parts::{Extras, GivenRate};
 use super::rates::{self, RateSources};
 use super::routes::MAX_IN_FLIGHT;
 use super::settings::prefixes;
-use super::{shapes, units};
+use super::{shapes, store, units};
 use crate::bucket::{Continuous, Spec};
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::network::NetworkSet;
@@ -86,6 +86,7 @@ fn check_limit(
         key,
         is_reset_by_success,
         in_flight: within(raw.in_flight.as_ref(), 1..=MAX_IN_FLIGHT, f),
+        on_error: store::on_error(raw.on_error.as_ref(), f),
         prefixes,
         rates,
         exempt,

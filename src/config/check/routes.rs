@@ -10,7 +10,7 @@ use super::super::section::{StringList, string};
 use super::super::values::{CountValue, FieldValue, Size, UpstreamHostValue};
 use super::addresses::upstream_group;
 use super::fields::{check_name, distinct, one_of, parsed, within};
-use super::{cors, hosts, methods, outcome};
+use super::{cors, hosts, methods, outcome, store};
 use crate::policy::canonical::Case;
 use crate::policy::field::Field;
 use crate::policy::matcher::{Pattern, PatternError};
@@ -55,6 +55,7 @@ fn check_route(
         cost,
         rules: outcome::check(raw, f),
         cors: cors::check(raw.cors.as_ref(), f),
+        on_error: store::on_error(raw.on_error.as_ref(), f),
         upstream: upstream(raw, upstreams, f),
         ..Route::new(&name.value, patterns)
     })

@@ -14,7 +14,7 @@ use super::super::values::Mistake;
 use super::fields::{duration_within, one_of, within};
 use super::files::Files;
 use super::secret::{resolve, resolve_within};
-use crate::policy::Limit;
+use crate::policy::{Limit, Route};
 use crate::store::shared::{Arithmetic, OnError, StoreOptions};
 use crate::store::{Namespace, StoreAddress};
 use crate::time::Span;
@@ -61,7 +61,6 @@ pub(in crate::config) fn check(
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> StoreSettings {
-    let ways = [("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)];
     let places = [("store", Arithmetic::Store), ("gate", Arithmetic::Gate)];
     let default = StoreOptions::default();
     StoreSettings {
@@ -70,7 +69,7 @@ pub(in crate::config) fn check(
         secret: Secret(secret(raw, environment, files, f).unwrap_or_default()),
         options: StoreOptions {
             timeout: duration_within(raw.timeout.as_ref(), TIMEOUT, f).unwrap_or(default.timeout),
-            on_error: one_of(raw.on_error.as_ref(), &ways, f).unwrap_or(default.on_error),
+            on_error: on_error(raw.on_error.as_ref(), f).unwrap_or(default.on_error),
             arithmetic: one_of(raw.arithmetic.as_ref(), &places, f).unwrap_or(default.arithmetic),
         },
         capacity: within(raw.capacity.as_ref(), 1..=1_000_000_000, f).unwrap_or(1_000_000),
@@ -78,8 +77,50 @@ pub(in crate::config) fn check(
     }
 }
 
+/// `on_error` of the store, a route or a limit.
+pub(super) fn on_error(text: Option<&Located<String>>, f: &mut Findings) -> Option<OnError> {
+    one_of(text, &[("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)], f)
+}
+
+/// Warns of `on_error` of routes and limits where it decides nothing.
+fn warn_of_on_error(
+    raw: &raw::RawFile,
+    store: &StoreSettings,
+    (routes, limits): (&[Route], &[Limit]),
+    f: &mut Findings,
+) {
+    let in_memory = raw.store.url.as_ref().is_none_or(|url| url.value.0 == "memory:");
+    let of_limits = raw.limits.iter().filter_map(|limit| limit.value.on_error.as_ref());
+    let of_routes =
+        raw.routes.iter().filter_map(|route| Some((&route.name.value, route.value.on_error.as_ref()?)));
+    if !store.address.is_shared() {
+        for text in of_limits.chain(of_routes.map(|(_, text)| text)).filter(|_| in_memory) {
+            f.warning(&text.spot, "`on_error` means nothing in memory", "leave it out, or set store.url");
+        }
+        return;
+    }
+    for (name, text) in of_routes {
+        let route = routes.iter().find(|route| *route.name == **name);
+        let mut own = route.into_iter().flat_map(|route| &route.limits).filter_map(|&at| limits.get(at));
+        if own.all(|limit| limit.on_error.is_some()) {
+            f.warning(
+                &text.spot,
+                "each limit of this route has an `on_error` of its own",
+                "a limit's own comes first: leave it out there or here",
+            );
+        }
+    }
+}
+
 /// Warns of settings without an effect, and of names that an attacker can guess.
-pub(super) fn warn(raw: &raw::RawStore, store: &StoreSettings, limits: &[Limit], f: &mut Findings) {
+pub(super) fn warn(
+    file: &raw::RawFile,
+    store: &StoreSettings,
+    (routes, limits): (&[Route], &[Limit]),
+    f: &mut Findings,
+) {
+    warn_of_on_error(file, store, (routes, limits), f);
+    let raw = &file.store;
     if let (Some(snapshot), true) = (&raw.snapshot, store.address.is_shared()) {
         f.warning(
             &snapshot.spot,

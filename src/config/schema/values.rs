@@ -11,8 +11,8 @@ use crate::config::preset::presets;
 /// The path of a limit.
 pub(super) const LIMIT: &str = "limit.*";
 /// Keys of a limit that its candidate may not have.
-pub(super) const NOT_IN_CANDIDATES: [&str; 7] =
-    ["mode", "routes", "max_failures", "escalate", "candidate", "ladder", "in_flight"];
+pub(super) const NOT_IN_CANDIDATES: [&str; 8] =
+    ["mode", "routes", "max_failures", "escalate", "candidate", "ladder", "in_flight", "on_error"];
 
 /// The words that a key takes.
 pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
@@ -32,7 +32,7 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "limit.*.reset" => &["success"],
         "limit.*.unit" => &["attempts", "users", "passwords", "clients"],
         "tls.acme.challenge" => &["tls-alpn-01", "http-01"],
-        "store.on_error" => &["local", "allow", "deny"],
+        "store.on_error" | "route.*.on_error" | "limit.*.on_error" => &["local", "allow", "deny"],
         "store.arithmetic" => &["store", "gate"],
         "refuse.headers" => &["refused", "always", "never"],
         "refuse.challenge" => &["off", "work"],
@@ -213,6 +213,8 @@ const EXAMPLES: [&str; 48] = [
     "route.*.upstream_host",
     "route.*.limits",
     "route.*.in_flight",
+    "route.*.on_error",
+    "limit.*.on_error",
     "route.*.user",
     "route.*.password",
     "route.*.when",

@@ -140,20 +140,22 @@ impl PendingTake {
     }
 
     /// Waits for the database, and decides without it if it does not answer. The withdrawals are those of the start; an
-    /// attempt that is not counted ([`OnError::Allow`]) has no verdict of any bucket.
+    /// attempt that is not counted ([`OnError::Allow`]) has no verdict of any bucket. `on_error` says what happens then,
+    /// by the option of the database.
     ///
     /// # Errors
-    /// [`Unavailable`] if the database does not answer and its option is [`OnError::Deny`].
+    /// [`Unavailable`] if the database does not answer and `on_error` says [`OnError::Deny`].
     pub async fn wait(
         self,
         withdrawals: &[LimitWithdrawal<'_>],
+        on_error: impl Fn(OnError) -> OnError,
     ) -> Result<(CombinedVerdict, DecidedBy), Unavailable> {
         let Self { database, calls } = self;
         let calls = match calls {
             StoreCalls::Take(calls) => calls,
             StoreCalls::Check(at, call) => {
                 let Ok(StoreReply { verdict, .. }) = call.await else {
-                    return Ok((decide_without(&database, withdrawals)?, DecidedBy::Memory));
+                    return Ok((decide_without(&database, withdrawals, &on_error)?, DecidedBy::Memory));
                 };
                 note(withdrawals.get(at).into_iter().zip([&verdict]));
                 let now = database.now();
@@ -178,7 +180,7 @@ impl PendingTake {
                 let given_back =
                     both.filter_map(|(withdrawal, reply)| refund(withdrawal, &reply.ok()?.verdict));
                 database.enqueue(given_back);
-                Ok((decide_without(&database, withdrawals)?, DecidedBy::Memory))
+                Ok((decide_without(&database, withdrawals, &on_error)?, DecidedBy::Memory))
             }
         }
     }
@@ -220,9 +222,10 @@ fn note<'a, 'b: 'a>(verdicts: impl Iterator<Item = (&'a LimitWithdrawal<'b>, &'a
 fn decide_without(
     database: &SharedStore,
     withdrawals: &[LimitWithdrawal<'_>],
+    on_error: impl Fn(OnError) -> OnError,
 ) -> Result<CombinedVerdict, Unavailable> {
     let is_enforced = withdrawals.iter().any(|withdrawal| withdrawal.effect.is_enforced());
-    let on_error = match database.on_error() {
+    let on_error = match on_error(database.on_error()) {
         // What only observes refuses nothing.
         OnError::Deny if !is_enforced => OnError::Local,
         on_error => on_error,

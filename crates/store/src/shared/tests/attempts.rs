@@ -46,7 +46,8 @@ impl TwoLimits {
         match self.store.take(&withdrawals, self.store.now()).unwrap() {
             TakeState::Done(verdict) => Ok(verdict),
             TakeState::Pending(pending) => {
-                self.runtime.block_on(pending.wait(&withdrawals)).map(|(verdict, _)| verdict)
+                let decided = pending.wait(&withdrawals, |on_error| on_error);
+                self.runtime.block_on(decided).map(|(verdict, _)| verdict)
             }
         }
     }

@@ -1,0 +1,28 @@
+//! What happens to an attempt while the store of its buckets does not answer.
+//!
+//! A limit's own word comes first, then that of its route. The word of the store is left to the caller.
+
+use super::{Charges, Policy};
+use tollgate_bucket::OnError;
+
+impl Policy {
+    /// The strictest word of the limits that an attempt is charged to; `of_store` is the word of the store. Limits that
+    /// refuse nothing have a say only among themselves.
+    #[must_use]
+    pub fn on_error(&self, found: &Charges, of_store: OnError) -> OnError {
+        let strictest = |is_enforced: bool| {
+            let charges = found.charges.iter().filter(|charge| charge.effect.is_enforced() == is_enforced);
+            charges.map(|charge| self.on_error_of(charge.limit, found, of_store)).max()
+        };
+        strictest(true).or_else(|| strictest(false)).unwrap_or(of_store)
+    }
+
+    /// Of several routes that count the attempt the strictest: a client can make a milder one count it as well.
+    fn on_error_of(&self, limit: usize, found: &Charges, of_store: OnError) -> OnError {
+        let own = self.limits.get(limit).and_then(|limit| limit.on_error);
+        let routes = found.routes.clone().into_iter().filter_map(|index| self.routes.get(index));
+        let of_routes = routes.filter(|route| route.limits.contains(&limit));
+        let of_routes = of_routes.map(|route| route.on_error.unwrap_or(of_store));
+        own.or_else(|| of_routes.max()).unwrap_or(of_store)
+    }
+}
