@@ -15,6 +15,7 @@ mod open_attempts;
 mod overrides;
 mod own_rates;
 mod pending_decision;
+mod recent_sign_ins;
 mod reservation;
 mod rules;
 mod snapshot;
@@ -44,12 +45,15 @@ use self::earned_attempts::EarnedAttempts;
 use self::known_addresses::AddressSets;
 use self::limit_status::longest_wait;
 use self::own_rates::RateOwners;
+use self::recent_sign_ins::RecentSignIns;
 use self::rules::specs;
 use crate::bucket::Op;
 use crate::event::{Event, Events, LimitDecision};
 use crate::policy::attempt::Attempt;
 use crate::policy::key::KeyHasher;
-use crate::policy::{AccountAddress, Charge, Charges, ExposedAction, MatchedRoutes, Policy, Unchargeable};
+use crate::policy::{
+    AccountAddress, Charge, Charges, ExposedAction, MatchedRoutes, Policy, Remembered, Unchargeable,
+};
 use crate::store::memory::{CombinedVerdict, Stale, TooLarge, Withdrawal};
 use crate::store::shared::Unavailable;
 use crate::store::{DecidedBy, Store, TakeState};
@@ -63,6 +67,7 @@ pub struct Engine {
     events: Events,
     rules: ArcSwap<Rules>,
     rate_owners: RateOwners,
+    sign_ins: RecentSignIns,
 }
 
 /// The decision on a request.
@@ -131,7 +136,7 @@ impl Engine {
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         let (hasher, rules, rate_owners) =
             (KeyHasher::default(), ArcSwap::from_pointee(rules), RateOwners::default());
-        Ok(Self { store, hasher, events, rules, rate_owners })
+        Ok(Self { store, hasher, events, rules, rate_owners, sign_ins: RecentSignIns::default() })
     }
 
     /// The store with the buckets.
@@ -303,12 +308,15 @@ impl Engine {
         (own, now): (Time, Time),
     ) -> Result<Charges, Unchargeable> {
         let is_known = |address: &AccountAddress| rules.knows(address, now);
-        rules.policy.charges_of(attempt, routes, (&self.hasher, &is_known), own)
+        let signed_in = |cookie| self.sign_ins.signed_in(cookie, own);
+        let remembered = Remembered { is_known: &is_known, signed_in: &signed_in };
+        rules.policy.charges_of(attempt, routes, (&self.hasher, remembered), own)
     }
 
     fn decision_of(&self, rules: &Rules, found: Charges, verdict: &CombinedVerdict, now: Time) -> Decision {
         let mut statuses = self.limit_statuses(rules, &found, verdict);
         rules.count_consecutive(&mut statuses, verdict.admitted, now);
+        self.remember_sign_in(&found, verdict.admitted);
         Decision::of(rules, found, statuses, (verdict.admitted, DecidedBy::Memory), now)
     }
 

@@ -251,6 +251,12 @@ impl Explanation {
             self.unread(&rules.policy, attempt, &routes);
         }
         match found.accounts {
+            Some(0) if first.is_second_step => {
+                self.step(
+                    "account",
+                    "that of the sign-in before it, if the gate saw it; else its client pays",
+                );
+            }
             Some(0) => self.step("account", "none that can be read: such attempts pay for their client"),
             Some(count) => self.step("account", format!("{count} named")),
             None => {}

@@ -33,6 +33,7 @@ pub(super) mod policy;
 mod rate_parts;
 mod rates;
 mod routes;
+mod second_steps;
 mod secret;
 mod settings;
 mod shapes;

@@ -136,9 +136,8 @@ fn put(entry: &TomlEntry, preset: &Preset, several: bool, routes: &mut [TomlEntr
     }
     // `body` goes to routes that read one. If no route does, it goes to all, and each gets the usual warning.
     let any_reads = routes.iter().any(reads_body);
-    let (first, others) = routes.split_at_mut(1.min(routes.len()));
-    let others = others.iter_mut().filter(|_| KEYS_OF_ALL_ROUTES.contains(&key));
-    for route in first.iter_mut().chain(others) {
+    let is_for_all = KEYS_OF_ALL_ROUTES.contains(&key);
+    for route in routes.iter_mut().filter(|route| is_for_all || route.key.value == preset.name) {
         if key != "body" || !any_reads || reads_body(route) {
             set(route, entry.clone());
         }
@@ -228,8 +227,8 @@ const KEYS_OF_ALL_ROUTES: [&str; 10] = [
     "attack",
 ];
 /// Keys that differ between the routes of a preset.
-const KEYS_OF_ONE_ROUTE: [&str; 9] =
-    ["match", "when", "user", "password", "success", "failure", "neutral", "otherwise", "cost"];
+const KEYS_OF_ONE_ROUTE: [&str; 10] =
+    ["match", "when", "user", "password", "success", "failure", "neutral", "otherwise", "cost", "step"];
 
 macro_rules! preset {
     ($name:literal) => {

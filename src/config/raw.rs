@@ -76,6 +76,7 @@ raw_tables! {
         user: Option<StringList>,
         password: Option<StringList>,
         exposed: Option<Text>,
+        step: Option<Text>,
         attack: Option<RawNamed<RawAttack>>,
     }
 

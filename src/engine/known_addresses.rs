@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Engine, Rules};
 use crate::bucket::{Op, Spec};
 use crate::policy::attempt::Attempt;
-use crate::policy::{AccountAddress, Charges, Policy, Unchargeable};
+use crate::policy::{AccountAddress, Charges, Policy, Remembered, Unchargeable};
 use crate::store::memory::{BucketKey, CombinedVerdict, TooLarge};
 use crate::store::shared::ReplyFuture;
 use crate::store::{DecidedBy, LimitBuckets, Store};
@@ -119,8 +119,9 @@ impl Engine {
         let Some(reply) = self.store.ask(&sets.buckets, sets.bucket_of(address), peek) else {
             return Ok(None);
         };
-        let (routes, known) = (found.routes.clone(), (&self.hasher, (&|_: &AccountAddress| true) as _));
-        let mut found = rules.policy.charges_of(attempt, routes, known, own)?;
+        // Second steps have no addresses.
+        let known = Remembered { is_known: &|_: &AccountAddress| true, ..Remembered::NOTHING };
+        let mut found = rules.policy.charges_of(attempt, found.routes.clone(), (&self.hasher, known), own)?;
         rules.raise_cost_under_attack(&mut found, false);
         Ok(Some(Box::new(PendingAddress { reply, found })))
     }

@@ -3,7 +3,7 @@
 //! A reservation is a value: dropping it keeps the charge. A success refunds its own tokens and no others, since an
 //! attacker can have successes, too; only the buckets of the account that signed in become full again.
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use smallvec::SmallVec;
 
 use super::{AttemptFacts, Engine, LimitStatus, LimitStatuses, Rules, limit_status};
@@ -11,7 +11,7 @@ use crate::bucket::{Effect, Op};
 use crate::event::{Event, GuessWorked, Outcome};
 use crate::policy::device::Claim;
 use crate::policy::outcome::Judgement;
-use crate::policy::{AccountAddress, Charge, ChargeOn, Charges, Limit, LimitKind, Unit};
+use crate::policy::{AccountAddress, Charge, ChargeOn, Charges, Limit, LimitKind, SignIn, Unit};
 use crate::store::DecidedBy;
 use crate::time::{Span, Time};
 
@@ -33,6 +33,7 @@ pub struct Reservation {
     is_of_one_account: bool,
     claim: Option<Box<Claim>>,
     address: Option<AccountAddress>,
+    sign_in: Option<Box<SignIn>>,
     decided_by: DecidedBy,
 }
 
@@ -45,7 +46,7 @@ impl Reservation {
     ) -> Self {
         let hold = limit_status::longest_hold(&statuses);
         let facts = AttemptFacts::take(&mut found, now).with_failures(rules, &statuses);
-        let Charges { routes, refilled_on_success, is_single_account, claim, address, .. } = found;
+        let Charges { routes, refilled_on_success, is_single_account, claim, address, sign_in, .. } = found;
         Self {
             generation: rules.generation,
             routes,
@@ -56,6 +57,7 @@ impl Reservation {
             is_of_one_account: is_single_account,
             claim,
             address,
+            sign_in,
             decided_by,
         }
     }
@@ -76,6 +78,14 @@ impl Reservation {
     #[must_use]
     pub fn claim(&self) -> Option<&Claim> {
         self.claim.as_deref()
+    }
+
+    /// Remembers whose sign-in got the cookies that the response sets.
+    pub fn remember_new_cookies(&self, engine: &Engine, response: &HeaderMap) {
+        if let Some(sign_in) = self.sign_in.as_deref().filter(|sign_in| !sign_in.accounts.is_empty()) {
+            let cookies = engine.hasher.new_session_cookies(response);
+            engine.sign_ins.remember(&cookies, &sign_in.accounts, engine.clock().now());
+        }
     }
 
     /// As [`settle`](Self::settle). Returns a `Set-Cookie` if the client becomes a known device; `is_secure` is whether

@@ -24,6 +24,7 @@ mod outcomes;
 mod privacy;
 mod refunds;
 mod refusals;
+mod second_steps;
 mod settling;
 #[path = "../support/mod.rs"]
 mod support;

@@ -14,7 +14,7 @@ use tollgate::policy::key::KeyPart;
 use tollgate::policy::{Limit, Policy, Route};
 use tollgate::time::{Clock, Span, Time};
 
-use crate::application::{application, form, right, sign_in_with};
+use crate::application::{application, form, post, right, sign_in_with};
 use crate::support::{Client as Connection, Launch, Stdout};
 
 const SECRETS: [&str; 4] =
@@ -27,6 +27,10 @@ user = ["form:log", "query:log", "json:/log", "basic"]
 password = ["form:pwd", "query:pwd", "json:/pwd", "basic"]
 success = [{ status = 302 }]
 failure = [{ body = "Login failed" }]
+
+[route.code]
+match = "POST /code"
+step = "after"
 
 [limit.address]
 key = "ip+cookie:sid"
@@ -66,11 +70,13 @@ fn hides(text: &str, place: &str) {
 }
 
 fn attempts() -> Vec<Vec<u8>> {
-    let cookies = "Cookie: sid=planted-cookie; tollgate_device=planted-cookie\r\n";
+    let cookies =
+        "Cookie: sid=planted-cookie; tollgate_device=planted-cookie; long=planted-cookie-of-a-session\r\n";
     let mut all = vec![sign_in_with(cookies, &form("planted-user", &right("planted-user")))];
     for number in 0..6 {
         let password = format!("planted-password{number}");
         all.push(sign_in_with(cookies, &form("planted-user", &password)));
+        all.push(post("/code", cookies, "code=planted-password"));
         all.push(sign_in_with(cookies, &format!("{{\"log\":\"planted-user\",\"pwd\":\"{password}\"}}")));
     }
     all.push(sign_in_with("Content-Encoding: gzip\r\n", "planted-user planted-password"));

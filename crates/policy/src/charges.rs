@@ -15,7 +15,8 @@ use super::fingerprint::Fingerprint;
 use super::geo::Origin;
 use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
-use super::known_address::{AccountAddress, IsKnownAddress};
+use super::known_address::AccountAddress;
+use super::second_step::{Remembered, SignIn};
 use super::{Limit, LimitKind, MatchedRoutes, Mode, Policy, Route, Unit};
 use tollgate_bucket::Time;
 use tollgate_bucket::{Effect, Key, Spec};
@@ -72,6 +73,8 @@ pub struct Charges {
     pub claim: Option<Box<Claim>>,
     /// The client's prefix as an address of that account, known from now on if it signs in.
     pub address: Option<AccountAddress>,
+    /// The sign-in that second steps may follow, if there are any.
+    pub sign_in: Option<Box<SignIn>>,
     /// The account for logs, by its [`log_id`](KeyHasher::log_id), if the attempt names a single one.
     pub account: Option<u64>,
     /// Whether the attempt comes from a known device or address of that account.
@@ -105,6 +108,8 @@ impl IdentityState {
     /// What a success proves.
     fn proven_by_success(&self) -> Proof {
         match self {
+            // A client can have its second step judged by a session that was never seen, beside one that was.
+            Self::Known(identity) if identity.is_second_step => Proof::default(),
             Self::Known(identity) => Proof {
                 account: identity.account(),
                 claim: identity.claim.clone(),
@@ -158,10 +163,10 @@ impl Policy {
         hasher: &KeyHasher,
         now: Time,
     ) -> Result<Charges, Unchargeable> {
-        self.charges_of(attempt, self.routes_of(attempt), (hasher, &|_| false), now)
+        self.charges_of(attempt, self.routes_of(attempt), (hasher, Remembered::NOTHING), now)
     }
 
-    /// As [`charges`](Self::charges), by the attempt's [routes](Self::routes_of) and the known addresses.
+    /// As [`charges`](Self::charges), by the attempt's [routes](Self::routes_of) and what earlier attempts told.
     ///
     /// # Errors
     /// See [`Unchargeable`].
@@ -169,7 +174,7 @@ impl Policy {
         &self,
         attempt: &Attempt<'_>,
         routes: MatchedRoutes,
-        (hasher, is_known): (&KeyHasher, IsKnownAddress<'_>),
+        (hasher, remembered): (&KeyHasher, Remembered<'_>),
         now: Time,
     ) -> Result<Charges, Unchargeable> {
         let request = RequestFields::with(attempt, self.names.field_names());
@@ -178,11 +183,15 @@ impl Policy {
         let origin = self.origin_of(attempt.client);
         for index in found.routes.clone() {
             let route = &self.routes[index];
-            let identity = self.identity_state(index, &request, (hasher, is_known), now)?;
+            let identity = self.identity_state(index, &request, (hasher, remembered), now)?;
             let cost = self.cost_of(route, attempt)?;
             if let IdentityState::Known(identity) = &identity {
                 found.accounts = Some(found.accounts.unwrap_or(0).max(identity.accounts));
                 (found.account, found.is_known_device) = identity.for_logs(hasher);
+                if self.has_second_steps {
+                    let sign_in = found.sign_in.get_or_insert_default();
+                    sign_in.and(identity.sign_in(route, &request, hasher)?);
+                }
                 found.exposed = found.exposed.max(route.exposed.filter(|_| identity.is_exposed));
             }
             let here = identity.proven_by_success();
@@ -235,7 +244,7 @@ impl Policy {
     /// Whether this route needs the accounts of an attempt.
     pub(super) fn needs_accounts(&self, route: &Route) -> bool {
         let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
-        (self.knows_owners() && !route.user.is_empty())
+        ((self.knows_owners() || self.has_second_steps) && !route.user.is_empty())
             || route.exposed.is_some()
             || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
@@ -251,6 +260,7 @@ impl Policy {
         let needs =
             |limit: &Limit| limit.mode != Mode::Off && limit.candidate_of.is_none() && limit.needs_accounts();
         !self.knows_owners()
+            && !self.has_second_steps
             && route.exposed.is_none()
             && !route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
@@ -267,7 +277,7 @@ impl Policy {
         &self,
         index: usize,
         request: &RequestFields<'_>,
-        (hasher, is_known): (&KeyHasher, IsKnownAddress<'_>),
+        (hasher, remembered): (&KeyHasher, Remembered<'_>),
         now: Time,
     ) -> Result<IdentityState, TooManyValues> {
         let route = (&self.routes[index], &self.slots[index]);
@@ -280,7 +290,8 @@ impl Policy {
         let readers = IdentityReaders {
             devices: self.devices.as_deref(),
             exposed: self.exposed.as_deref().filter(|_| route.0.exposed.is_some()),
-            addresses: self.addresses.as_ref().map(|addresses| (addresses, is_known)),
+            addresses: self.addresses.as_ref().map(|addresses| (addresses, remembered.is_known)),
+            signed_in: remembered.signed_in,
             reads_passwords: self.needs_passwords(route.0) || has_basic(request.attempt),
             lists_users: self.lists_users,
         };

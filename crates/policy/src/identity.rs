@@ -19,6 +19,7 @@ use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 use super::route::RouteFieldSlots;
+use super::second_step::{SessionCookie, SignIn, SignedInAccount, SignedInAccounts};
 use tollgate_bucket::{Key, Time};
 
 /// The identity of an attempt, as one route reads it; its `Debug` form hides it.
@@ -36,6 +37,8 @@ pub(super) struct Identity {
     pub(super) is_beside_basic: bool,
     /// Whether a password is on the list of exposed ones.
     pub(super) is_exposed: bool,
+    /// Whether it is that of a second step, and nothing is proven by a success.
+    pub(super) is_second_step: bool,
     /// The claim to a device token, if there is a single account.
     pub(super) claim: Option<Box<Claim>>,
     /// The client's prefix as an address of that account.
@@ -49,6 +52,8 @@ pub(super) struct IdentityReaders<'p> {
     pub(super) devices: Option<&'p Devices>,
     /// Known addresses.
     pub(super) addresses: Option<(&'p KnownAddresses, IsKnownAddress<'p>)>,
+    /// Who signed in with a cookie.
+    pub(super) signed_in: &'p dyn Fn(SessionCookie) -> Result<SignedInAccounts, TooManyValues>,
     /// Whether passwords matter.
     pub(super) reads_passwords: bool,
     /// The list in which passwords are looked up, if they are.
@@ -101,13 +106,58 @@ impl Identity {
         if reads_passwords {
             identity.read_passwords((route, slots), request, hasher, exposed)?;
         }
-        if let ([only], false) = (&*accounts, users.is_unreadable()) {
+        if route.is_second_step {
+            identity.follow_sign_ins(request, hasher, readers)?;
+        } else if let ([only], false) = (&*accounts, users.is_unreadable()) {
             let claim =
                 |(devices, tokens): &(&Devices, _)| Box::new(devices.claim(tokens, &route.application, only));
             identity.claim = bearer.as_ref().map(claim);
             identity.read_address((&route.application, only), request.attempt.client, hasher, readers);
         }
         Ok(identity)
+    }
+
+    /// Adds the accounts that signed in with a cookie of this request. If there are none, it is an attempt without an
+    /// account.
+    fn follow_sign_ins(
+        &mut self,
+        request: &RequestFields<'_>,
+        hasher: &KeyHasher,
+        readers: IdentityReaders<'_>,
+    ) -> Result<(), TooManyValues> {
+        self.is_second_step = true;
+        let mut followed = SignedInAccounts::new();
+        for cookie in hasher.session_cookies(request.attempt.headers)? {
+            let new = (readers.signed_in)(cookie)?.into_iter().filter(|one| !followed.contains(one));
+            followed.extend(new.collect::<SignedInAccounts>());
+        }
+        if !followed.is_empty() && self.accounts == 0 {
+            self.named.clear();
+        }
+        self.accounts = self.accounts.saturating_add(u32::try_from(followed.len()).unwrap_or(u32::MAX));
+        self.named.extend(followed.into_iter().map(|account| account.charged(hasher)));
+        Ok(())
+    }
+
+    /// What a second step may follow: the accounts of this attempt, with its cookies.
+    ///
+    /// # Errors
+    /// [`TooManyValues`] for too many cookies.
+    pub(super) fn sign_in(
+        &self,
+        route: &Route,
+        request: &RequestFields<'_>,
+        hasher: &KeyHasher,
+    ) -> Result<SignIn, TooManyValues> {
+        let accounts = || self.named.iter().filter_map(SignedInAccount::of).collect();
+        match self.accounts {
+            0 => Ok(SignIn::default()),
+            _ if self.is_second_step => Ok(SignIn { accounts: accounts(), ..SignIn::default() }),
+            _ if !route.may_be_followed() => Ok(SignIn::default()),
+            _ => {
+                Ok(SignIn { cookies: hasher.session_cookies(request.attempt.headers)?, accounts: accounts() })
+            }
+        }
     }
 
     /// Finds out whether the account has signed in from this client's prefix: then the attempt is that of a device.

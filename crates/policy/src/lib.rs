@@ -37,6 +37,7 @@ pub mod query;
 mod random;
 pub mod rates;
 mod route;
+pub mod second_step;
 mod urlencoded;
 
 pub use self::attack::AttackRule;
@@ -48,6 +49,7 @@ pub use self::query::PrivateNames;
 pub use self::random::random_bytes;
 pub use self::rates::{ClassRate, Rates};
 pub use self::route::{AllowedOrigins, Cost, DEFAULT_BODY_BYTES, Route};
+pub use self::second_step::{Remembered, SignIn};
 
 use std::sync::Arc;
 
@@ -93,6 +95,8 @@ pub struct Policy {
     reads_basic: bool,
     /// Whether accounts have rates of their own under a limit.
     lists_users: bool,
+    /// Whether a route is a second step.
+    has_second_steps: bool,
 }
 
 /// The routes that a request is counted for, indices into [`Policy::routes`].
@@ -139,6 +143,7 @@ impl Policy {
         let body_chooses_routes = routes.iter().any(Route::may_be_chosen_by_body);
         let reads_basic = routes.iter().any(Route::reads_basic);
         let lists_users = limits.iter().any(|limit| limit.rates.lists_users());
+        let has_second_steps = routes.iter().any(|route| route.is_second_step);
         Self {
             routes,
             limits,
@@ -153,6 +158,7 @@ impl Policy {
             body_chooses_routes,
             reads_basic,
             lists_users,
+            has_second_steps,
         }
     }
 

@@ -36,6 +36,8 @@ pub struct Route {
     pub user: Vec<Field>,
     /// The fields with the password.
     pub password: Vec<Field>,
+    /// Whether it is a second step of sign-ins by other routes: `step = "after"`.
+    pub is_second_step: bool,
     /// What happens to an attempt with an exposed password; `None` looks none up.
     pub exposed: Option<ExposedAction>,
     /// The rules for the outcome of a response.
@@ -136,6 +138,7 @@ impl Route {
             when: Vec::new(),
             user: Vec::new(),
             password: Vec::new(),
+            is_second_step: false,
             exposed: None,
             rules: outcome::OutcomeRules::default(),
             hosts: Vec::new(),
@@ -164,6 +167,12 @@ impl Route {
     /// Whether it reads anything from bodies.
     pub(super) fn reads_bodies(&self) -> bool {
         self.reads_cost() || self.reads_accounts() || self.is_chosen_by_body()
+    }
+
+    /// Whether a second step may follow its attempts. Programs send Basic with each request, and none follows.
+    #[must_use]
+    pub fn may_be_followed(&self) -> bool {
+        !self.is_second_step && self.user.iter().any(|field| *field != Field::Basic)
     }
 
     pub(super) fn reads_cost(&self) -> bool {

@@ -6,7 +6,7 @@
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
 use super::super::raw::{self, RawNamed};
-use super::endpoints;
+use super::{endpoints, second_steps};
 use crate::policy::key::KeyPart;
 use crate::policy::matcher::Pattern;
 use crate::policy::outcome::Outcome;
@@ -29,13 +29,15 @@ pub(super) fn check(
         let reaching = reaching(route, limits);
         // One route with the field is enough: not every route of an application has such a field.
         let is_described = route.patterns.iter().all(Pattern::is_of_descriptors);
-        if siblings().all(|other| other.user.is_empty()) && !is_described {
+        let names_accounts = is_described || route.is_second_step;
+        if siblings().all(|other| other.user.is_empty()) && !names_accounts {
             warn_of_missing_user(&raw.name, &reaching, f);
         }
         if siblings().all(|other| other.password.is_empty()) {
             warn_of_missing_password(&raw.name, &reaching, f);
         }
     }
+    second_steps::warn(raw, routes, limits, f);
     // Applications behind an endpoint with receipts report outcomes.
     let is_reported = raw.endpoints.iter().any(|endpoint| !endpoints::is_rls(&endpoint.value));
     for (raw, route) in raw.routes.iter().zip(routes) {

@@ -10,7 +10,7 @@ use super::super::section::{StringList, string};
 use super::super::values::{CountValue, FieldValue, Size, UpstreamHostValue};
 use super::addresses::upstream_group;
 use super::fields::{check_name, distinct, one_of, parsed, within};
-use super::{cors, hosts, methods, outcome, store};
+use super::{cors, hosts, methods, outcome, second_steps, store};
 use crate::policy::canonical::Case;
 use crate::policy::field::Field;
 use crate::policy::matcher::{Pattern, PatternError};
@@ -51,6 +51,7 @@ fn check_route(
         when,
         user,
         password,
+        is_second_step: second_steps::is_one(raw.step.as_ref(), f),
         in_flight: within(raw.in_flight.as_ref(), 1..=MAX_IN_FLIGHT, f),
         cost,
         rules: outcome::check(raw, f),
@@ -184,7 +185,8 @@ fn upstream(
     Some(index)
 }
 
-/// Warns of a pattern that an earlier route has as well, for the same hosts: the later one is never reached.
+/// Warns of a pattern that an earlier route has as well, for the same hosts: the later one is never reached. A route
+/// with a `when` hides none.
 fn warn_of_shadows(raw: &[RawNamed<raw::RawRoute>], routes: &[Option<Route>], f: &mut Findings) {
     for (index, later) in routes.iter().enumerate() {
         let Some(later) = later else { continue };
@@ -194,7 +196,7 @@ fn warn_of_shadows(raw: &[RawNamed<raw::RawRoute>], routes: &[Option<Route>], f:
             let covers = |earlier: &&Route| {
                 let hosts = earlier.hosts.is_empty() || earlier.hosts == later.hosts;
                 let case = earlier.case == Case::Insensitive || earlier.case == later.case;
-                hosts && case && earlier.patterns.contains(&pattern)
+                hosts && case && earlier.when.is_empty() && earlier.patterns.contains(&pattern)
             };
             if let Some(earlier) = routes[..index].iter().flatten().find(covers) {
                 let message = format!("`{}` is never reached here", text.value);

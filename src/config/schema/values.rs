@@ -23,6 +23,7 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "reload" => &["signal", "watch"],
         "endpoint.*.kind" => &["forward-auth", "envoy-rls"],
         "route.*.exposed" => &["mark", "charge", "refuse"],
+        "route.*.step" => &["after"],
         "route.*.case" => &["insensitive", "sensitive"],
         "route.*.otherwise" => &["failure", "success", "neutral"],
         "limit.*.mode" => &["enforce", "observe", "mark", "off"],
@@ -191,10 +192,11 @@ const DURATIONS: [&str; 17] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 48] = [
+const EXAMPLES: [&str; 51] = [
     "geo.asn",
     "geo.country",
     "route.*.exposed",
+    "route.*.step",
     "route.*.cors",
     "tls.client_ca",
     "tls.client_auth",

@@ -32,6 +32,8 @@ pub struct CombinedLimits {
     pub attack_factor: Option<u32>,
     /// Whether a limit exempts some clients or has other rates for them.
     pub exceptions: bool,
+    /// Whether accounts pay although it names none, because it is a second step.
+    pub follows_sign_in: bool,
     /// Whether proofs of work earn more.
     pub is_for_sale: bool,
     /// The widest network of the ladder.
@@ -81,6 +83,9 @@ impl fmt::Display for CombinedLimits {
         if self.exceptions {
             parts.push("exempt clients and those with rates of their own aside".to_owned());
         }
+        if self.follows_sign_in {
+            parts.push(OF_SECOND_STEPS.to_owned());
+        }
         if self.is_for_sale {
             parts.push("attempts that are earned by proofs of work aside".to_owned());
         }
@@ -119,10 +124,15 @@ fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
         of_accounts: of_accounts.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         attack_factor: route.attack.as_ref().map(|rule| rule.cost_factor),
         is_for_sale: policy.challenge.is_some() && limits.iter().any(|limit| ChallengeRule::lifts(limit)),
+        follows_sign_in: route.is_second_step && evadable.iter().any(|limit| limit.is_account()),
         exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.classes().is_empty()),
         widest: ladder.last().copied(),
     }
 }
+
+/// What limits by account do on a route that names none.
+const OF_SECOND_STEPS: &str = "limits by account charge the accounts that signed in with one of its cookies; \
+                               after 15m of rest, or at another gate, its client";
 
 /// Whether a client selects its bucket by a value that it sends.
 fn is_evadable(limit: &Limit) -> bool {

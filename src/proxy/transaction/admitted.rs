@@ -61,6 +61,13 @@ impl AdmittedAttempt {
         }
     }
 
+    /// Remembers the cookies of the response for second steps; before its client has them.
+    pub(super) fn remember_cookies(&self, response: &HeaderMap) {
+        if let Some(reservation) = &self.reservation {
+            reservation.remember_new_cookies(&self.server.engine, response);
+        }
+    }
+
     /// The judgement by the head of the response; `None` if it depends on the body.
     pub(super) fn by_head(&self, response: &ResponseView<'_>) -> Option<Judgement> {
         let judged = self.routes().map(|route| route.rules.by_head(response));

@@ -169,6 +169,7 @@ impl UpstreamRequest {
     /// The outcome of an upgrade. Its response has no body, so rules that read bodies see none of it.
     fn settle_upgrade(&mut self, response: &Response<UpstreamBody>) -> Option<Settlement> {
         let attempt = self.attempt.take()?;
+        attempt.remember_cookies(response.headers());
         let view =
             ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
         let judged = attempt.by_body(&view, BodyPrefix { bytes: &[], complete: false });
@@ -178,6 +179,7 @@ impl UpstreamRequest {
     /// Chooses when the attempt is settled, by the head of the response.
     fn settle_plan(&mut self, response: &Response<UpstreamBody>) -> SettlePlan {
         let Some(attempt) = self.attempt.take() else { return SettlePlan::Known(None) };
+        attempt.remember_cookies(response.headers());
         let view =
             ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
         match attempt.by_head(&view) {

@@ -1,0 +1,186 @@
+//! Second steps of sign-ins (`step = "after"`): one-time codes, recovery codes, security questions. They name no account,
+//! so they pay from the accounts whose sign-ins had one of their cookies.
+//!
+//! It names cookies and accounts, both as keyed hashes. What was seen is kept by the caller, who is told which cookies a
+//! sign-in had, and asked what signed in with those of a second step.
+//!
+//! Which cookie is the session's, no one says: any that is long enough to be one counts. Of several, and of several
+//! accounts of one, all pay: a client chooses what it sends, and must not hide an account behind another.
+
+use http::HeaderMap;
+use http::header::SET_COOKIE;
+use siphasher::sip128::SipHasher13;
+use smallvec::SmallVec;
+
+use super::cookies;
+use super::device::DeviceId;
+use super::fingerprint::Fingerprint;
+use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
+use super::known_address::IsKnownAddress;
+
+/// The value of a cookie that may be a session's, as half of a keyed hash; its `Debug` form hides it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionCookie(u64);
+
+/// The cookies of one message.
+pub type SessionCookies = SmallVec<[SessionCookie; 4]>;
+
+/// An account that a sign-in named; its `Debug` form hides it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SignedInAccount {
+    account: u128,
+    /// Whether it came from a known device or address of the account.
+    is_owner: bool,
+    listed: Option<Fingerprint>,
+}
+
+/// The accounts that signed in with one cookie.
+pub type SignedInAccounts = SmallVec<[SignedInAccount; 1]>;
+
+/// A sign-in that a second step may follow.
+#[derive(Debug, Clone, Default)]
+pub struct SignIn {
+    /// The cookies of the request; none for a second step, whose other cookies are those of any attempt.
+    pub cookies: SessionCookies,
+    /// The accounts that it names, or, for a second step, follows.
+    pub accounts: SignedInAccounts,
+}
+
+/// What is known from earlier attempts.
+#[derive(Clone, Copy)]
+pub struct Remembered<'k> {
+    /// Known addresses.
+    pub is_known: IsKnownAddress<'k>,
+    /// Who signed in with this cookie; an error if too many did to charge each.
+    pub signed_in: &'k dyn Fn(SessionCookie) -> Result<SignedInAccounts, TooManyValues>,
+}
+
+impl Remembered<'_> {
+    /// Nothing.
+    pub const NOTHING: Remembered<'static> =
+        Remembered { is_known: &|_| false, signed_in: &|_| Ok(SignedInAccounts::new()) };
+}
+
+impl SignIn {
+    /// Adds another reading of the same request.
+    pub(super) fn and(&mut self, other: Self) {
+        if self.cookies.is_empty() {
+            self.cookies = other.cookies;
+        }
+        let new = other.accounts.into_iter().filter(|account| !self.accounts.contains(account));
+        self.accounts.extend(new.collect::<SignedInAccounts>());
+    }
+}
+
+impl SignedInAccount {
+    /// The account of a sign-in; `None` for one that cannot be read.
+    pub(super) fn of(named: &NamedAccount) -> Option<Self> {
+        match named.name {
+            AccountName::Known(account) => {
+                Some(Self { account, is_owner: named.device.is_some(), listed: named.listed })
+            }
+            AccountName::None => None,
+        }
+    }
+
+    /// What a second step is charged as. All known devices and addresses of an account share one bucket there: a right
+    /// password makes any number of them.
+    pub(super) fn charged(self, hasher: &KeyHasher) -> NamedAccount {
+        let shared = || DeviceId(hasher.of(|hasher| write_bytes(hasher, b'2', &self.account.to_be_bytes())));
+        NamedAccount {
+            name: AccountName::Known(self.account),
+            device: self.is_owner.then(shared),
+            listed: self.listed,
+        }
+    }
+}
+
+impl KeyHasher {
+    /// The cookies of a request that may be a session's.
+    ///
+    /// # Errors
+    /// [`TooManyValues`] beyond [`MAX_COOKIES`].
+    pub(super) fn session_cookies(&self, headers: &HeaderMap) -> Result<SessionCookies, TooManyValues> {
+        let mut found = SessionCookies::new();
+        for (_, value) in cookies::pairs(headers).filter(|(_, value)| may_be_session(value)) {
+            let cookie = self.session_cookie(value);
+            if !found.contains(&cookie) {
+                found.push(cookie);
+            }
+            if found.len() > MAX_COOKIES {
+                return Err(TooManyValues);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The cookies that a response sets and that may be a session's; of very many the last, which browsers keep.
+    #[must_use]
+    pub fn new_session_cookies(&self, headers: &HeaderMap) -> SessionCookies {
+        let values = headers.get_all(SET_COOKIE).iter().rev().filter_map(|line| {
+            let pair = line.as_bytes().split(|&byte| byte == b';').next()?;
+            let at = pair.iter().position(|&byte| byte == b'=')?;
+            Some(pair[at + 1..].trim_ascii())
+        });
+        let values = values.filter(|value| may_be_session(value)).take(MAX_COOKIES);
+        values.map(|value| self.session_cookie(value)).collect()
+    }
+
+    fn session_cookie(&self, value: &[u8]) -> SessionCookie {
+        let hash = self.of(|hasher: &mut SipHasher13| write_bytes(hasher, b'S', value));
+        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
+        let half = hash as u64;
+        SessionCookie(half)
+    }
+}
+
+impl std::fmt::Debug for SessionCookie {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SessionCookie(hidden)")
+    }
+}
+
+impl std::fmt::Debug for SignedInAccount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SignedInAccount(hidden)")
+    }
+}
+
+impl std::fmt::Debug for Remembered<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Remembered")
+    }
+}
+
+/// Whether a value can be a session's name. Shorter ones are languages and switches, alike for all browsers.
+fn may_be_session(value: &[u8]) -> bool {
+    value.len() >= MIN_BYTES
+}
+
+/// 64 random bits (OWASP, Session Management Cheat Sheet) in hexadecimal digits.
+const MIN_BYTES: usize = 16;
+
+/// Cookies of one message that count at most.
+pub const MAX_COOKIES: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use http::header::COOKIE;
+
+    use super::*;
+
+    #[test]
+    fn only_values_that_can_be_a_sessions_count_whoever_sends_them() {
+        let hasher = KeyHasher::seeded(1);
+        let line = "lang=en-US; sid=0123456789abcdef; dark; again=0123456789abcdef; other=0123456789abcdeF";
+        let sent = HeaderMap::from_iter([(COOKIE, HeaderValue::from_static(line))]);
+        let set =
+            ["sid=0123456789abcdef; Path=/; HttpOnly", "state=en-US-and-more==; Path=/", "gone=; Max-Age=0"]
+                .map(|line| (SET_COOKIE, HeaderValue::from_static(line)));
+        let (sent, set) =
+            (hasher.session_cookies(&sent).unwrap(), hasher.new_session_cookies(&HeaderMap::from_iter(set)));
+        assert_eq!((sent.len(), set.len()), (2, 2));
+        assert!(set.contains(&sent[0]) && !set.contains(&sent[1]));
+    }
+}

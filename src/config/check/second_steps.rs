@@ -1,0 +1,42 @@
+//! `step = "after"` of routes: second steps of sign-ins, which pay from the accounts of these.
+//!
+//! What pays, says the policy. Here are the warnings about a step that follows nothing, or costs no account anything.
+
+use super::super::diagnostic::Findings;
+use super::super::document::Located;
+use super::super::raw::{self, RawNamed};
+use super::endpoints;
+use super::fields::one_of;
+use crate::policy::{Limit, Mode, Route};
+
+/// Whether a route is a second step.
+pub(super) fn is_one(word: Option<&Located<String>>, f: &mut Findings) -> bool {
+    one_of(word, &[("after", true)], f).unwrap_or_default()
+}
+
+/// Warns of second steps that cannot do what they are for. Limits have to be bound to routes by now.
+pub(super) fn warn(raw: &raw::RawFile, routes: &[Option<Route>], limits: &[Option<Limit>], f: &mut Findings) {
+    let is_followable = routes.iter().flatten().any(Route::may_be_followed);
+    let blind = raw.endpoints.iter().find(|endpoint| !endpoints::is_rls(&endpoint.value));
+    for (RawNamed { value, .. }, route) in raw.routes.iter().zip(routes) {
+        let (Some(step), Some(route)) = (&value.step, route) else { continue };
+        if !is_followable {
+            let message =
+                format!("route `{}` follows nothing: no route names the account of a form", route.name);
+            f.warning(&step.spot, message, "add user = \"form:username\" to the route of the sign-in");
+        }
+        let is_by_account = |limit: &Limit| limit.mode != Mode::Off && limit.is_account();
+        // A preset is no less right without such a limit.
+        if step.spot.is_in_config()
+            && !route.limits.iter().filter_map(|&at| limits.get(at)?.as_ref()).any(is_by_account)
+        {
+            let message = format!("no account pays for route `{}`: no limit by account applies", route.name);
+            f.warning(&step.spot, message, "add [limit.account] with key = \"user\"");
+        }
+        if let Some(endpoint) = blind.filter(|_| raw.listen.is_none()) {
+            let message = format!("endpoint `{}` sees no cookies that a sign-in sets", endpoint.name.value);
+            let hint = "a step follows a sign-in there only by a cookie that was there before it";
+            f.warning(&step.spot, message, hint);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The sign-ins of the last minutes, by the cookies that they had: second steps pay from the accounts of theirs.
+//!
+//! What a cookie and an account are, says the policy; both are keyed hashes here. They are in the memory of this process
+//! and nowhere else, so a second step has to reach the gate that saw its sign-in.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::Engine;
+use crate::policy::Charges;
+use crate::policy::key::TooManyValues;
+use crate::policy::second_step::{SessionCookie, SignedInAccounts};
+use crate::time::{Span, Time};
+
+/// Cookies, each with the accounts that signed in with it.
+#[derive(Debug, Default)]
+pub(super) struct RecentSignIns(Mutex<SignInTable>);
+
+#[derive(Debug, Default)]
+struct SignInTable {
+    next: u64,
+    cookies: HashMap<SessionCookie, UsedCookie>,
+    /// By the time of their last use, the oldest first.
+    order: BTreeMap<u64, SessionCookie>,
+}
+
+#[derive(Debug)]
+struct UsedCookie {
+    number: u64,
+    used: Time,
+    /// One more than may be charged stands for any number.
+    accounts: SignedInAccounts,
+}
+
+impl RecentSignIns {
+    /// Remembers that these accounts signed in with these cookies, or got them.
+    pub(super) fn remember(&self, cookies: &[SessionCookie], accounts: &SignedInAccounts, now: Time) {
+        if accounts.is_empty() || cookies.is_empty() {
+            return;
+        }
+        let mut table = self.table();
+        table.expire(now);
+        cookies.iter().for_each(|&cookie| table.insert(cookie, accounts, now));
+    }
+
+    /// The accounts that signed in with this cookie. They are remembered for longer now: who guesses is not forgotten.
+    ///
+    /// # Errors
+    /// [`TooManyValues`] beyond eight accounts.
+    pub(super) fn signed_in(
+        &self,
+        cookie: SessionCookie,
+        now: Time,
+    ) -> Result<SignedInAccounts, TooManyValues> {
+        let mut table = self.table();
+        table.expire(now);
+        let Some(entry) = table.cookies.get(&cookie) else { return Ok(SignedInAccounts::new()) };
+        let accounts = entry.accounts.clone();
+        table.touch(cookie, now);
+        if accounts.len() > MAX_ACCOUNTS { Err(TooManyValues) } else { Ok(accounts) }
+    }
+
+    fn table(&self) -> MutexGuard<'_, SignInTable> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Engine {
+    /// Remembers the cookies of an attempt that goes to the application.
+    pub(super) fn remember_sign_in(&self, found: &Charges, is_admitted: bool) {
+        if let Some(sign_in) = found.sign_in.as_ref().filter(|_| is_admitted) {
+            self.sign_ins.remember(&sign_in.cookies, &sign_in.accounts, self.clock().now());
+        }
+    }
+}
+
+impl SignInTable {
+    fn insert(&mut self, cookie: SessionCookie, accounts: &SignedInAccounts, now: Time) {
+        if self.cookies.len() >= MAX_COOKIES && !self.cookies.contains_key(&cookie) {
+            self.remove_oldest();
+        }
+        let new = || UsedCookie { number: 0, used: now, accounts: SignedInAccounts::new() };
+        let known = &mut self.cookies.entry(cookie).or_insert_with(new).accounts;
+        for account in accounts {
+            if known.len() <= MAX_ACCOUNTS && !known.contains(account) {
+                known.push(*account);
+            }
+        }
+        self.touch(cookie, now);
+    }
+
+    fn touch(&mut self, cookie: SessionCookie, now: Time) {
+        let Some(entry) = self.cookies.get_mut(&cookie) else { return };
+        self.order.remove(&entry.number);
+        self.next = self.next.saturating_add(1);
+        (entry.number, entry.used) = (self.next, now);
+        self.order.insert(self.next, cookie);
+    }
+
+    /// Each call pays for its own entries: what is late stands at the beginning.
+    fn expire(&mut self, now: Time) {
+        while let Some(cookie) = self.order.values().next() {
+            if self.cookies.get(cookie).is_some_and(|entry| now.since(entry.used) < TTL) {
+                return;
+            }
+            self.remove_oldest();
+        }
+    }
+
+    fn remove_oldest(&mut self) {
+        if let Some((_, cookie)) = self.order.pop_first() {
+            self.cookies.remove(&cookie);
+        }
+    }
+}
+
+/// Accounts of one cookie that are charged at most. A second step with one that has more is refused: a client that could
+/// drive an account out by others would guess for free.
+const MAX_ACCOUNTS: usize = 8;
+
+/// From the last sign-in or second step on.
+const TTL: Span = Span::from_secs(15 * 60);
+
+/// All cookies: then the one that was not used for longest gives way.
+const MAX_COOKIES: usize = 50_000;
+
+#[cfg(test)]
+mod tests {
+    use http::header::{COOKIE, SET_COOKIE};
+    use http::{HeaderMap, HeaderValue, Method};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::bucket::{Continuous, Spec};
+    use crate::engine::Decision;
+    use crate::event::{Events, Outcome};
+    use crate::policy::attempt::{Attempt, AttemptBody, Client};
+    use crate::policy::field::Field;
+    use crate::policy::key::KeyPart;
+    use crate::policy::{ChargeOn, Limit, Policy, Route};
+    use crate::time::Clock;
+
+    const BURST: usize = 4;
+    const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
+
+    /// Four failures for each account, and none after them.
+    fn engine() -> Engine {
+        let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(86_400), 4).unwrap());
+        let limit =
+            Limit { key: vec![KeyPart::User], charge_on: ChargeOn::Failures, ..Limit::new("account", spec) };
+        let route = |name: &str| Route {
+            limits: vec![0],
+            ..Route::new(name, vec![format!("POST /{name}").parse().unwrap()])
+        };
+        let login = Route { user: vec![Field::Form("log".into())], ..route("login") };
+        let code = Route { is_second_step: true, ..route("code") };
+        Engine::new(Policy::new(vec![login, code], vec![limit]), 1000, Clock::manual(NOW), Events::default())
+            .unwrap()
+    }
+
+    fn session(number: usize) -> String {
+        format!("session-{number:016}")
+    }
+
+    fn headers(name: http::HeaderName, sessions: &[usize]) -> HeaderMap {
+        let line = |number: &usize| HeaderValue::try_from(format!("s{number}={}", session(*number)));
+        sessions.iter().map(|number| (name.clone(), line(number).unwrap())).collect()
+    }
+
+    /// Somebody with an address of their own for each attempt.
+    struct Attacker {
+        engine: Engine,
+        addresses: u32,
+    }
+
+    impl Attacker {
+        fn new() -> Self {
+            Self { engine: engine(), addresses: 0 }
+        }
+
+        /// An attempt at an account, or a code, with these sessions; the answer sets the new ones. Whether it was
+        /// admitted.
+        fn tries(
+            &mut self,
+            user: Option<usize>,
+            sessions: &[usize],
+            outcome: Outcome,
+            new: &[usize],
+        ) -> bool {
+            self.addresses += 1;
+            let body = user.map(|user| format!("log=user{user}")).unwrap_or_default();
+            let attempt = Attempt {
+                method: &Method::POST,
+                path: if user.is_some() { "/login" } else { "/code" },
+                query: None,
+                host: "",
+                client: Client::from_ip(std::net::Ipv4Addr::from_bits(self.addresses).into()),
+                headers: &headers(COOKIE, sessions),
+                body: AttemptBody::Whole(body.as_bytes()),
+                descriptor: None,
+                certificate: None,
+            };
+            let (engine, rules) = (&self.engine, self.engine.rules());
+            match engine.decide_in_memory(&rules, &attempt, engine.clock().now()) {
+                Ok(Decision::Admitted(reservation)) => {
+                    reservation.remember_new_cookies(engine, &headers(SET_COOKIE, new));
+                    reservation.settle(engine, &rules, outcome);
+                    true
+                }
+                _ => false,
+            }
+        }
+
+        fn signs_in(&mut self, user: usize, sessions: &[usize], new: &[usize]) {
+            assert!(self.tries(Some(user), sessions, Outcome::Success, new));
+        }
+
+        /// How many of so many wrong codes are admitted.
+        fn codes(&mut self, sessions: &[usize], codes: usize) -> usize {
+            (0..codes).filter(|_| self.tries(None, sessions, Outcome::Failure, &[])).count()
+        }
+    }
+
+    proptest! {
+        /// The application keeps one pending account for each session, that of the last right password, and reads the
+        /// first cookie. An attacker who knows all passwords brings any cookies, and fails at codes and passwords.
+        #[test]
+        fn no_more_guesses_pass_than_the_account_has_whatever_cookies_come_along(
+            attempts in prop::collection::vec(
+                (prop::option::of(0_usize..12), prop::collection::vec(0_usize..6, 1..4), any::<bool>(), any::<bool>()),
+                1..120,
+            ),
+        ) {
+            let mut attacker = Attacker::new();
+            let (mut pending, mut guessed, mut next) = (HashMap::new(), [0; 12], 6);
+            for (user, mut sessions, is_right, is_new) in attempts {
+                // Some of the attacker's sessions are those that the application made last.
+                if next > 6 && is_new {
+                    sessions.insert(0, next - 1);
+                }
+                let Some(user) = user else {
+                    if attacker.codes(&sessions, 1) == 1 && let Some(user) = pending.get(&sessions[0]) {
+                        guessed[*user] += 1;
+                    }
+                    continue;
+                };
+                let outcome = if is_right { Outcome::Success } else { Outcome::Failure };
+                let new = if is_new { vec![next] } else { Vec::new() };
+                if attacker.tries(Some(user), &sessions, outcome, &new) {
+                    match is_right {
+                        true => _ = pending.insert(new.first().copied().unwrap_or(sessions[0]), user),
+                        false => guessed[user] += 1,
+                    }
+                    next += new.len();
+                }
+            }
+            prop_assert!(guessed.iter().all(|&guesses| guesses <= BURST), "{guessed:?}");
+        }
+    }
+
+    #[test]
+    fn a_session_is_followed_for_a_quarter_of_an_hour_after_its_last_guess() {
+        let mut attacker = Attacker::new();
+        attacker.signs_in(1, &[1], &[]);
+        for minutes in [14, 28, 42, 56, 70] {
+            attacker.engine.clock().set(NOW.after(Span::from_secs(minutes * 60)));
+            assert_eq!(attacker.codes(&[1], 1), usize::from(minutes < 70), "after {minutes} minutes");
+        }
+        attacker.engine.clock().set(NOW.after(Span::from_secs(85 * 60)));
+        assert_eq!(attacker.codes(&[1], 9), 9, "now its clients pay");
+        assert!(attacker.engine.sign_ins.table().cookies.is_empty());
+    }
+
+    #[test]
+    fn the_cookie_that_was_not_used_for_longest_gives_way() {
+        let mut attacker = Attacker::new();
+        attacker.signs_in(1, &[0], &[]);
+        for first in (0..MAX_COOKIES).step_by(25) {
+            let new: Vec<usize> = (first..first + 25).map(|number| number + 1).collect();
+            attacker.signs_in(2, &[], &new);
+        }
+        let sizes = {
+            let table = attacker.engine.sign_ins.table();
+            [table.cookies.len(), table.order.len()]
+        };
+        assert_eq!(sizes, [MAX_COOKIES; 2]);
+        assert_eq!([attacker.codes(&[0], 9), attacker.codes(&[1], 9)], [9, BURST]);
+    }
+
+    #[test]
+    fn an_attempt_with_more_cookies_than_browsers_send_is_refused() {
+        let mut attacker = Attacker::new();
+        let many: Vec<usize> = (0..33).collect();
+        assert!(!attacker.tries(Some(1), &many, Outcome::Success, &[]));
+        attacker.signs_in(1, &many[..32], &[]);
+        assert_eq!([attacker.codes(&many, 9), attacker.codes(&many[31..32], 9)], [0, BURST]);
+    }
+}
