@@ -38,6 +38,7 @@ mod secret;
 mod settings;
 mod shapes;
 pub(super) mod store;
+mod texts;
 mod tls;
 mod units;
 mod windows;

@@ -187,6 +187,25 @@ raw_tables! {
         challenge: Option<Text>,
         challenge_rate: Option<Text>,
         jitter: Option<Located<f64>>,
+        texts: Vec<RawNamed<RawTexts>>,
+    }
+
+    /// `[refuse.texts.LANG]`.
+    RawTexts {
+        title: Option<Text>,
+        wait: Option<Text>,
+        now: Option<Text>,
+        never: Option<Text>,
+        back: Option<Text>,
+        request: Option<Text>,
+        offer: Option<Text>,
+        earn: Option<Text>,
+        working: Option<Text>,
+        days: Option<Text>,
+        hours: Option<Text>,
+        minutes: Option<Text>,
+        seconds: Option<Text>,
+        list: Option<Text>,
     }
 
     /// `[proxy]`.
@@ -295,6 +314,7 @@ mod tests {
             ("exposed", RawExposed::KEYS),
             ("store", RawStore::KEYS),
             ("refuse", RawRefuse::KEYS),
+            ("refuse", RawTexts::KEYS),
             ("proxy", RawProxy::KEYS),
             ("log", RawLog::KEYS),
             ("otel", RawOtel::KEYS),
@@ -309,6 +329,7 @@ mod tests {
                     let line = line.split('#').next().unwrap_or_default();
                     line.split_once('=').is_some_and(|(name, _)| name.trim() == *key)
                         || line.trim_end().ends_with(&format!(".{key}]"))
+                        || line.starts_with("[") && line.contains(&format!(".{key}."))
                         || line.contains(&format!(" {key} = "))
                 };
                 assert!(lines.lines().any(is_named), "config.toml does not name `{key}` of [{table}]");

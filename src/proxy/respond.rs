@@ -13,28 +13,37 @@ mod cors;
 mod descriptor_status;
 mod details;
 mod escape;
+mod language;
 mod mark;
+mod pages;
 mod problem;
 mod rate_limit;
 mod raw;
 mod retry_after;
 mod template;
+mod texts;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode};
+use http::header::ACCEPT_LANGUAGE;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
 pub use self::cache::RefusalCache;
 pub use self::cors::CorsPermission;
 pub(in crate::proxy) use self::descriptor_status::{Code, DescriptorStatus, RateLimitResponse};
+pub use self::language::Language;
 pub use self::mark::refused_mark;
+pub use self::pages::LocalizedPages;
 pub use self::problem::ProblemKind;
 pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};
 pub use self::raw::raw_problem;
 pub use self::template::Template;
+pub use self::texts::{TextError, Texts};
 
 use self::accept::ResponseFormat;
-use self::builder::ResponseBuilder;
+use self::builder::{ResponseBuilder, Templates};
 use self::details::ProblemDetails;
 use crate::engine::Refusal;
 use crate::policy::Policy;
@@ -51,6 +60,8 @@ pub struct RefuseSettings {
     pub json: Option<Template>,
     /// Likewise for plain text.
     pub text: Option<Template>,
+    /// The built-in HTML pages.
+    pub pages: Arc<LocalizedPages>,
     /// When `RateLimit` and `RateLimit-Policy` are sent.
     pub headers: ShowLimits,
     /// How long a refusal is held before it is sent.
@@ -79,6 +90,8 @@ pub struct Negotiation<'a> {
     pub head: bool,
     /// The request id, named in the response.
     pub request_id: &'a HeaderValue,
+    /// The language of a refusal's page.
+    pub language: Language,
     /// The challenge that a refusal's page offers.
     pub challenge: Option<&'a str>,
 }
@@ -88,6 +101,13 @@ pub struct Negotiation<'a> {
 pub fn shows_challenge(settings: &RefuseSettings, accept: Option<&HeaderValue>) -> bool {
     ResponseFormat::preferred(accept) == ResponseFormat::Html
         && settings.html.as_ref().is_none_or(Template::has_challenge)
+}
+
+/// The language of a refusal; only the built-in page has several.
+#[must_use]
+pub fn language_of(settings: &RefuseSettings, accept: Option<&HeaderValue>, headers: &HeaderMap) -> Language {
+    let is_built_in = settings.html.is_none() && ResponseFormat::preferred(accept) == ResponseFormat::Html;
+    if is_built_in { Language::preferred(headers.get(ACCEPT_LANGUAGE)) } else { Language::default() }
 }
 
 /// The response to a refused attempt: `refuse.status` with `Retry-After`. If waiting does not help, it names no time.
@@ -105,6 +125,9 @@ pub fn refusal(
     let shown = limits.filter(|limit| !limit.is_hidden());
     let mut limits: SmallVec<[&str; 4]> = shown.map(|limit| &*limit.name).collect();
     limits.dedup();
+    let page = settings.pages.of(negotiation.language);
+    let challenge = negotiation.challenge.filter(|_| format == ResponseFormat::Html);
+    let [before, after] = &page.challenge;
     let details = ProblemDetails {
         kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
         title: "Too many sign-in attempts",
@@ -113,11 +136,14 @@ pub fn refusal(
         retry_after,
         limits: Some(limits),
         request_id: negotiation.request_id,
-        challenge: negotiation.challenge.filter(|_| format == ResponseFormat::Html),
+        texts: &page.texts,
+        challenge: challenge.map(|challenge| [before, challenge, after]),
     };
     // A configured page names a wait; without a wait it would be wrong, so the built-in page is used.
-    let template = settings.own(format).filter(|_| retry_after.is_some());
-    let mut builder = ResponseBuilder::new(&details, format, template, negotiation.head);
+    let configured = settings.own(format).filter(|_| retry_after.is_some());
+    let built_in = if retry_after.is_some() { &page.timed } else { &page.untimed };
+    let mut builder =
+        ResponseBuilder::new(&details, format, Templates { configured, built_in }, negotiation.head);
     if settings.headers != ShowLimits::Never {
         builder.rate_limits(policy, &refusal.statuses, retry_after.is_some());
     }
@@ -129,7 +155,8 @@ pub fn refusal(
 pub fn problem(problem: ProblemKind, negotiation: &Negotiation<'_>) -> Response<Bytes> {
     let details = problem.message(negotiation.request_id);
     let format = ResponseFormat::preferred(negotiation.accept);
-    let mut builder = ResponseBuilder::new(&details, format, None, negotiation.head);
+    let templates = Templates { configured: None, built_in: &pages::ERROR };
+    let mut builder = ResponseBuilder::new(&details, format, templates, negotiation.head);
     if problem == ProblemKind::MethodNotAllowed {
         builder.allow(problem::ALLOWED_METHODS);
     }
@@ -153,6 +180,7 @@ impl Default for RefuseSettings {
             html: None,
             json: None,
             text: None,
+            pages: Arc::clone(LocalizedPages::built_in()),
             headers: ShowLimits::Refused,
             delay: Span::ZERO,
             jitter_permille: 0,

@@ -16,7 +16,9 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 
-use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, COOKIE, FORWARDED, HOST};
+use http::header::{
+    ACCEPT, ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, CONTENT_TYPE, COOKIE, FORWARDED, HOST,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use rustix::time::{ClockId, clock_gettime};
 use tollgate::config::preset::presets;
@@ -37,7 +39,7 @@ use tollgate::proxy::headers::{ForwardedInfo, prepare_request, requested_upgrade
 use tollgate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
 use tollgate::proxy::request::target;
 use tollgate::proxy::request::validator::Validator;
-use tollgate::proxy::respond::{Negotiation, ProblemKind, problem};
+use tollgate::proxy::respond::{Language, Negotiation, ProblemKind, problem};
 use tollgate::time::{Span, Time};
 
 /// A reader of something that a client sends.
@@ -383,6 +385,13 @@ pub const PARSERS: &[Parser] = &[
         read: read_accept,
     },
     Parser {
+        name: "Accept-Language",
+        longest: WHOLE,
+        pieces: &[b",", b";", b"-", b",de", b",zh-Hant;q=0.5", b" ", b";q=0.001", b",*", b";a"],
+        around: (b"en;q=0.1", b""),
+        read: read_language,
+    },
+    Parser {
         name: "Connection",
         longest: WHOLE,
         pieces: &[b",", b",a", b", close", b",upgrade", b" ", b"x-a", b",cookie"],
@@ -554,9 +563,20 @@ fn read_client(header: IdentityHeader, name: &'static str, line: &[u8]) {
 fn read_accept(line: &[u8]) {
     with(&ACCEPT, line, |headers| {
         let request_id = HeaderValue::from_static("a");
-        let asked =
-            Negotiation { accept: headers.get(ACCEPT), head: true, request_id: &request_id, challenge: None };
+        let asked = Negotiation {
+            accept: headers.get(ACCEPT),
+            head: true,
+            request_id: &request_id,
+            language: Language::default(),
+            challenge: None,
+        };
         black_box(problem(ProblemKind::TargetTooLong, &asked));
+    });
+}
+
+fn read_language(line: &[u8]) {
+    with(&ACCEPT_LANGUAGE, line, |headers| {
+        black_box(Language::preferred(headers.get(ACCEPT_LANGUAGE)));
     });
 }
 

@@ -15,6 +15,7 @@ use super::fields::{distinct, duration_within, one_of, parsed, share_of, within}
 use super::files::Files;
 use super::headers;
 use super::networks::Networks;
+use super::texts;
 use crate::net::listener::ListenAddress;
 use crate::net::proxy_protocol::ProxyProtocolVersion;
 use crate::policy::Route;
@@ -110,6 +111,7 @@ pub(super) fn refuse(raw: &raw::RawRefuse, files: &mut Files<'_>, f: &mut Findin
         html: page(raw.html.as_ref(), files, f),
         json: page(raw.json.as_ref(), files, f),
         text: page(raw.text.as_ref(), files, f),
+        pages: texts::pages(raw, f),
         headers: one_of(raw.headers.as_ref(), &headers, f).unwrap_or(default.headers),
         delay: duration_within(raw.delay.as_ref(), Span::ZERO..=Span::from_secs(60), f)
             .unwrap_or(default.delay),

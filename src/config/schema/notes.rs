@@ -89,7 +89,7 @@ impl NoteReader {
 /// `route.login.attack` is `route.*.attack`.
 fn path_of_table(table: &str) -> String {
     let mut parts: Vec<&str> = table.split('.').collect();
-    if let ["route" | "limit" | "endpoint", name, ..] = &mut parts[..] {
+    if let ["route" | "limit" | "endpoint", name, ..] | ["refuse", "texts", name] = &mut parts[..] {
         *name = "*";
     }
     parts.join(".")
@@ -129,7 +129,7 @@ fn json(value: &DeValue<'_>) -> Value {
 const SAMPLE: &str = include_str!("../../../config.toml");
 
 /// Keys that the sample shows within the value of another key or in a sentence.
-const ELSEWHERE: [(&str, &str); 31] = [
+const ELSEWHERE: [(&str, &str); 32] = [
     ("client", "Who is the client?"),
     ("networks", "Names for networks, for `exempt`, `trust` and `rates`."),
     ("route", "What is protected. A request that matches no route is forwarded and never counted."),
@@ -144,6 +144,7 @@ const ELSEWHERE: [(&str, &str); 31] = [
     ("endpoint", "Where other proxies ask before they forward."),
     ("store", "Where buckets live."),
     ("refuse", "The answer to a refused attempt."),
+    ("refuse.texts", "Texts in the place of those of the built-in page."),
     ("tls", "TLS with clients and with applications."),
     ("tls.certificates.cert", "The chain in PEM, the server's certificate first."),
     ("tls.certificates.key", "The key of the certificate in PEM."),

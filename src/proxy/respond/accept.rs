@@ -69,7 +69,7 @@ impl ResponseFormat {
 }
 
 /// The weight in thousandths, if the parameter is one; an unreadable one counts as 1.
-fn weight(parameter: &[u8]) -> Option<u16> {
+pub(super) fn weight(parameter: &[u8]) -> Option<u16> {
     let [b'q' | b'Q', b'=', value @ ..] = parameter else { return None };
     let [b'0', fraction @ ..] = value else { return Some(1000) };
     let digits = fraction.strip_prefix(b".").unwrap_or_default().iter().take(3);

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
-    RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    REFERRER_POLICY, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
@@ -21,6 +21,14 @@ use super::template::Template;
 use crate::engine::LimitStatus;
 use crate::policy::Policy;
 
+/// Where a response's text may come from.
+pub(super) struct Templates<'a> {
+    /// For this format, if the configuration has one.
+    pub(super) configured: Option<&'a Template>,
+    /// In HTML, else. JSON and text need none.
+    pub(super) built_in: &'a Template,
+}
+
 /// A response under construction.
 pub(super) struct ResponseBuilder {
     status: StatusCode,
@@ -33,14 +41,15 @@ pub(super) struct ResponseBuilder {
 }
 
 impl ResponseBuilder {
-    /// A response with these details in this format, on the `configured` page if there is one.
+    /// A response with these details in this format.
     pub(super) fn new(
         details: &ProblemDetails<'_>,
         format: ResponseFormat,
-        configured: Option<&Template>,
+        Templates { configured, built_in }: Templates<'_>,
         head: bool,
     ) -> Self {
-        let template = configured.or_else(|| (format == ResponseFormat::Html).then(|| built_in(details)));
+        let built_in = (format == ResponseFormat::Html && configured.is_none()).then_some(built_in);
+        let template = configured.or(built_in);
         let mut text = String::with_capacity(template.map_or(0, Template::length) + EXTRA_CAPACITY);
         match (template, format) {
             (Some(template), _) => template.fill(&mut text, format, details),
@@ -56,6 +65,11 @@ impl ResponseBuilder {
             head,
         };
         builder.constant_headers(format, configured.is_some(), details.challenge.is_some());
+        if built_in.is_some() && details.limits.is_some() {
+            let tag = HeaderValue::from_static(details.texts.language().tag());
+            builder.headers.insert(CONTENT_LANGUAGE, tag);
+            builder.headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Language"));
+        }
         builder.headers.insert(X_REQUEST_ID, details.request_id.clone());
         builder.add_value(CONTENT_LENGTH, |text| push_number(text, text.len() as u64));
         if let Some(seconds) = details.retry_after {
@@ -118,21 +132,6 @@ impl ResponseBuilder {
             self.values.push((name, start..self.text.len()));
         }
     }
-}
-
-/// The page with the countdown for a refusal with a wait, the plain page otherwise.
-fn built_in(details: &ProblemDetails<'_>) -> &'static Template {
-    if details.retry_after.is_some() && details.detail.is_empty() { &REFUSED } else { &PROBLEM }
-}
-
-/// The page's clock runs without script: four strips of digits, each one line high, jump one line every 600, 60, 10 or
-/// 1 seconds. Each strip starts at the offset that shows 00:00 exactly at the end of the wait. For waits of an hour and
-/// more the clock has no height.
-static REFUSED: LazyLock<Template> = LazyLock::new(|| styled(include_str!("../../../assets/refused.html")));
-static PROBLEM: LazyLock<Template> = LazyLock::new(|| styled(include_str!("../../../assets/problem.html")));
-
-fn styled(page: &str) -> Template {
-    Template::parse(&page.replace("{{style}}", include_str!("../../../assets/page.css")))
 }
 
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use super::accept::ResponseFormat;
 use super::builder::X_REQUEST_ID;
 use super::escape::{push_urn, push_value};
+use super::language::Language;
 use super::{Negotiation, RefuseSettings, refusal, retry_after};
 use crate::bucket::Spec;
 use crate::engine::Refusal;
@@ -44,6 +45,7 @@ struct CachedRefusal {
 #[derive(Debug)]
 struct RefusalKey {
     format: ResponseFormat,
+    language: Language,
     generation: u64,
     settings: Arc<RefuseSettings>,
     wait: u64,
@@ -76,7 +78,8 @@ impl RefusalCache {
             return refusal(settings, policy, refused, negotiation);
         };
         let format = ResponseFormat::preferred(negotiation.accept);
-        let key = RefusalKey::of((format, generation), settings, wait, policy, refused);
+        let form = (format, negotiation.language, generation);
+        let key = RefusalKey::of(form, settings, wait, policy, refused);
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[key.slot()];
         if slot.as_ref().is_none_or(|cached| !cached.key.matches(&key)) {
@@ -138,7 +141,7 @@ impl CachedRefusal {
 
 impl RefusalKey {
     fn of(
-        (format, generation): (ResponseFormat, u64),
+        (format, language, generation): (ResponseFormat, Language, u64),
         settings: &Arc<RefuseSettings>,
         wait: Span,
         policy: &Policy,
@@ -151,11 +154,19 @@ impl RefusalKey {
             let (limit, spec) = (status.charge.limit, status.charge.spec);
             limits.push((limit, spec, status.verdict.left, next, status.refuses()));
         }
-        Self { format, generation, settings: Arc::clone(settings), wait: wait.as_secs_ceil(), limits }
+        Self {
+            format,
+            language,
+            generation,
+            settings: Arc::clone(settings),
+            wait: wait.as_secs_ceil(),
+            limits,
+        }
     }
 
     fn matches(&self, other: &Self) -> bool {
         self.format == other.format
+            && self.language == other.language
             && self.generation == other.generation
             && self.wait == other.wait
             && Arc::ptr_eq(&self.settings, &other.settings)
@@ -164,7 +175,9 @@ impl RefusalKey {
 
     fn slot(&self) -> usize {
         let formats = usize::try_from(self.wait).unwrap_or(0).wrapping_mul(3);
-        formats.wrapping_add(self.format as usize) % CACHE_SLOTS
+        // Odd, and so a slot of its own for each language of one wait.
+        let languages = (self.language as usize).wrapping_mul(5);
+        formats.wrapping_add(self.format as usize).wrapping_add(languages) % CACHE_SLOTS
     }
 }
 

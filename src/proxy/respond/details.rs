@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::accept::ResponseFormat;
 use super::escape::{push, push_number, push_urn};
 use super::retry_after::push_count;
+use super::texts::Texts;
 
 /// The content of a generated response.
 #[derive(Debug)]
@@ -23,8 +24,10 @@ pub(super) struct ProblemDetails<'a> {
     /// The limits that refused, without hidden ones; `None` for an error.
     pub(super) limits: Option<SmallVec<[&'a str; 4]>>,
     pub(super) request_id: &'a HeaderValue,
-    /// The challenge that the page offers.
-    pub(super) challenge: Option<&'a str>,
+    /// The words for a wait.
+    pub(super) texts: &'a Texts,
+    /// The challenge that the page offers, between what stands before and behind it.
+    pub(super) challenge: Option<[&'a str; 3]>,
 }
 
 impl ProblemDetails<'_> {

@@ -5,6 +5,8 @@
 use http::{HeaderValue, StatusCode};
 
 use super::details::ProblemDetails;
+use super::language::Language;
+use super::pages::LocalizedPages;
 use super::retry_after;
 use crate::time::Span;
 
@@ -78,6 +80,7 @@ impl ProblemKind {
             retry_after,
             limits: None,
             request_id,
+            texts: &LocalizedPages::built_in().of(Language::default()).texts,
             challenge: None,
         }
     }

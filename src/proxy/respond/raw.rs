@@ -2,7 +2,7 @@
 
 use http::{HeaderValue, StatusCode};
 
-use super::{Negotiation, ProblemKind, problem};
+use super::{Language, Negotiation, ProblemKind, problem};
 use crate::proxy::headers::request_id::RequestIds;
 
 /// The response with this status, ready to be written; the connection closes after it. It is text, because the client's
@@ -16,8 +16,16 @@ pub fn raw_problem(status: StatusCode) -> Vec<u8> {
         _ => ProblemKind::Malformed,
     };
     let request_id = RequestIds::default().next();
-    let mut response =
-        problem(kind, &Negotiation { accept: None, head: false, request_id: &request_id, challenge: None });
+    let mut response = problem(
+        kind,
+        &Negotiation {
+            accept: None,
+            head: false,
+            request_id: &request_id,
+            language: Language::default(),
+            challenge: None,
+        },
+    );
     response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     let status = response.status();
     let mut bytes =

@@ -51,23 +51,6 @@ pub(super) fn seconds(wait: Span, jitter: u32, request_id: &[u8]) -> u64 {
     wait.plus(extra).as_secs_ceil().max(1)
 }
 
-/// Appends a wait in words, exact to the second: `3 minutes 20 seconds`.
-pub(super) fn push_words(out: &mut String, seconds: u64) {
-    let start = out.len();
-    let mut rest = seconds;
-    for (unit, length) in UNITS {
-        let count = rest / length;
-        rest %= length;
-        if count == 0 {
-            continue;
-        }
-        if out.len() > start {
-            out.push(' ');
-        }
-        push_count(out, count, unit);
-    }
-}
-
 /// Appends a count with its unit: `1 second`, `21 seconds`.
 pub(super) fn push_count(out: &mut String, count: u64, unit: &str) {
     push_number(out, count);
@@ -87,7 +70,6 @@ fn draw(request_id: &[u8]) -> u32 {
     u32::try_from(mixed >> 32).unwrap_or(u32::MAX)
 }
 
-const UNITS: [(&str, u64); 4] = [("day", DAY), ("hour", 3_600), ("minute", 60), ("second", 1)];
 const STEPS: [u64; 11] = [60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200];
 const DAY: u64 = 86_400;
 
@@ -162,22 +144,6 @@ mod tests {
             let (wait, shown) = (Span::from_secs(seconds), coarse(Span::from_secs(seconds)));
             assert!(shown >= wait, "{seconds} s");
             assert_eq!(coarse(shown), shown, "{seconds} s");
-        }
-    }
-
-    #[test]
-    fn words_are_exact_to_the_second() {
-        let table = [
-            (1, "1 second"),
-            (21, "21 seconds"),
-            (60, "1 minute"),
-            (200, "3 minutes 20 seconds"),
-            (90_061, "1 day 1 hour 1 minute 1 second"),
-        ];
-        for (seconds, words) in table {
-            let mut out = String::new();
-            push_words(&mut out, seconds);
-            assert_eq!(out, words);
         }
     }
 }

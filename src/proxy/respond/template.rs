@@ -4,10 +4,8 @@
 //! stays as it is written. `escape` escapes every value for the format of the page.
 
 use super::accept::ResponseFormat;
-use super::challenge;
 use super::details::ProblemDetails;
 use super::escape::{push, push_number, push_value};
-use super::retry_after::push_words;
 
 /// A page with placeholders.
 ///
@@ -67,16 +65,16 @@ impl Template {
             out.push_str(text);
             match slot {
                 Some(Placeholder::RetryAfter) => push_number(out, details.retry_after.unwrap_or_default()),
-                Some(Placeholder::Wait) => push_words(out, details.retry_after.unwrap_or_default()),
+                Some(Placeholder::Wait) => {
+                    push(out, format, &details.texts.wait(details.retry_after.unwrap_or_default()));
+                }
                 Some(Placeholder::Limit) => {
                     push(out, format, details.limits.iter().flatten().next().unwrap_or(&""))
                 }
                 Some(Placeholder::RequestId) => push_value(out, format, details.request_id),
                 Some(Placeholder::Title) => push(out, format, details.title),
                 Some(Placeholder::Detail) => details.push_detail(out),
-                Some(Placeholder::Challenge) => {
-                    details.challenge.iter().for_each(|challenge| challenge::push(out, challenge));
-                }
+                Some(Placeholder::Challenge) => out.extend(details.challenge.iter().flatten().copied()),
                 None => {}
             }
         }
@@ -103,6 +101,8 @@ mod tests {
     use http::{HeaderValue, StatusCode};
     use smallvec::smallvec;
 
+    use super::super::language::Language;
+    use super::super::texts::Texts;
     use super::*;
 
     fn filled(page: &str, format: ResponseFormat, request_id: &'static str) -> String {
@@ -114,6 +114,7 @@ mod tests {
             retry_after: Some(80),
             limits: Some(smallvec!["addr<ess", "other"]),
             request_id: &HeaderValue::from_static(request_id),
+            texts: &Texts::built_in(Language::default()),
             challenge: None,
         };
         let mut out = String::new();

@@ -2,10 +2,10 @@
 
 #[cfg(test)]
 mod hidden;
+mod localized;
 
 use std::sync::Arc;
 
-use http::HeaderMap;
 use smallvec::smallvec;
 
 use super::*;
@@ -78,7 +78,13 @@ fn respond(
     accept: &'static str,
 ) -> Response<Bytes> {
     let (accept, id) = (HeaderValue::from_static(accept), HeaderValue::from_static("01-ab"));
-    let negotiation = Negotiation { accept: Some(&accept), head: false, request_id: &id, challenge: None };
+    let negotiation = Negotiation {
+        accept: Some(&accept),
+        head: false,
+        request_id: &id,
+        language: Language::default(),
+        challenge: None,
+    };
     refusal(settings, &policy(names), what, &negotiation)
 }
 
@@ -170,7 +176,13 @@ fn every_form_has_its_true_length_and_none_is_kept_or_guessed() {
 #[test]
 fn head_gets_the_headers_of_the_other_methods_and_no_body() {
     let (accept, id) = (HeaderValue::from_static("text/html"), HeaderValue::from_static("01-ab"));
-    let negotiation = Negotiation { accept: Some(&accept), head: true, request_id: &id, challenge: None };
+    let negotiation = Negotiation {
+        accept: Some(&accept),
+        head: true,
+        request_id: &id,
+        language: Language::default(),
+        challenge: None,
+    };
     let head =
         refusal(&RefuseSettings::default(), &policy(&["address"]), &refused(20 * SECOND + 1), &negotiation);
     assert_eq!(lines(head.headers()), lines(refused_as("text/html").headers()));
@@ -250,8 +262,13 @@ fn hostile_identities_stay_text() {
         ("application/json", "urn:request:%22%3E%3Cscript%3Ealert%281%29%3C%2Fscript%3E%22%7D%FF\"}"),
     ] {
         let accept = HeaderValue::from_static(accept);
-        let negotiation =
-            Negotiation { accept: Some(&accept), head: false, request_id: &id, challenge: None };
+        let negotiation = Negotiation {
+            accept: Some(&accept),
+            head: false,
+            request_id: &id,
+            language: Language::default(),
+            challenge: None,
+        };
         let settings = RefuseSettings::default();
         for response in [
             refusal(&settings, &policy(&["a"]), &refused(1), &negotiation),
@@ -318,7 +335,13 @@ fn every_problem_has_its_status_in_every_form() {
             let accept = HeaderValue::from_static(accept);
             let response = problem(
                 kind,
-                &Negotiation { accept: Some(&accept), head: false, request_id: &id, challenge: None },
+                &Negotiation {
+                    accept: Some(&accept),
+                    head: false,
+                    request_id: &id,
+                    language: Language::default(),
+                    challenge: None,
+                },
             );
             assert_eq!(response.status().as_u16(), status);
             assert_eq!(response.headers().contains_key("retry-after"), kind == busy);
@@ -331,6 +354,7 @@ fn every_problem_has_its_status_in_every_form() {
         accept: Some(&HeaderValue::from_static("application/json")),
         head: false,
         request_id: &id,
+        language: Language::default(),
         challenge: None,
     };
     assert_eq!(
@@ -395,8 +419,13 @@ fn a_remembered_refusal_is_a_fresh_one_but_for_its_id() {
             let accept = HeaderValue::from_static(accept);
             for id in ["1-first", "2-the-second", "<\"3\">&%{{wait}}", "1-first"] {
                 let request_id = &HeaderValue::from_bytes(id.as_bytes()).unwrap();
-                let negotiation =
-                    Negotiation { accept: Some(&accept), head: false, request_id, challenge: None };
+                let negotiation = Negotiation {
+                    accept: Some(&accept),
+                    head: false,
+                    request_id,
+                    language: Language::default(),
+                    challenge: None,
+                };
                 let given = cache.refusal(1, &settings, &policy, &refused(nanos), &negotiation);
                 let fresh = refusal(&settings, &policy, &refused(nanos), &negotiation);
                 assert_eq!((lines(given.headers()), given.body()), (lines(fresh.headers()), fresh.body()));
@@ -409,7 +438,13 @@ fn a_remembered_refusal_is_a_fresh_one_but_for_its_id() {
 fn a_refusal_is_not_remembered_across_a_change_of_the_rules() {
     let (cache, settings) = (RefusalCache::default(), Arc::new(RefuseSettings::default()));
     let id = HeaderValue::from_static("1");
-    let negotiation = Negotiation { accept: None, head: false, request_id: &id, challenge: None };
+    let negotiation = Negotiation {
+        accept: None,
+        head: false,
+        request_id: &id,
+        language: Language::default(),
+        challenge: None,
+    };
     let named = |generation, name: &'static str, settings: &Arc<RefuseSettings>| {
         let response = cache.refusal(generation, settings, &policy(&[name]), &refused(SECOND), &negotiation);
         response.headers()["ratelimit"].to_str().unwrap().to_owned()

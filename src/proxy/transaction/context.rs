@@ -13,7 +13,7 @@ use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::headers::request_id::RequestIds;
-use crate::proxy::respond::{self, CorsPermission, Negotiation};
+use crate::proxy::respond::{self, CorsPermission, Language, Negotiation};
 
 /// The parts of a request that generated responses need.
 pub(super) struct RequestSummary {
@@ -57,7 +57,13 @@ impl RequestSummary {
 
     pub(super) fn negotiation(&self) -> Negotiation<'_> {
         let accept = self.accept.as_ref();
-        Negotiation { accept, head: self.head, request_id: &self.request_id, challenge: None }
+        Negotiation {
+            accept,
+            head: self.head,
+            request_id: &self.request_id,
+            language: Language::default(),
+            challenge: None,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::engine::{Refusal, Rules};
 use crate::policy::attempt::Client;
 use crate::proxy::body::{IncomingBody, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
-use crate::proxy::respond::{Negotiation, shows_challenge};
+use crate::proxy::respond::{Negotiation, language_of, shows_challenge};
 use crate::proxy::runtime_config::RuntimeConfig;
 
 impl Server {
@@ -26,7 +26,8 @@ impl Server {
         let Rules { generation, policy, .. } = &*config.rules;
         let form = config.refuse_on(connection);
         let offered = self.offer(connection, config, (refusal, record.client()), request.method(), summary);
-        let negotiation = Negotiation { challenge: offered.as_deref(), ..summary.negotiation() };
+        let language = language_of(form, summary.accept(), request.headers());
+        let negotiation = Negotiation { language, challenge: offered.as_deref(), ..summary.negotiation() };
         let response = self.refusal_cache.refusal(*generation, form, policy, refusal, &negotiation);
         let mut response = response.map(ResponseBody::generated);
         summary.allow_origin(&mut response);

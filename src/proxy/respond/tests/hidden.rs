@@ -26,7 +26,13 @@ fn refused_by(admissions: [Admission; 2]) -> Refusal {
 
 fn hidden_response(settings: &RefuseSettings, what: &Refusal, accept: &'static str) -> Response<Bytes> {
     let (accept, id) = (HeaderValue::from_static(accept), HeaderValue::from_static("01-ab"));
-    let negotiation = Negotiation { accept: Some(&accept), head: false, request_id: &id, challenge: None };
+    let negotiation = Negotiation {
+        accept: Some(&accept),
+        head: false,
+        request_id: &id,
+        language: Language::default(),
+        challenge: None,
+    };
     refusal(settings, &open_and_hidden(), what, &negotiation)
 }
 
@@ -90,7 +96,13 @@ fn a_remembered_refusal_by_an_account_is_a_fresh_one_but_for_its_id() {
     let (cache, settings, policy) =
         (RefusalCache::default(), Arc::new(RefuseSettings::default()), open_and_hidden());
     let id = HeaderValue::from_static("1");
-    let negotiation = Negotiation { accept: None, head: false, request_id: &id, challenge: None };
+    let negotiation = Negotiation {
+        accept: None,
+        head: false,
+        request_id: &id,
+        language: Language::default(),
+        challenge: None,
+    };
     let cases = [
         [Admission::Admitted, seconds(61)],
         [Admission::Admitted, seconds(119)],

@@ -1,0 +1,66 @@
+//! `[refuse.texts.LANG]`: texts in the place of those of the built-in page.
+
+use std::sync::Arc;
+
+use super::super::diagnostic::{Findings, suggest};
+use super::super::document::Located;
+use super::super::raw::{RawNamed, RawRefuse, RawTexts};
+use super::super::section::RawTable;
+use crate::proxy::respond::{Language, LocalizedPages, TextError, Texts};
+
+/// The built-in pages with these texts.
+pub(super) fn pages(raw: &RawRefuse, f: &mut Findings) -> Arc<LocalizedPages> {
+    if raw.texts.is_empty() {
+        return Arc::clone(LocalizedPages::built_in());
+    }
+    let changed: Vec<_> = raw.texts.iter().filter_map(|table| changed(table, f)).collect();
+    if let Some(page) = raw.html.as_ref().filter(|page| !page.value.is_empty()) {
+        let others = raw.texts.iter().filter(|table| table.name.value != Language::default().tag());
+        for table in others {
+            let message =
+                format!("the texts of `{}` mean nothing beside a page of your own", table.name.value);
+            f.warning(&table.name.spot, message, format!("`{}` is for every language", page.value));
+        }
+    }
+    let texts = |language| {
+        let changed = changed.iter().find(|(known, _)| *known == language);
+        changed.map_or_else(|| Texts::built_in(language), |(_, texts)| texts.clone())
+    };
+    Arc::new(LocalizedPages::new(texts))
+}
+
+fn changed(RawNamed { name, value }: &RawNamed<RawTexts>, f: &mut Findings) -> Option<(Language, Texts)> {
+    let tags = Language::ALL.map(Language::tag);
+    let Some(language) = Language::ALL.into_iter().find(|language| language.tag() == name.value) else {
+        f.error(&name.spot, format!("unknown language `{}`", name.value), suggest(&name.value, tags));
+        return None;
+    };
+    let mut texts = Texts::built_in(language);
+    for (key, text) in given(value) {
+        if let Err(error) = texts.replace(key, &text.value) {
+            f.error(&text.spot, error.to_string(), hint(&error));
+        }
+    }
+    Some((language, texts))
+}
+
+/// The texts that are there, with their keys.
+fn given(raw: &RawTexts) -> impl Iterator<Item = (&'static str, &Located<String>)> {
+    let RawTexts { title, wait, now, never, back, request, .. } = raw;
+    let RawTexts { offer, earn, working, days, hours, minutes, seconds, list, .. } = raw;
+    let texts =
+        [title, wait, now, never, back, request, offer, earn, working, days, hours, minutes, seconds, list];
+    <RawTexts as RawTable>::KEYS
+        .iter()
+        .copied()
+        .zip(texts)
+        .filter_map(|(key, text)| Some((key, text.as_ref()?)))
+}
+
+fn hint(error: &TextError) -> &'static str {
+    match error {
+        TextError::Empty => "leave it out for the built-in text",
+        TextError::Placeholders(_) => "as the built-in text has it",
+        TextError::Forms { .. } => "separate the forms by ` | `; `{{count}}` stands for the number",
+    }
+}

@@ -1,0 +1,93 @@
+//! The page of a refusal in the language of its reader.
+
+use super::*;
+
+fn localized(settings: &RefuseSettings, what: &Refusal, language: &'static str) -> Response<Bytes> {
+    let accept = HeaderValue::from_static("text/html");
+    let headers = HeaderMap::from_iter([(ACCEPT_LANGUAGE, HeaderValue::from_static(language))]);
+    let negotiation = Negotiation {
+        accept: Some(&accept),
+        head: false,
+        request_id: &HeaderValue::from_static("01-ab"),
+        language: language_of(settings, Some(&accept), &headers),
+        challenge: Some("c1"),
+    };
+    refusal(settings, &policy(&["address"]), what, &negotiation)
+}
+
+#[test]
+fn every_language_has_whole_pages() {
+    for language in Language::ALL {
+        let (tag, dir) = (language.tag(), if language == Language::Arabic { "rtl" } else { "ltr" });
+        for what in [refused(200 * SECOND), never_fits()] {
+            let response = localized(&RefuseSettings::default(), &what, tag);
+            let page = body(&response);
+            assert!(page.contains(&format!("<html lang=\"{tag}\" dir=\"{dir}\">")), "{page}");
+            assert!(!page.contains("{{") && !page.contains("}}"), "{page}");
+            assert_eq!(response.headers()["content-language"], tag);
+            assert_eq!(response.headers()["vary"], "Accept, Accept-Language");
+            assert_eq!(page.contains("Back to the form"), language == Language::English);
+            assert_eq!(page.contains("data-challenge=\"c1\""), what.wait.is_some(), "{page}");
+        }
+    }
+}
+
+#[test]
+fn a_wait_is_told_in_the_readers_words() {
+    let page = |language| {
+        let response = localized(&RefuseSettings::default(), &refused(142 * SECOND), language);
+        body(&response).to_owned()
+    };
+    assert!(page("de-AT,de;q=0.9").contains(r#">2 Minuten 22 Sekunden</time> und versuchen"#));
+    assert!(page("pl").contains(r#"Odczekaj <time datetime="PT142S">2 minuty 22 sekundy</time>, a potem"#));
+    assert!(page("ar").contains(">دقيقتين و22 ثانية</time>"));
+    assert!(page("tlh").contains(">2 minutes 22 seconds</time>"));
+}
+
+#[test]
+fn programs_terminals_and_a_page_of_ones_own_have_one_language() {
+    let settings = RefuseSettings::default();
+    let own = RefuseSettings { html: Some(Template::parse("{{wait}}")), ..RefuseSettings::default() };
+    let german = HeaderMap::from_iter([(ACCEPT_LANGUAGE, HeaderValue::from_static("de"))]);
+    for accept in ["*/*", "application/json"] {
+        let accept = HeaderValue::from_static(accept);
+        assert_eq!(language_of(&settings, Some(&accept), &german), Language::English);
+    }
+    let response = localized(&own, &refused(60 * SECOND), "de");
+    assert_eq!(body(&response), "1 minute");
+    assert_eq!(response.headers()["vary"], "Accept");
+    assert!(!response.headers().contains_key("content-language"));
+}
+
+#[test]
+fn a_text_of_the_configuration_stands_on_the_page_as_text() {
+    let texts = |language| {
+        let mut texts = Texts::built_in(language);
+        if language == Language::French {
+            assert_eq!(texts.replace("title", "Trop <b>vite</b>"), Ok(()));
+            assert_eq!(texts.replace("minutes", "{{count}} <min> | {{count}} <min>"), Ok(()));
+        }
+        texts
+    };
+    let settings =
+        RefuseSettings { pages: Arc::new(LocalizedPages::new(texts)), ..RefuseSettings::default() };
+    let page = |language| body(&localized(&settings, &refused(60 * SECOND), language)).to_owned();
+    let french = page("fr");
+    assert!(french.contains("<h1>Trop &lt;b&gt;vite&lt;/b&gt;</h1>"), "{french}");
+    assert!(french.contains("Attendez <time datetime=\"PT60S\">1 &lt;min&gt;</time>"), "{french}");
+    assert!(french.contains("Retour au formulaire"), "the other texts stay");
+    assert_eq!(page("es"), body(&localized(&RefuseSettings::default(), &refused(60 * SECOND), "es")));
+}
+
+#[test]
+fn refusals_of_several_languages_are_remembered_apart() {
+    let (cache, settings) = (RefusalCache::default(), Arc::new(RefuseSettings::default()));
+    let (accept, id) = (HeaderValue::from_static("text/html"), HeaderValue::from_static("1"));
+    for language in Language::ALL.into_iter().chain(Language::ALL) {
+        let negotiation =
+            Negotiation { accept: Some(&accept), head: false, request_id: &id, language, challenge: None };
+        let (policy, what) = (policy(&["address"]), refused(9 * SECOND));
+        let given = cache.refusal(1, &settings, &policy, &what, &negotiation);
+        assert_eq!(given.body(), refusal(&settings, &policy, &what, &negotiation).body());
+    }
+}
