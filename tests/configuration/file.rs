@@ -80,7 +80,10 @@ fn the_sample_works_as_it_stands() {
 fn the_sample_works_with_every_line_of_it() {
     let text = full_sample();
     let loaded = load(&Sources::from_text("config.toml", &text));
-    assert!(loaded.diagnostics.is_empty(), "{}", words(&loaded));
+    // `on_error` wants a shared store, and `snapshot` wants none.
+    let mut others =
+        loaded.diagnostics.iter().filter(|found| found.message != "`on_error` means nothing in memory");
+    assert!(others.next().is_none(), "{}", words(&loaded));
     assert!(loaded.config.is_some());
 }
 

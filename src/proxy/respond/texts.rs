@@ -25,7 +25,7 @@ pub enum TextError {
     #[error("the text wants {}", if .0.is_empty() { "no `{{`" } else { .0 })]
     Placeholders(&'static str),
     /// A counted noun has another number of forms.
-    #[error("the forms of the noun are {given}, in this language {expected}")]
+    #[error("forms of the noun: {given} are given, this language needs {expected}")]
     Forms {
         /// Those of the text.
         given: usize,
@@ -198,7 +198,7 @@ mod tests {
             ("wait", "Later", "the text wants one `{{wait}}` and no other braces"),
             ("wait", "{{wait}} {{limit}}", "the text wants one `{{wait}}` and no other braces"),
             ("list", "{{first}}", "the text wants `{{first}}` before `{{then}}`"),
-            ("days", "{{count}} dni", "the forms of the noun are 1, in this language 3"),
+            ("days", "{{count}} dni", "forms of the noun: 1 are given, this language needs 3"),
             ("days", "a | b | {{n}}", "the text wants `{{count}}` alone in each form"),
         ];
         for (key, text, message) in table {
