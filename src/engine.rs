@@ -46,7 +46,7 @@ use self::known_addresses::AddressSets;
 use self::limit_status::longest_wait;
 use self::own_rates::RateOwners;
 use self::recent_sign_ins::RecentSignIns;
-use self::rules::specs;
+use self::rules::new_buckets;
 use crate::bucket::Op;
 use crate::event::{Event, Events, LimitDecision};
 use crate::policy::attempt::Attempt;
@@ -128,7 +128,7 @@ impl Engine {
     /// # Errors
     /// [`TooLarge`] if there is not enough address space.
     pub fn with_store(policy: Policy, store: Store, events: Events) -> Result<Self, TooLarge> {
-        let buckets = policy.limits.iter().map(|limit| store.limit(&limit.name, &specs(limit)));
+        let buckets = policy.limits.iter().map(|limit| new_buckets(limit, &store));
         let buckets = buckets.collect::<Result<_, _>>()?;
         let earned = EarnedAttempts::of(&policy, None, &store, store.now())?;
         let addresses = AddressSets::of(&policy, &store)?;

@@ -25,7 +25,7 @@ pub(super) fn man(arguments: &ManArgs) -> anyhow::Result<Exit> {
     let cannot = || format!("cannot write to {}", dir.display());
     clap_mangen::generate_to(super::Cli::command(), dir).with_context(cannot)?;
     for (name, page) in [("tollgate.toml.5", file_page::page()), ("tollgate.8", service_page::page())] {
-        fs::write(dir.join(name), page.render()).with_context(cannot)?;
+        fs::write(dir.join(name), ascii(&page.render())).with_context(cannot)?;
     }
     Ok(Exit::Ok)
 }
@@ -38,6 +38,12 @@ fn titled(name: &str, section: &str, about: &str) -> Roff {
     page.control("SH", ["NAME"]);
     page.text([roman(format!("{name} - {about}"))]);
     page
+}
+
+/// The page in ASCII, since not every troff takes its input for UTF-8 (groff_char(7)).
+fn ascii(page: &str) -> String {
+    let escaped = |c: char| if c.is_ascii() { c.to_string() } else { format!("\\[u{:04X}]", u32::from(c)) };
+    page.chars().map(escaped).collect()
 }
 
 /// A term and what it means.

@@ -29,6 +29,7 @@ mod methods;
 mod networks;
 mod otel;
 mod outcome;
+mod passwords;
 pub(super) mod policy;
 mod rate_parts;
 mod rates;

@@ -67,6 +67,9 @@ pub fn worst_case(limit: &Limit) -> String {
             "; addresses are counted, not attempts: one of the last 16 costs nothing, however often it tries"
         }
     });
+    if limit.is_of_passwords() {
+        text.push_str(OF_PASSWORDS);
+    }
     let rates: BTreeMap<&str, Option<Spec>> =
         limit.rates.classes().iter().map(|rate| (&*rate.class, rate.spec)).collect();
     for (class, spec) in rates {
@@ -106,6 +109,7 @@ fn describe_part(part: &KeyPart, lengths: PrefixLengths) -> String {
         KeyPart::Ip => format!("from {}", describe_prefix(lengths)),
         KeyPart::Asn => format!("from one autonomous system (where unknown: {})", describe_prefix(lengths)),
         KeyPart::Cert => format!("for one certificate (without one: {})", describe_prefix(lengths)),
+        KeyPart::Password => format!("with one password (without one: {})", describe_prefix(lengths)),
         KeyPart::Host => "to one host".to_owned(),
         KeyPart::All => "from all clients together".to_owned(),
         KeyPart::User => "for one account".to_owned(),
@@ -125,6 +129,8 @@ fn describe_prefix(lengths: PrefixLengths) -> String {
     }
 }
 
+const OF_PASSWORDS: &str = "; it stops one password at many accounts, wherever it comes from, and no guessing at one account; \
+                            each gate counts for itself, and anew each day";
 const OF_ADDRESSES: &str = "; as much again from each of 16 addresses that the account signed in from";
 
 #[cfg(test)]

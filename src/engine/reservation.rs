@@ -164,7 +164,7 @@ impl Reservation {
 
     /// Whether the buckets of this limit belong to the account that signed in.
     fn belongs_to_account(&self, limit: &Limit) -> bool {
-        self.is_of_one_account && limit.is_hidden()
+        self.is_of_one_account && limit.is_of_accounts()
     }
 
     /// Refunds all tokens: the attempt was never made.

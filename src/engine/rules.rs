@@ -166,8 +166,10 @@ impl Rules {
         store: &Store,
         now: Time,
     ) -> Result<LimitBuckets, TooLarge> {
-        let Some(index) = self.index_of(&limit.name, limit.kind) else {
-            return store.limit(&limit.name, &specs(limit));
+        let is_of_passwords = |index: &usize| self.policy.limits[*index].is_of_passwords();
+        let same = self.index_of(&limit.name, limit.kind);
+        let Some(index) = same.filter(|index| is_of_passwords(index) == limit.is_of_passwords()) else {
+            return new_buckets(limit, store);
         };
         let (before, after) = (self.policy.limits[index].classes(), limit.classes());
         if before == after {
@@ -175,6 +177,14 @@ impl Rules {
         }
         let classes = classes_of(&before, &after);
         store.changed(&self.buckets[index], (&limit.name, &specs(limit)), classes, now)
+    }
+}
+
+/// The buckets of a limit by password stay in this process: neither the store nor another gate sees one.
+pub(super) fn new_buckets(limit: &Limit, store: &Store) -> Result<LimitBuckets, TooLarge> {
+    match limit.is_of_passwords() {
+        true => store.own_limit(&specs(limit)),
+        false => store.limit(&limit.name, &specs(limit)),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::store::{LimitBuckets, Store};
 use crate::time::Time;
 
 impl Engine {
-    /// All buckets in memory, as they are now.
+    /// All buckets in memory, as they are now, but those of passwords.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let (rules, now) = (self.rules.load_full(), self.time());
@@ -34,7 +34,8 @@ impl Engine {
                 .collect(),
             buckets: buckets.in_memory().snapshot(now),
         };
-        let limits = rules.policy.limits.iter().zip(&rules.buckets).map(encode);
+        let limits = rules.policy.limits.iter().zip(&rules.buckets);
+        let limits = limits.filter(|(limit, _)| !limit.is_of_passwords()).map(encode);
         let addresses = rules.addresses.iter().map(|sets| sets.snapshot(now));
         let limits = limits.chain(addresses).collect();
         Snapshot { secret: self.hasher.secret(), limits, overrides: rules.overrides.encode() }
@@ -48,7 +49,8 @@ impl Engine {
         let Rules { policy, buckets, earned, addresses, .. } = &**self.rules.load();
         let mut anew = Vec::new();
         let restored = policy.limits.iter().zip(buckets).map(|(limit, empty)| {
-            let found = snapshot.limits.iter().find(|saved| matches(saved, limit));
+            let found =
+                snapshot.limits.iter().find(|saved| matches(saved, limit) && !limit.is_of_passwords());
             let restored = found.map(|saved| restore(saved, limit, &self.store, now));
             match restored {
                 Some(Ok(buckets)) => buckets,

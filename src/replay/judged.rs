@@ -7,7 +7,7 @@ use crate::event::Outcome;
 use crate::policy::field::Field;
 use crate::policy::key::KeyPart;
 use crate::policy::outcome::{OutcomeRule, OutcomeRules, ResponseView};
-use crate::policy::{Limit, Mode, Policy, Route, Unit};
+use crate::policy::{Limit, Mode, Policy, Route};
 
 /// What the lines of a log show besides client, method, target and status.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,7 +43,7 @@ fn why_not(policy: &Policy, at: usize, columns: LogColumns) -> Option<&'static s
     match limit {
         _ if limit.mode == Mode::Off => Some("it is off"),
         _ if keys(|key| matches!(key, KeyPart::Device)) => Some("the log has no devices"),
-        _ if limit.unit == Unit::Passwords => Some("the log has no passwords"),
+        _ if limit.needs_passwords() => Some("the log has no passwords"),
         _ if limit.needs_accounts() && !has_accounts() => Some("the log has no accounts"),
         _ if keys(|key| matches!(key, KeyPart::Header(_))) => Some("the log does not have the header"),
         _ if keys(|key| matches!(key, KeyPart::Cert)) => Some("the log has no certificates"),

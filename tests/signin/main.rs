@@ -20,6 +20,7 @@ mod exposed;
 mod growing;
 mod guesses;
 mod nameless;
+mod one_password;
 mod outcomes;
 mod privacy;
 mod refunds;

@@ -52,6 +52,11 @@ wait = "1s"
 key = "user+ip"
 rate = "5 per 1h"
 
+[limit.spray]
+key = "password"
+rate = "9 per 1d"
+unit = "users"
+
 [device]
 secret = "${file:{dir}/device.keys}"
 

@@ -201,3 +201,24 @@ fn a_token_that_cannot_be_given_back_at_once_is_given_back_later() {
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(tokens(), Some(3), "once");
 }
+
+/// A store's reader learns nothing of passwords, and two gates have twice the accounts.
+#[test]
+fn passwords_are_counted_by_each_gate_for_itself_and_never_in_the_store() {
+    let Some(server) = started::<Redis>() else { return };
+    let application = application();
+    let spray = "[limit.spray]\nkey = \"password\"\nunit = \"users\"\nrate = \"9 per 1d\"\n";
+    let gates = two_gates(&server, &application.file(&format!("{ROUTE}{spray}{ACCOUNT}")));
+    for gate in &gates {
+        let tried =
+            (0..30).filter(|number| status(gate, &format!("account{number}"), "planted-winter") != 429);
+        assert_eq!(tried.count(), 9);
+        assert_eq!(status(gate, "account1", "planted-winter"), 200, "the same account again");
+    }
+    gates.iter().for_each(|gate| assert_eq!(status(gate, "other", "planted-summer"), 200));
+    let is_settled = || server.cli(&["KEYS", "*"]).lines().count() >= 10;
+    assert!(eventually(Duration::from_secs(5), is_settled));
+    let keys = server.cli(&["KEYS", "*"]);
+    assert!(!keys.contains("spray") && !keys.contains("planted"), "{keys}");
+    assert_eq!(keys.lines().count(), 10, "a bucket for each account that was tried, and no others: {keys}");
+}

@@ -18,7 +18,7 @@ pub use self::selector::{BucketSelector, BucketSelectorError, KeyValues};
 use super::attempt::{Attempt, AttemptBody};
 use super::fingerprint::Fingerprint;
 use super::geo::Origin;
-use super::key::{AccountName, KeyHasher, KeyPart, NamedAccount, PrefixLengths};
+use super::key::{AccountName, KeyHasher, KeyInputs, KeyPart, NamedAccount, PrefixLengths};
 use super::{Limit, LimitKind, Policy};
 use tollgate_bucket::{Key, Spec};
 
@@ -165,8 +165,11 @@ impl KeyHasher {
     ) -> Option<Key> {
         let account = values.account.as_ref().map(|account| self.of_account(account.as_bytes()));
         let name = account.map_or(AccountName::None, AccountName::Known);
-        let named = limit.is_hidden().then_some(NamedAccount { name, device: values.device, listed: None });
-        self.keys(limit, class, (attempt, values.origin()), named.as_ref()).ok()?.first().copied()
+        let named =
+            limit.is_of_accounts().then_some(NamedAccount { name, device: values.device, listed: None });
+        // No selector names a password.
+        let source = KeyInputs { attempt, origin: values.origin(), passwords: &[] };
+        self.keys(limit, class, source, named.as_ref()).ok()?.first().copied()
     }
 }
 

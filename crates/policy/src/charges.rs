@@ -14,7 +14,7 @@ use super::field::{RequestFields, has_basic};
 use super::fingerprint::Fingerprint;
 use super::geo::Origin;
 use super::identity::{Identity, IdentityReaders};
-use super::key::{KeyHasher, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
+use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
 use super::known_address::AccountAddress;
 use super::second_step::{Remembered, SignIn};
 use super::{Limit, LimitKind, MatchedRoutes, Mode, Policy, Route, Unit};
@@ -251,8 +251,14 @@ impl Policy {
 
     /// Whether this route needs the passwords of an attempt.
     fn needs_passwords(&self, route: &Route) -> bool {
-        let needs = |limit: &Limit| limit.mode != Mode::Off && limit.unit == Unit::Passwords;
+        let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_passwords();
         route.exposed.is_some() || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
+    }
+
+    /// Whether this route has buckets for passwords.
+    fn keeps_passwords(&self, route: &Route) -> bool {
+        let keeps = |limit: &Limit| limit.mode != Mode::Off && limit.is_of_passwords();
+        route.limits.iter().any(|&limit| keeps(&self.limits[limit]))
     }
 
     /// Whether accounts matter to candidates alone.
@@ -292,6 +298,7 @@ impl Policy {
             exposed: self.exposed.as_deref().filter(|_| route.0.exposed.is_some()),
             addresses: self.addresses.as_ref().map(|addresses| (addresses, remembered.is_known)),
             signed_in: remembered.signed_in,
+            keeps_passwords: self.keeps_passwords(route.0),
             reads_passwords: self.needs_passwords(route.0) || has_basic(request.attempt),
             lists_users: self.lists_users,
         };
@@ -318,7 +325,7 @@ impl Policy {
             let Some((tag, split)) = plan.split_cost(limit, &spec) else { return Ok(()) };
             let SplitCost { total: cost, basic: basic_cost } = split;
             let charge = |key| Charge { limit: index, key, class, spec, cost, basic_cost, tag, effect };
-            let keys = plan.hasher.keys(limit, name, (plan.attempt, plan.origin), target.named_account())?;
+            let keys = plan.hasher.keys(limit, name, plan.key_inputs(), target.named_account())?;
             for key in keys {
                 match (target, found.charges.iter_mut().find(|c| c.limit == index && c.key == key)) {
                     (ChargeTarget::RefilledOnly(_), _) => found.refilled_on_success.push(charge(key)),
@@ -336,7 +343,10 @@ impl Policy {
         let IdentityState::Known(identity) = &plan.identity else {
             return smallvec![ChargeTarget::AnyIdentity];
         };
-        if !limit.is_hidden() {
+        if limit.is_of_passwords() && identity.is_of_owner() {
+            return SmallVec::new();
+        }
+        if !limit.is_of_accounts() {
             return smallvec![ChargeTarget::AnyIdentity];
         }
         let named = identity.named.iter();
@@ -397,6 +407,14 @@ impl Charge {
 }
 
 impl ChargePlan<'_> {
+    fn key_inputs(&self) -> KeyInputs<'_> {
+        let passwords: &[_] = match &self.identity {
+            IdentityState::Known(identity) => &identity.tried,
+            IdentityState::NotNeeded | IdentityState::Unknown => &[],
+        };
+        KeyInputs { attempt: self.attempt, origin: self.origin, passwords }
+    }
+
     /// Whether the limit takes twice the cost, because the password is exposed; never more than its bucket holds.
     fn costs_twice(&self, limit: &Limit) -> bool {
         let is_charged = self.route.exposed == Some(ExposedAction::Charge) && limit.kind == LimitKind::Rate;

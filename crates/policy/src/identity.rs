@@ -29,6 +29,9 @@ pub(super) struct Identity {
     pub(super) named: SmallVec<[NamedAccount; 1]>,
     /// The hash of the password and its account, if there is one of each.
     pub(super) password: Option<u64>,
+    /// The hashes of the passwords of the day, if a limit has a bucket for each; `None` if there is none, or may be one
+    /// that cannot be read.
+    pub(super) tried: SmallVec<[Option<u128>; 1]>,
     /// The number of guesses: pairs of an account and a password.
     pub(super) guesses: u32,
     /// The number of accounts.
@@ -56,6 +59,8 @@ pub(super) struct IdentityReaders<'p> {
     pub(super) signed_in: &'p dyn Fn(SessionCookie) -> Result<SignedInAccounts, TooManyValues>,
     /// Whether passwords matter.
     pub(super) reads_passwords: bool,
+    /// Whether passwords have buckets.
+    pub(super) keeps_passwords: bool,
     /// The list in which passwords are looked up, if they are.
     pub(super) exposed: Option<&'p dyn ExposedPasswords>,
     /// Whether accounts have rates of their own.
@@ -86,7 +91,7 @@ impl Identity {
                 accounts.push(account);
             }
         }
-        let IdentityReaders { devices, reads_passwords, exposed, lists_users, .. } = readers;
+        let IdentityReaders { devices, lists_users, .. } = readers;
         let bearer = devices.map(|devices| (devices, devices.verified_tokens(request.attempt.headers, now)));
         let known = |account: &Account| {
             let (devices, tokens) = bearer.as_ref()?;
@@ -103,8 +108,8 @@ impl Identity {
         }
         identity.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
         identity.is_beside_basic = users.is_beside_basic();
-        if reads_passwords {
-            identity.read_passwords((route, slots), request, hasher, exposed)?;
+        if readers.reads_passwords {
+            identity.read_passwords((route, slots), request, (hasher, now), readers)?;
         }
         if route.is_second_step {
             identity.follow_sign_ins(request, hasher, readers)?;
@@ -181,8 +186,8 @@ impl Identity {
         &mut self,
         (route, slots): (&Route, &RouteFieldSlots),
         request: &RequestFields<'_>,
-        hasher: &KeyHasher,
-        exposed: Option<&dyn ExposedPasswords>,
+        (hasher, now): (&KeyHasher, Time),
+        readers: IdentityReaders<'_>,
     ) -> Result<(), TooManyValues> {
         let passwords = values_of(&route.password, &slots.password, Half::Password, request)?;
         self.is_beside_basic |= passwords.is_beside_basic();
@@ -196,9 +201,17 @@ impl Identity {
         {
             self.password = Some(hasher.of_password(*only, password));
         }
-        self.is_exposed = exposed.is_some_and(|list| is_any_exposed(list, passwords.iter()));
+        if readers.keeps_passwords {
+            self.tried = tried(&passwords, hasher, now);
+        }
+        self.is_exposed = readers.exposed.is_some_and(|list| is_any_exposed(list, passwords.iter()));
         passwords.wipe();
         Ok(())
+    }
+
+    /// Whether each account that it names is known from this device or address.
+    pub(super) fn is_of_owner(&self) -> bool {
+        !self.named.is_empty() && self.named.iter().all(|named| named.device.is_some())
     }
 
     /// The [`log_id`](KeyHasher::log_id) of the account, if it names a single one, and whether a known device of it is
@@ -220,6 +233,21 @@ impl Identity {
             _ => None,
         }
     }
+}
+
+/// An empty password is none: forms that sign in by a link send one for every account.
+fn tried(passwords: &Values, hasher: &KeyHasher, now: Time) -> SmallVec<[Option<u128>; 1]> {
+    let mut found: SmallVec<[Option<u128>; 1]> = SmallVec::new();
+    for password in passwords.iter().filter(|password| !password.is_empty()) {
+        let hash = hasher.of_tried(password, now);
+        if !found.contains(&hash) {
+            found.push(hash);
+        }
+    }
+    if (found.is_empty() || passwords.is_unreadable()) && !found.contains(&None) {
+        found.push(None);
+    }
+    found
 }
 
 impl std::fmt::Debug for Identity {

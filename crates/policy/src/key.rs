@@ -18,7 +18,8 @@ use super::device::DeviceId;
 use super::fingerprint::Fingerprint;
 use super::geo::Origin;
 use super::network::{embedded_ipv4, is_6to4, is_nat64};
-use tollgate_bucket::Key;
+use super::password_key::PasswordKey;
+use tollgate_bucket::{Key, Time};
 
 /// One part of a limit's `key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub enum KeyPart {
     Asn,
     /// The name in the client's certificate.
     Cert,
+    /// The password that is tried.
+    Password,
 }
 
 /// The prefix lengths of addresses that share a bucket, in bits.
@@ -93,7 +96,7 @@ impl PrefixLengths {
 
 /// Hashes keys of buckets under the secret of this process or installation.
 #[derive(Clone)]
-pub struct KeyHasher(SipHasher13, [u64; 2]);
+pub struct KeyHasher(SipHasher13, [u64; 2], PasswordKey);
 
 impl Default for KeyHasher {
     fn default() -> Self {
@@ -113,7 +116,7 @@ impl KeyHasher {
     #[must_use]
     pub fn of_secret(secret: [u64; 2]) -> Self {
         let [one, two] = secret;
-        Self(SipHasher13::new_with_keys(one, two), secret)
+        Self(SipHasher13::new_with_keys(one, two), secret, PasswordKey::default())
     }
 
     /// The secret, for snapshots. It has to stay private: a reader of it can compute keys.
@@ -127,6 +130,15 @@ impl std::fmt::Debug for KeyHasher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("KeyHasher(secret)")
     }
+}
+
+/// What the parts of a key are read from.
+#[derive(Clone, Copy)]
+pub(super) struct KeyInputs<'k> {
+    pub(super) attempt: &'k Attempt<'k>,
+    pub(super) origin: Origin,
+    /// The hashes of the passwords, each once; `None` where there is none, or one that cannot be read.
+    pub(super) passwords: &'k [Option<u128>],
 }
 
 /// A client sent too many values for one key.
@@ -145,16 +157,16 @@ impl KeyHasher {
         &self,
         limit: &Limit,
         class: &str,
-        (attempt, origin): (&Attempt<'_>, Origin),
+        source: KeyInputs<'_>,
         account: Option<&NamedAccount>,
     ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
         let mut start = self.of_class(limit, class);
         if let Some(account) = account {
-            write_identity(&mut start, limit, account, attempt.client);
+            write_identity(&mut start, limit, account, source.attempt.client);
         }
         let mut hashers: SmallVec<[SipHasher13; 1]> = smallvec![start];
         for part in &limit.key {
-            extend(&mut hashers, part, limit.prefixes, (attempt, origin))?;
+            extend(&mut hashers, part, limit.prefixes, source)?;
         }
         let mut keys = SmallVec::new();
         for hasher in &hashers {
@@ -188,6 +200,11 @@ impl KeyHasher {
     /// The bucket of a proof of work, by the MAC of its challenge.
     pub(super) fn of_proof(&self, mac: [u8; 16]) -> Key {
         self.derived(b'p', u128::from_be_bytes(mac))
+    }
+
+    /// The hash of a password that is tried, under the key of the day; `None` without randomness.
+    pub(super) fn of_tried(&self, password: &[u8], now: Time) -> Option<u128> {
+        self.2.hash(password, now)
     }
 
     fn derived(&self, kind: u8, from: u128) -> Key {
@@ -239,7 +256,7 @@ fn extend(
     hashers: &mut SmallVec<[SipHasher13; 1]>,
     part: &KeyPart,
     lengths: PrefixLengths,
-    (attempt, origin): (&Attempt<'_>, Origin),
+    KeyInputs { attempt, origin, passwords }: KeyInputs<'_>,
 ) -> Result<(), TooManyValues> {
     // Without a value, or a known one, the client is charged, as for attempts without an account.
     let absent = |hasher: &mut SipHasher13| {
@@ -268,6 +285,20 @@ fn extend(
             Some(name) => write_bytes(hasher, b'q', name.as_bytes()),
             None => absent(hasher),
         }),
+        KeyPart::Password => {
+            let all = hashers.iter().flat_map(|hasher| passwords.iter().map(move |tried| (*hasher, *tried)));
+            let all = all.map(|(mut hasher, tried)| {
+                match tried {
+                    Some(password) => {
+                        hasher.write_u8(b'w');
+                        hasher.write_u128(password);
+                    }
+                    None => absent(&mut hasher),
+                }
+                hasher
+            });
+            *hashers = all.collect();
+        }
         KeyPart::Cookie(name) => *hashers = fan_out(hashers, b'k', cookie_values(attempt, name), absent)?,
     }
     Ok(())
@@ -406,7 +437,9 @@ mod tests {
         }
         let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(1), 1).unwrap());
         let limit = Limit { key: parts.to_vec(), ..Limit::new("address", spec) };
-        hasher.keys(&limit, "", (&attempt(client, &headers), Origin::default()), None)
+        let source =
+            KeyInputs { attempt: &attempt(client, &headers), origin: Origin::default(), passwords: &[] };
+        hasher.keys(&limit, "", source, None)
     }
 
     #[test]

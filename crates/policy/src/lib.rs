@@ -31,6 +31,7 @@ mod method;
 pub mod network;
 mod on_error;
 pub mod outcome;
+mod password_key;
 mod password_name;
 pub mod path_info;
 pub mod query;

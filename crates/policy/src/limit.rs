@@ -170,11 +170,23 @@ impl Limit {
         std::iter::once(("".into(), Some(self.spec))).chain(others).collect()
     }
 
-    /// Whether the key contains an account or a device. Such a limit is never shown to clients, so that an attacker
-    /// does not learn which accounts exist or are under attack.
+    /// Whether the limit is never shown to clients: one that has a bucket for each account, device or password. So an
+    /// attacker does not learn which accounts exist or are under attack, or which passwords were tried.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
+        self.is_of_accounts() || self.is_of_passwords()
+    }
+
+    /// Whether the key contains an account or a device.
+    #[must_use]
+    pub fn is_of_accounts(&self) -> bool {
         self.key.iter().any(|part| matches!(part, KeyPart::User | KeyPart::Device))
+    }
+
+    /// Whether there is a bucket for each password. Such buckets never leave the memory of their process.
+    #[must_use]
+    pub fn is_of_passwords(&self) -> bool {
+        self.key.contains(&KeyPart::Password)
     }
 
     /// Whether clients see its numbers.
@@ -194,5 +206,11 @@ impl Limit {
     #[must_use]
     pub fn needs_accounts(&self) -> bool {
         self.is_hidden() || matches!(self.unit, Unit::Users | Unit::Passwords)
+    }
+
+    /// Whether the limit depends on the passwords of an attempt.
+    #[must_use]
+    pub fn needs_passwords(&self) -> bool {
+        self.is_of_passwords() || self.unit == Unit::Passwords
     }
 }

@@ -33,6 +33,14 @@ pub struct Withdrawal<'b, L = Buckets> {
     pub effect: Effect,
 }
 
+impl<L> Clone for Withdrawal<'_, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L> Copy for Withdrawal<'_, L> {}
+
 /// The verdict on an attempt.
 #[derive(Debug, Clone)]
 pub struct CombinedVerdict {

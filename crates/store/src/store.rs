@@ -35,7 +35,8 @@ pub struct Store {
 #[derive(Debug, Clone)]
 pub struct LimitBuckets {
     buckets: Arc<Buckets>,
-    /// Over a database: what this process last saw there. Then `buckets` belong to the mirror.
+    /// Over a database: what this process last saw there. Then `buckets` belong to the mirror. `None` if no other process
+    /// shares the buckets.
     mirror: Option<Arc<Mirror>>,
 }
 
@@ -126,7 +127,15 @@ impl Store {
         self.with_mirror(name, Buckets::new(self.capacity, specs)?)
     }
 
-    /// The buckets of a changed limit, as [`Buckets::changed`] converts them.
+    /// New buckets that stay in the memory of this process, also over a database.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if there is not enough address space.
+    pub fn own_limit(&self, specs: &[Spec]) -> Result<LimitBuckets, TooLarge> {
+        Ok(LimitBuckets { buckets: Arc::new(Buckets::new(self.capacity, specs)?), mirror: None })
+    }
+
+    /// The buckets of a changed limit, as [`Buckets::changed`] converts them, in the same place.
     ///
     /// # Errors
     /// [`TooLarge`] if there is not enough address space.
@@ -137,7 +146,11 @@ impl Store {
         classes: Vec<Option<(usize, Spec)>>,
         now: Time,
     ) -> Result<LimitBuckets, TooLarge> {
-        self.with_mirror(name, old.buckets.changed(self.capacity, specs, classes, now)?)
+        let buckets = old.buckets.changed(self.capacity, specs, classes, now)?;
+        match old.mirror {
+            Some(_) => self.with_mirror(name, buckets),
+            None => Ok(LimitBuckets { buckets: Arc::new(buckets), mirror: None }),
+        }
     }
 
     /// The buckets of a snapshot of a limit with these specs.

@@ -6,11 +6,11 @@
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
 use super::super::raw::{self, RawNamed};
-use super::{endpoints, second_steps};
+use super::{endpoints, passwords, second_steps};
 use crate::policy::key::KeyPart;
 use crate::policy::matcher::Pattern;
 use crate::policy::outcome::Outcome;
-use crate::policy::{ChargeOn, Limit, Mode, Route, Unit};
+use crate::policy::{ChargeOn, Limit, Mode, Route};
 
 /// Warns of what is missing.
 pub(super) fn check(
@@ -25,8 +25,9 @@ pub(super) fn check(
     }
     for (raw, route) in raw.routes.iter().zip(&*routes) {
         let Some(route) = route else { continue };
-        let siblings = || routes.iter().flatten().filter(|other| other.application == route.application);
         let reaching = reaching(route, limits);
+        warn_of_passwords_alone(&raw.name, &reaching, f);
+        let siblings = || routes.iter().flatten().filter(|other| other.application == route.application);
         // One route with the field is enough: not every route of an application has such a field.
         let is_described = route.patterns.iter().all(Pattern::is_of_descriptors);
         let names_accounts = is_described || route.is_second_step;
@@ -77,10 +78,19 @@ fn warn_of_missing_user(name: &Located<String>, reaching: &[&Limit], f: &mut Fin
 }
 
 fn warn_of_missing_password(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
-    if let Some(limit) = reaching.iter().find(|limit| limit.unit == Unit::Passwords) {
+    if let Some(limit) = reaching.iter().find(|limit| limit.needs_passwords()) {
         let message =
             format!("route `{}` names no `password`, which limit `{}` asks for", name.value, limit.name);
         f.warning(&name.spot, message, "add password = \"form:password\"; without it every attempt counts");
+    }
+}
+
+fn warn_of_passwords_alone(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
+    if passwords::stands_alone(reaching) {
+        let message = format!("on route `{}` many passwords at one account are free", name.value);
+        let hint =
+            "limits by password stop one password at many accounts; add [limit.address] and [limit.account]";
+        f.warning(&name.spot, message, hint);
     }
 }
 

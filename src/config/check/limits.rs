@@ -13,7 +13,7 @@ use super::rate_parts::{Extras, GivenRate};
 use super::rates::{self, RateSources};
 use super::routes::MAX_IN_FLIGHT;
 use super::settings::prefixes;
-use super::{shapes, store, units};
+use super::{passwords, shapes, store, units};
 use crate::bucket::{Continuous, Spec};
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::network::NetworkSet;
@@ -31,6 +31,7 @@ pub(super) fn check(
     let mut limits: Vec<_> = limits.collect();
     observe(&mut limits, observes);
     units::check(raw, &mut limits, f);
+    passwords::check(raw, &limits, f);
     limits
 }
 
@@ -124,7 +125,9 @@ fn reset(raw: &raw::RawLimit, key: Option<&LimitKey>, f: &mut Findings) -> bool 
 
 fn warn_of_lengths(parts: &[KeyPart], raw: &raw::RawLimit, client: PrefixLengths, f: &mut Findings) {
     let counts_clients = raw.unit.as_ref().is_some_and(|unit| unit.value == "clients");
-    let is_by_address = parts.iter().any(|part| matches!(part, KeyPart::Ip | KeyPart::Asn | KeyPart::Cert));
+    let is_by_address = parts
+        .iter()
+        .any(|part| matches!(part, KeyPart::Ip | KeyPart::Asn | KeyPart::Cert | KeyPart::Password));
     if !is_by_address && !counts_clients {
         for length in raw.ipv4.iter().chain(&raw.ipv6) {
             f.warning(&length.spot, "this prefix length changes nothing", "the limit's `key` has no \"ip\"");

@@ -145,7 +145,7 @@ pub(super) fn warn(
         return;
     }
     if let (Some(url), true) = (&raw.url, store.secret.0.is_empty())
-        && let Some(limit) = limits.iter().find(|limit| limit.needs_accounts())
+        && let Some(limit) = limits.iter().find(|limit| limit.needs_accounts() && !limit.is_of_passwords())
     {
         let message = format!("a reader of the store can try out account names, by limit `{}`", limit.name);
         f.warning(

@@ -164,7 +164,7 @@ const UPSTREAM_HOST: &str = r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?$";
 const UPSTREAM: &str = r"^(https?://\S+|unix:.+)$";
 const FIELD: &str = "^(form:.+|json:.*|query:.+|header:.+|basic)$";
 const LABEL: &str = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
-const PART: &str = "(ip|user|device|asn|cert|host|all|header:[^+]+|cookie:[^+]+)";
+const PART: &str = "(ip|user|device|asn|cert|password|host|all|header:[^+]+|cookie:[^+]+)";
 
 /// `10 per 5m burst 20`.
 fn rate() -> String {

@@ -18,7 +18,7 @@ impl HitterKey {
     /// The client for a limit that sees addresses, and where the attempt names no account.
     pub(super) fn of(limit: &Limit, client: Client, account: Option<u64>) -> Self {
         let (kind, bytes) = match (account, client.ip()) {
-            (Some(account), _) if limit.is_hidden() && !limit.key.contains(&KeyPart::Ip) => {
+            (Some(account), _) if limit.is_of_accounts() && !limit.key.contains(&KeyPart::Ip) => {
                 (ACCOUNT, u128::from(account).to_be_bytes())
             }
             (_, None) => (UNIX_SOCKET, [0; 16]),

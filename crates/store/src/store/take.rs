@@ -6,6 +6,8 @@
 //! at the same time, so that an attempt waits for the slowest call, not for the sum; if one refuses, the others get
 //! their tokens back. Meanwhile another attempt may see one token too few, never one too many.
 //!
+//! Buckets that no other gate shares are taken from at once when the database has admitted the attempt.
+//!
 //! For refusals by the mirror, debt is counted here first and reaches the database with the next call: a client that is
 //! refused a thousand times a second does not cause a thousand calls.
 
@@ -19,7 +21,7 @@ use crate::memory::{
     take_all_at,
 };
 use crate::shared::{Mirror, OnError, ReplyFuture, SharedStore, StoreCall, StoreOp, StoreReply, Unavailable};
-use tollgate_bucket::{Op, Time, Verdict};
+use tollgate_bucket::{Op, Receipt, Time, Verdict};
 
 /// Tokens wanted from one bucket of a limit, as part of an attempt.
 pub type LimitWithdrawal<'b> = Withdrawal<'b, LimitBuckets>;
@@ -72,6 +74,9 @@ impl Store {
         let now: TimeAt<'_> = &|key| database.time_at(key, now);
         Ok(match refuse_at_once(database, withdrawals, now) {
             Some(verdict) => TakeState::Done(verdict),
+            None if withdrawals.iter().all(is_own) => {
+                return take_all_at(withdrawals, now).map(TakeState::Done);
+            }
             None => TakeState::Pending(PendingTake::new(database, withdrawals, now)),
         })
     }
@@ -174,9 +179,12 @@ impl PendingTake {
         let verdicts: Result<SmallVec<[Verdict; 2]>, _> =
             replies.iter().map(|reply| reply.map(|reply| reply.verdict)).collect();
         match verdicts {
-            Ok(verdicts) => Ok((all_or_none(&database, withdrawals, verdicts), DecidedBy::Database)),
+            Ok(verdicts) => {
+                let verdicts = with_own(&database, withdrawals, verdicts);
+                Ok((all_or_none(&database, withdrawals, verdicts), DecidedBy::Database))
+            }
             Err(Unavailable) => {
-                let both = withdrawals.iter().zip(&replies);
+                let both = withdrawals.iter().filter(|withdrawal| !is_own(withdrawal)).zip(&replies);
                 let given_back =
                     both.filter_map(|(withdrawal, reply)| refund(withdrawal, &reply.ok()?.verdict));
                 database.enqueue(given_back);
@@ -184,6 +192,35 @@ impl PendingTake {
             }
         }
     }
+}
+
+/// Whether no other gate shares the bucket.
+fn is_own(withdrawal: &LimitWithdrawal<'_>) -> bool {
+    withdrawal.buckets.mirror.is_none()
+}
+
+/// Adds the verdicts of the buckets that no other gate shares. They are taken from if the database admits the attempt.
+fn with_own(
+    database: &SharedStore,
+    withdrawals: &[LimitWithdrawal<'_>],
+    of_database: SmallVec<[Verdict; 2]>,
+) -> SmallVec<[Verdict; 2]> {
+    let own: SmallVec<[LimitWithdrawal<'_>; 1]> =
+        withdrawals.iter().filter(|withdrawal| is_own(withdrawal)).copied().collect();
+    if own.is_empty() {
+        return of_database;
+    }
+    let mut shared = withdrawals.iter().filter(|withdrawal| !is_own(withdrawal)).zip(&of_database);
+    let is_admitted = shared.all(|(shared, verdict)| !shared.effect.is_enforced() || verdict.is_admitted());
+    let now = database.now();
+    let taken = is_admitted.then(|| take_all(&own, now).ok()).flatten();
+    // Nothing is taken, so nothing may come back. A limit that was changed meanwhile counts nothing.
+    let peek = |own: &LimitWithdrawal<'_>| own.buckets.buckets.dry_run(&own.bucket, now, own.peek()).verdict;
+    let look = || own.iter().map(|own| Verdict { receipt: Receipt::default(), ..peek(own) });
+    let mut own = taken.map_or_else(|| look().collect(), |taken| taken.verdicts).into_iter();
+    let mut shared = of_database.into_iter();
+    let next = |withdrawal| if is_own(withdrawal) { own.next() } else { shared.next() };
+    withdrawals.iter().filter_map(next).collect()
 }
 
 /// The verdict on the attempt; if it is refused, the buckets that admitted it get their tokens back.
@@ -200,6 +237,13 @@ fn all_or_none(
     let mut refunds: SmallVec<[StoreCall<'_>; 2]> = SmallVec::new();
     for ((withdrawal, verdict), gives) in withdrawals.iter().zip(&mut verdicts).zip(gives) {
         if verdict.is_admitted() && !gives {
+            if is_own(withdrawal) {
+                let _ = withdrawal.buckets.buckets.apply(
+                    &withdrawal.bucket,
+                    database.now(),
+                    Op::Refund(verdict.receipt),
+                );
+            }
             refunds.extend(refund(withdrawal, verdict));
             verdict.left = verdict.left.saturating_add(verdict.receipt.tokens);
             verdict.receipt.tokens = 0;
@@ -242,12 +286,18 @@ fn decide_without(
     }
 }
 
-/// Refuses by the mirrors, and tells the observer.
+/// Refuses by a bucket that no other gate shares, or by the mirrors; of these it tells the observer.
 fn refuse_at_once(
     database: &SharedStore,
     withdrawals: &[LimitWithdrawal<'_>],
     now: TimeAt<'_>,
 ) -> Option<CombinedVerdict> {
+    let refuses = |own: &LimitWithdrawal<'_>| {
+        own.effect.is_enforced() && !own.dry_run(now(own.bucket.key)).verdict.is_admitted()
+    };
+    if withdrawals.iter().filter(|withdrawal| is_own(withdrawal)).any(refuses) {
+        return refuse_all_at(withdrawals, now).ok()?;
+    }
     let (mirror, verdict) = refuse_by_mirror(database, withdrawals, now)?;
     database.observer().refused_by_mirror(mirror.limit());
     Some(verdict)

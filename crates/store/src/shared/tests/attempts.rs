@@ -5,10 +5,10 @@ use crate::memory::{CombinedVerdict, Withdrawal};
 use crate::store::{LimitBuckets, Store, TakeState};
 use tollgate_bucket::Effect;
 
-/// A process with two limits.
+/// A process with two limits, and a third whose buckets it shares with no other.
 struct TwoLimits {
     store: Store,
-    limits: [LimitBuckets; 2],
+    limits: [LimitBuckets; 3],
     runtime: Runtime,
     database: Arc<SharedStore>,
 }
@@ -20,7 +20,9 @@ impl TwoLimits {
         let database =
             SharedStore::start_on(move || Ok(backend), options, clock.clone(), Arc::new(Quiet)).unwrap();
         let store = Store::over(Arc::clone(&database), 100, clock);
-        let limits = ["address", "subnet"].map(|name| store.limit(&name.into(), &[spec()]).unwrap());
+        let [address, subnet] =
+            ["address", "subnet"].map(|name| store.limit(&name.into(), &[spec()]).unwrap());
+        let limits = [address, subnet, store.own_limit(&[spec()]).unwrap()];
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { store, limits, runtime, database }
     }
@@ -81,6 +83,34 @@ fn an_attempt_that_one_bucket_refuses_takes_nothing_from_the_others() {
     let other = process();
     assert!(other.is_admitted(&[(0, 10)]), "all ten are there");
     assert!(!other.is_admitted(&[(0, 1)]));
+}
+
+#[test]
+fn a_bucket_of_this_process_alone_is_taken_from_with_those_of_the_database_or_not_at_all() {
+    let ledger = Arc::new(Ledger::default());
+    let process = || TwoLimits::on(&ledger, OnError::Deny);
+    let (one, other) = (process(), process());
+    assert!(one.is_admitted(&[(2, 4)]) && one.is_admitted(&[(2, 6), (0, 4)]));
+    assert!(!one.is_admitted(&[(0, 1), (2, 1)]), "its ten are gone");
+    one.rest();
+    assert!(other.is_admitted(&[(0, 6)]) && !other.is_admitted(&[(0, 1)]), "nothing was taken there");
+    assert!(other.is_admitted(&[(1, 10)]), "the process before has not seen that");
+    assert!(!other.is_admitted(&[(2, 4), (1, 1)]));
+    assert!(other.is_admitted(&[(2, 10)]), "all ten of its own are there");
+    let third = process();
+    let refused = third.take(&[(2, 4), (1, 1)]).unwrap();
+    assert_eq!((refused.admitted, refused.verdicts[0].left, refused.verdicts.len()), (false, 10, 2));
+    assert!(third.is_admitted(&[(2, 10)]));
+}
+
+#[test]
+fn without_the_database_a_bucket_of_this_process_alone_decides_as_before() {
+    let ledger = Arc::new(Ledger::default());
+    ledger.away.store(true, Ordering::SeqCst);
+    let process = TwoLimits::on(&ledger, OnError::Local);
+    assert_eq!((0..20).filter(|_| process.is_admitted(&[(2, 2), (0, 1)])).count(), 5);
+    let process = TwoLimits::on(&ledger, OnError::Deny);
+    assert_eq!((0..20).filter(|_| process.is_admitted(&[(2, 2)])).count(), 5, "it asks no database");
 }
 
 #[test]

@@ -1,0 +1,40 @@
+//! `key = "password"`: what such a limit needs, and what it cannot have.
+
+use super::super::diagnostic::Findings;
+use super::super::raw::{self, RawNamed};
+use crate::policy::{Limit, LimitKind, Mode};
+use crate::time::Span;
+
+/// Checks the limits that have a bucket for each password.
+pub(super) fn check(raw: &[RawNamed<raw::RawLimit>], limits: &[Option<Limit>], f: &mut Findings) {
+    for (RawNamed { name, value: raw }, limit) in raw.iter().zip(limits) {
+        let Some(limit) = limit.as_ref().filter(|limit| limit.is_of_passwords()) else { continue };
+        let key = raw.key.as_ref().map_or(&name.spot, |key| &key.spot);
+        if limit.key.len() > 1 {
+            f.error(key, "`password` stands alone in a key", "key = \"password\"");
+        }
+        if raw.unit.as_ref().is_none_or(|unit| unit.value != "users") {
+            let hint = "unit = \"users\": each attempt of a person would count otherwise";
+            f.error(key, "a limit by password counts the accounts that it is tried at", hint);
+        }
+        if let Some(table) = &raw.escalate {
+            let hint = "leave it out: people who have the same password would wait for each other";
+            f.error(&table.name.spot, "`escalate` does not go with key = \"password\"", hint);
+        }
+        if let Some(rate) = raw.rate.key.as_ref().filter(|_| limit.spec.window() > DAY) {
+            let message =
+                "this bucket takes longer than a day to fill, and passwords are forgotten after one";
+            f.warning(rate, message, "as in rate = \"9 per 1d\"");
+        }
+    }
+}
+
+/// Whether one of these limits is by password, and no other refuses anything.
+pub(super) fn stands_alone(reaching: &[&Limit]) -> bool {
+    let refusing =
+        || reaching.iter().filter(|limit| limit.mode == Mode::Enforce && limit.kind == LimitKind::Rate);
+    refusing().count() > 0 && refusing().all(|limit| limit.is_of_passwords())
+}
+
+/// For as long as passwords have the same hashes. Rounding of the time for a token may make a bucket a little slower.
+const DAY: Span = Span::from_secs(86_400 + 1);
