@@ -2,7 +2,8 @@
 //!
 //! A preset is a small file, `presets/NAME.toml`, with a route for each way to sign in. The expansion puts these routes
 //! into the document before it is read, so the rest of the check knows no presets. One route becomes several: `blog` is
-//! the main one and `blog.xmlrpc` another, and where the file names `blog` it means all of them.
+//! the main one and `blog.xmlrpc` another, and where the file names `blog` it means all of them. `blog.mail` is the one
+//! that sends messages: it is no sign-in, so keys of a single sign-in may stand beside a preset that has one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,6 +31,20 @@ impl Preset {
     #[must_use]
     pub fn origin(&self) -> &'static str {
         self.comment(1).unwrap_or_default()
+    }
+
+    /// Whether it has a route for forms that send a message to a recipient: `NAME-mail`.
+    #[must_use]
+    pub fn sends_messages(&self) -> bool {
+        self.has_line(&format!("[route.{}-mail]", self.name))
+    }
+
+    fn is_of_messages(&self, route: &TomlEntry) -> bool {
+        route.key.value.strip_prefix(self.name) == Some("-mail")
+    }
+
+    fn has_line(&self, start: &str) -> bool {
+        self.text.lines().any(|line| line.starts_with(start))
     }
 
     /// Its routes as a document; `None` if the preset is broken, which is a bug of this program and reported.
@@ -97,7 +112,7 @@ fn routes_of(entry: &TomlEntry, f: &mut Findings) -> Option<Vec<TomlEntry>> {
     let written = table(entry)?;
     let preset = preset_of(&written.get("preset")?.node, f)?;
     let mut routes = preset.routes(f)?;
-    let several = routes.len() > 1;
+    let several = routes.iter().filter(|route| !preset.is_of_messages(route)).count() > 1;
     for key in written.0.iter().filter(|key| key.key.value != "preset") {
         put(key, preset, several, &mut routes, f);
     }
@@ -137,10 +152,23 @@ fn put(entry: &TomlEntry, preset: &Preset, several: bool, routes: &mut [TomlEntr
     // `body` goes to routes that read one. If no route does, it goes to all, and each gets the usual warning.
     let any_reads = routes.iter().any(reads_body);
     let is_for_all = KEYS_OF_ALL_ROUTES.contains(&key);
-    for route in routes.iter_mut().filter(|route| is_for_all || route.key.value == preset.name) {
+    let is_main = |route: &TomlEntry| route.key.value == preset.name;
+    // `match` confines a preset for all addresses to some, and its messages with it.
+    let main = routes.iter().find(|route| key == "match" && is_main(route));
+    let everywhere = main.and_then(pattern).map(str::to_owned);
+    let moves = |route: &TomlEntry| everywhere.is_some() && pattern(route) == everywhere.as_deref();
+    for route in routes.iter_mut().filter(|route| is_for_all || is_main(route) || moves(route)) {
         if key != "body" || !any_reads || reads_body(route) {
             set(route, entry.clone());
         }
+    }
+}
+
+/// The only pattern of a route.
+fn pattern(route: &TomlEntry) -> Option<&str> {
+    match &table(route)?.get("match")?.node.value {
+        TomlValue::String(pattern) => Some(pattern),
+        _ => None,
     }
 }
 

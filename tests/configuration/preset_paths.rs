@@ -2,7 +2,8 @@
 //! the servers before it take.
 //!
 //! `tests/preset_paths/PRESET.txt` has the addresses, and where each is known from. `takes:` names what the application's
-//! router allows besides (a sub path, an index, a format behind the path), and all of it is multiplied. Files in
+//! router allows besides (a sub path, an index, a format behind the path), and all of it is multiplied. `mail:` stands
+//! before a request by which the application writes to alice. Files in
 //! `taken/` are spellings that a running application was seen to take, or a server without one (`# match:` is then
 //! the route), written by `tests/apps/spellings.py`. What comes of an attempt is held in `tests/configuration/presets.rs`.
 
@@ -22,12 +23,15 @@ use tollgate::config::preset::presets;
 use tollgate::config::{Sources, load};
 use tollgate::policy::Policy;
 use tollgate::policy::attempt::{Attempt, AttemptBody};
+use tollgate::policy::field::{Half, values};
 
 /// What the file of one preset says.
 struct Known {
     preset: &'static str,
     takes: Vec<String>,
     requests: Vec<Request>,
+    /// Those of them that make the application send a message.
+    mails: Vec<Request>,
 }
 
 /// One sign-in: `METHOD TARGET KIND BODY`.
@@ -64,18 +68,30 @@ impl Request {
         headers
     }
 
-    /// The routes that charge it.
-    fn charged(&self, policy: &Policy) -> Vec<String> {
+    /// What is asked about it.
+    fn ask<T>(&self, ask: impl FnOnce(&Attempt<'_>) -> T) -> T {
         let (path, query) =
             self.target.split_once('?').map_or((&*self.target, None), |(path, query)| (path, Some(query)));
         let headers = self.headers();
-        let attempt = Attempt {
+        ask(&Attempt {
             method: &self.method,
             query,
             body: AttemptBody::Whole(self.body.as_bytes()),
             ..policy::attempt(path, IpAddr::V4(Ipv4Addr::LOCALHOST), &headers)
-        };
-        policy.routes_of(&attempt).iter().map(|&route| policy.routes[route].name.to_string()).collect()
+        })
+    }
+
+    /// The routes that charge it.
+    fn charged(&self, policy: &Policy) -> Vec<String> {
+        let routes = self.ask(|attempt| policy.routes_of(attempt));
+        routes.iter().map(|&route| policy.routes[route].name.to_string()).collect()
+    }
+
+    /// The recipients that pay for it at the route of messages.
+    fn recipients(&self, policy: &Policy) -> Vec<Vec<u8>> {
+        let mail = policy.routes.iter().find(|route| &*route.name == "site.mail").unwrap();
+        let found = self.ask(|attempt| values(&mail.user, Half::User, attempt).unwrap());
+        found.iter().map(<[u8]>::to_vec).collect()
     }
 }
 
@@ -89,7 +105,9 @@ impl Known {
         let takes = lines().find_map(|line| line.strip_prefix("takes: ")).unwrap();
         let takes = takes.split(',').map(|word| word.trim().to_owned()).collect();
         let requests = lines().filter(|line| !line.starts_with("from: ") && !line.starts_with("takes: "));
-        Self { preset, takes, requests: requests.map(Request::parse).collect() }
+        let requests = requests.map(|line| Request::parse(line.trim_start_matches("mail: "))).collect();
+        let mails = lines().filter_map(|line| line.strip_prefix("mail: ")).map(Request::parse).collect();
+        Self { preset, takes, requests, mails }
     }
 
     /// The words behind a name in `takes:`; `None` if it is not there.
@@ -225,6 +243,30 @@ fn every_spelling_that_an_application_routes_to_its_form_is_charged() {
     println!("{}", table.join("\n"));
     let shown: Vec<_> = missed.iter().step_by(1 + missed.len() / 60).cloned().collect();
     assert!(missed.is_empty(), "{}\n{}", table.join("\n"), shown.join("\n"));
+}
+
+/// Each form that sends a message, in every spelling, and whose budget it costs.
+#[test]
+fn a_form_that_sends_a_message_pays_for_its_recipient() {
+    let (mut wrong, mut all) = (Vec::new(), 0);
+    for preset in presets() {
+        let (known, policy) = (Known::of(preset.name), policy_of(preset.name));
+        assert_eq!(known.mails.is_empty(), !preset.sends_messages(), "{}", preset.name);
+        for mail in &known.mails {
+            for target in known.spellings(mail) {
+                let request = Request { target, ..mail.clone() };
+                let (routes, recipients) = (request.charged(&policy), request.recipients(&policy));
+                let is_alice = |name: &[u8]| matches!(name, b"alice" | b"alice@example.org" | b"07700900001");
+                all += 1;
+                if !routes.contains(&"site.mail".to_owned()) || !recipients.iter().any(|name| is_alice(name))
+                {
+                    wrong.push(format!("{}: {} by {routes:?}", known.preset, request.target));
+                }
+            }
+        }
+    }
+    assert!(all >= 1000, "only {all}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// L4: a running application took these for its form.

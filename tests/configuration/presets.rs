@@ -2,7 +2,7 @@
 //!
 //! The answers are in `tests/recorded/APPLICATION/`, written by `tests/apps/recorded.py` from running applications. The
 //! first lines of a file say what has to come of it: `# expect: success|failure|neutral|none` (`none` is no attempt),
-//! `# door:`, `# user:`, and `# spelling of:` where the application takes the name for that account.
+//! `# door:` (one, or several), `# user:`, and `# spelling of:` where the application takes the name for that account.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 
@@ -67,10 +67,11 @@ impl Recorded {
         self.told.iter().find(|(known, _)| known == key).map(|(_, value)| &**value)
     }
 
-    /// The route of the file that [`policy`] makes.
-    fn endpoint(&self) -> Option<String> {
-        let ending = self.told("door")?.strip_prefix(&*self.application).unwrap().trim_start_matches('-');
-        Some(if ending.is_empty() { "site".to_owned() } else { format!("site.{ending}") })
+    /// The routes of the file that [`policy`] makes.
+    fn endpoints(&self) -> Vec<String> {
+        let doors = self.told("door").into_iter().flat_map(|doors| doors.split(' '));
+        let endings = doors.map(|door| door.strip_prefix(&*self.application).unwrap());
+        endings.map(|ending| format!("site{}", ending.replacen('-', ".", 1))).collect()
     }
 
     fn expected(&self) -> Option<Outcome> {
@@ -164,7 +165,7 @@ fn an_attempt_is_counted_at_its_endpoint_and_nothing_else_is() {
     demand_none(|one, policy| {
         let routes = policy.routes_of(&one.attempt());
         let names: Vec<&str> = routes.iter().map(|&route| &*policy.routes[route].name).collect();
-        let expected: Vec<String> = one.endpoint().into_iter().collect();
+        let expected = one.endpoints();
         (names != expected).then(|| format!("counted at {names:?}, not at {expected:?}"))
     });
 }

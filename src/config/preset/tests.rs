@@ -92,11 +92,11 @@ fn a_preset_becomes_its_endpoints_in_the_place_of_its_route() {
         "[route.first]\nmatch = \"POST /a\"\n[route.blog]\npreset = \"wordpress\"\n[route.last]\nmatch = \"POST /b\"\n",
     );
     assert_eq!(diagnostics, [""; 0]);
-    assert_eq!(names(&root), ["first", "blog", "blog.xmlrpc", "blog.api", "last"]);
+    assert_eq!(names(&root), ["first", "blog.mail", "blog", "blog.xmlrpc", "blog.api", "last"]);
     assert_eq!(text(&root, "blog", "match"), Some("POST /**/wp-login.php"));
     assert_eq!(text(&root, "blog.xmlrpc", "cost"), Some("count:methodName"));
     assert_eq!(text(&root, "blog", "preset"), None);
-    for route in ["blog", "blog.xmlrpc", "blog.api"] {
+    for route in ["blog", "blog.mail", "blog.xmlrpc", "blog.api"] {
         assert_eq!(applications[route], "blog");
     }
     assert!(!applications.contains_key("first"));
@@ -108,7 +108,8 @@ fn all_endpoints_are_one_application() {
                 [route.login]\nmatch = \"POST /login\"\n[limit.a]\nrate = \"1/s\"\n";
     let routes = load(&Sources::from_text("f", text)).config.unwrap().policy.routes;
     let found: Vec<_> = routes.iter().map(|route| (&*route.name, &*route.application)).collect();
-    let expected = [("blog", "blog"), ("blog.xmlrpc", "blog"), ("blog.api", "blog"), ("login", "login")];
+    let names = ["blog.mail", "blog", "blog.xmlrpc", "blog.api"];
+    let expected: Vec<_> = names.map(|name| (name, "blog")).into_iter().chain([("login", "login")]).collect();
     assert_eq!(found, expected);
 }
 
@@ -118,7 +119,7 @@ fn what_is_true_of_all_endpoints_is_said_once() {
                   upstream_host = \"blog.internal\"\n";
     let (root, _, diagnostics) = expanded(&format!("[route.blog]\npreset = \"wordpress\"\n{beside}"));
     assert_eq!(diagnostics, [""; 0]);
-    for route in ["blog", "blog.xmlrpc", "blog.api"] {
+    for route in ["blog", "blog.mail", "blog.xmlrpc", "blog.api"] {
         assert_eq!(text(&root, route, "host"), Some("blog.example.org"), "{route}");
         assert_eq!(text(&root, route, "upstream"), Some("http://[::1]:1"), "{route}");
         assert_eq!(text(&root, route, "upstream_host"), Some("blog.internal"), "{route}");
@@ -157,8 +158,8 @@ fn a_limit_that_names_an_application_means_all_its_endpoints() {
     assert_eq!(diagnostics, [""; 0]);
     let routes: Vec<_> =
         entries(&root, "limit").iter().map(|limit| table(limit).unwrap().get("routes").unwrap()).collect();
-    assert_eq!(strings(routes[0]), ["blog", "blog.api", "blog.xmlrpc"]);
-    assert_eq!(strings(routes[1]), ["login", "blog", "blog.api", "blog.xmlrpc"]);
+    assert_eq!(strings(routes[0]), ["blog", "blog.api", "blog.mail", "blog.xmlrpc"]);
+    assert_eq!(strings(routes[1]), ["login", "blog", "blog.api", "blog.mail", "blog.xmlrpc"]);
     assert_eq!(strings(routes[2]), ["blog.xmlrpc"]);
     assert!(matches!(&routes[3].node.value, TomlValue::String(name) if name == "login"));
 }
@@ -171,7 +172,7 @@ fn what_is_wrong_in_a_preset_is_shown_there() {
     let route = &entries(&root, "route")[0];
     f.error(&table(route).unwrap().get("match").unwrap().node.spot, "no pattern", "");
     let rendered: Vec<_> = f.sorted().iter().map(|found| found.render(false)).collect();
-    assert!(rendered.iter().any(|text| text.contains("--> preset wordpress:12:9")), "{rendered:?}");
+    assert!(rendered.iter().any(|text| text.contains("--> preset wordpress:13:9")), "{rendered:?}");
 }
 
 #[test]
@@ -182,6 +183,20 @@ fn two_applications_of_one_kind_stand_beside_each_other() {
     assert_eq!(diagnostics, [""; 0]);
     assert_eq!(names(&root), ["a", "a.basic", "b", "b.basic"]);
     assert_eq!((&*applications["a.basic"], &*applications["b.basic"]), ("a", "b"));
+}
+
+#[test]
+fn keys_of_a_single_sign_in_leave_messages_alone_but_for_a_common_pattern() {
+    let confined = "match = \"POST /x/**\"\nsuccess = { status = 302 }\n";
+    for (preset, of_mail) in [("mediawiki", "POST /x/**"), ("django-admin", "POST /**/password_reset")] {
+        let (root, _, diagnostics) = expanded(&format!("[route.a]\npreset = \"{preset}\"\n{confined}"));
+        assert_eq!(diagnostics, [""; 0]);
+        assert_eq!(names(&root), ["a", "a.mail"]);
+        assert_eq!(text(&root, "a", "match"), Some("POST /x/**"));
+        assert_eq!(text(&root, "a.mail", "match"), Some(of_mail));
+        let mail = table(&entries(&root, "route")[1]).unwrap();
+        assert!(mail.get("success").is_none() && mail.get("step").is_none());
+    }
 }
 
 #[test]
