@@ -92,11 +92,11 @@ fn a_preset_becomes_its_endpoints_in_the_place_of_its_route() {
         "[route.first]\nmatch = \"POST /a\"\n[route.blog]\npreset = \"wordpress\"\n[route.last]\nmatch = \"POST /b\"\n",
     );
     assert_eq!(diagnostics, [""; 0]);
-    assert_eq!(names(&root), ["first", "blog.mail", "blog", "blog.xmlrpc", "blog.api", "last"]);
+    assert_eq!(names(&root), ["first", "blog.mail", "blog", "blog.ajax", "blog.xmlrpc", "blog.api", "last"]);
     assert_eq!(text(&root, "blog", "match"), Some("POST /**/wp-login.php"));
     assert_eq!(text(&root, "blog.xmlrpc", "cost"), Some("count:methodName"));
     assert_eq!(text(&root, "blog", "preset"), None);
-    for route in ["blog", "blog.mail", "blog.xmlrpc", "blog.api"] {
+    for route in ["blog", "blog.mail", "blog.ajax", "blog.xmlrpc", "blog.api"] {
         assert_eq!(applications[route], "blog");
     }
     assert!(!applications.contains_key("first"));
@@ -108,7 +108,7 @@ fn all_endpoints_are_one_application() {
                 [route.login]\nmatch = \"POST /login\"\n[limit.a]\nrate = \"1/s\"\n";
     let routes = load(&Sources::from_text("f", text)).config.unwrap().policy.routes;
     let found: Vec<_> = routes.iter().map(|route| (&*route.name, &*route.application)).collect();
-    let names = ["blog.mail", "blog", "blog.xmlrpc", "blog.api"];
+    let names = ["blog.mail", "blog", "blog.ajax", "blog.xmlrpc", "blog.api"];
     let expected: Vec<_> = names.map(|name| (name, "blog")).into_iter().chain([("login", "login")]).collect();
     assert_eq!(found, expected);
 }
@@ -119,7 +119,7 @@ fn what_is_true_of_all_endpoints_is_said_once() {
                   upstream_host = \"blog.internal\"\n";
     let (root, _, diagnostics) = expanded(&format!("[route.blog]\npreset = \"wordpress\"\n{beside}"));
     assert_eq!(diagnostics, [""; 0]);
-    for route in ["blog", "blog.mail", "blog.xmlrpc", "blog.api"] {
+    for route in ["blog", "blog.mail", "blog.ajax", "blog.xmlrpc", "blog.api"] {
         assert_eq!(text(&root, route, "host"), Some("blog.example.org"), "{route}");
         assert_eq!(text(&root, route, "upstream"), Some("http://[::1]:1"), "{route}");
         assert_eq!(text(&root, route, "upstream_host"), Some("blog.internal"), "{route}");
@@ -158,8 +158,8 @@ fn a_limit_that_names_an_application_means_all_its_endpoints() {
     assert_eq!(diagnostics, [""; 0]);
     let routes: Vec<_> =
         entries(&root, "limit").iter().map(|limit| table(limit).unwrap().get("routes").unwrap()).collect();
-    assert_eq!(strings(routes[0]), ["blog", "blog.api", "blog.mail", "blog.xmlrpc"]);
-    assert_eq!(strings(routes[1]), ["login", "blog", "blog.api", "blog.mail", "blog.xmlrpc"]);
+    assert_eq!(strings(routes[0]), ["blog", "blog.ajax", "blog.api", "blog.mail", "blog.xmlrpc"]);
+    assert_eq!(strings(routes[1]), ["login", "blog", "blog.ajax", "blog.api", "blog.mail", "blog.xmlrpc"]);
     assert_eq!(strings(routes[2]), ["blog.xmlrpc"]);
     assert!(matches!(&routes[3].node.value, TomlValue::String(name) if name == "login"));
 }
