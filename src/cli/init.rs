@@ -1,7 +1,8 @@
 //! `tollgate init`: writes a first file, with comments and a ladder of limits.
 //!
 //! It never overwrites a file, and what it writes passes the same check as every file. The sets of limits are TOML
-//! files, `presets/limits/*.toml`, and so are the tables for proxies in front, `presets/behind/*.toml`.
+//! files, `presets/limits/*.toml`, and so are the tables for proxies in front, `presets/behind/*.toml`. A preset knows
+//! more than addresses: `presets/accounts/*.toml` are the limits for that.
 
 mod device_keys;
 mod questions;
@@ -16,7 +17,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::Exit;
 use super::sources::report;
-use crate::config::preset::named;
+use crate::config::preset::{Preset, named};
 use crate::config::values::{ListenUrl, UpstreamUrl};
 use crate::config::{Config, Sources, combined, load, worst_cases};
 use crate::policy::matcher::Pattern;
@@ -78,7 +79,7 @@ pub(super) fn init(arguments: &InitArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Ok);
     }
     write_new(&arguments.file, &text)?;
-    if arguments.device {
+    if arguments.knows_devices() {
         device_keys::make(&arguments.file)?;
     }
     eprint!("{}", arguments.next_commands());
@@ -124,9 +125,43 @@ impl InitArgs {
         self.behind.as_ref().and_then(known).map_or(NO_PROXY, |(_, table)| table.trim_end()).to_owned()
     }
 
+    fn application(&self) -> Option<&'static Preset> {
+        self.preset.as_deref().and_then(|name| named(name).ok())
+    }
+
+    /// Whether device cookies are asked for, and the application is not known to prove nothing.
+    fn knows_devices(&self) -> bool {
+        self.device && self.application().is_none_or(Preset::tells_successes)
+    }
+
     fn device(&self) -> String {
-        let comment = if self.device { "" } else { "#" };
-        format!("{comment}[device]\n{comment}secret = \"${{file:{}}}\"", device_keys::NAME)
+        let comment = if self.knows_devices() { "" } else { "#" };
+        let secret = format!("{comment}[device]\n{comment}secret = \"${{file:{}}}\"", device_keys::NAME);
+        match self.application() {
+            Some(application) if application.tells_successes() => {
+                format!("{secret}\n{comment}addresses = true")
+            }
+            _ => secret,
+        }
+    }
+
+    /// The limits of a set, and those that the application's preset has the fields for.
+    fn limits(&self, set: &str) -> String {
+        let clients = SETS.iter().find(|known| known.name == set).map_or("", |set| set.parts().1);
+        let Some(application) = self.application() else { return clients.replace("{count}\n", "") };
+        let mut limits = vec![clients.replace("{count}", "count = \"failures\"")];
+        match application.tells_successes() {
+            true if self.device => limits.push(ACCOUNT.to_owned()),
+            true => {}
+            false => limits.push(UNPROVEN.to_owned()),
+        }
+        if application.names_passwords() {
+            limits.push(SPRAY.to_owned());
+        }
+        if application.sends_messages() {
+            limits.push(RECIPIENT.to_owned());
+        }
+        limits.join("\n")
     }
 
     /// What to do with the file now.
@@ -147,7 +182,7 @@ impl InitArgs {
 
     /// A path that is protected.
     fn example_path(&self) -> String {
-        let pattern = match self.preset.as_deref().and_then(|name| named(name).ok()) {
+        let pattern = match self.application() {
             Some(preset) => preset.text.split('"').find(|word| word.starts_with("POST /")),
             None => self.patterns.first().map(String::as_str),
         };
@@ -157,7 +192,6 @@ impl InitArgs {
 
     /// The file with one of the sets.
     fn text(&self, set: &str) -> String {
-        let limits = SETS.iter().find(|known| known.name == set).map_or("", |set| set.parts().1);
         let values = [
             ("{listen}", toml_of(&self.listen)),
             ("{upstream}", toml_of(&self.upstream)),
@@ -166,7 +200,7 @@ impl InitArgs {
             ("{device}", self.device()),
             ("{protected}", self.protected()),
             ("{set}", set.to_owned()),
-            ("{limits}", limits.to_owned()),
+            ("{limits}", self.limits(set)),
         ];
         let mut text = String::new();
         for line in STARTER.split_inclusive('\n') {
@@ -280,6 +314,11 @@ const BEHIND: [(&str, &str); 4] = [
     ("traefik", include_str!("../../presets/behind/traefik.toml")),
     ("cloudflare", include_str!("../../presets/behind/cloudflare.toml")),
 ];
+/// Limits that want to know what a sign-in names, and what came of it.
+const ACCOUNT: &str = include_str!("../../presets/accounts/account.toml");
+const UNPROVEN: &str = include_str!("../../presets/accounts/unproven.toml");
+const SPRAY: &str = include_str!("../../presets/accounts/spray.toml");
+const RECIPIENT: &str = include_str!("../../presets/accounts/recipient.toml");
 const STARTER: &str = include_str!("../../presets/starter.toml");
 /// The first set is the default.
 const SETS: [StarterSet; 3] = [

@@ -33,6 +33,18 @@ impl Preset {
         self.comment(1).unwrap_or_default()
     }
 
+    /// Whether some answer of the application proves that a password was right.
+    #[must_use]
+    pub fn tells_successes(&self) -> bool {
+        self.has_line("success = ")
+    }
+
+    /// Whether it names the fields of passwords.
+    #[must_use]
+    pub fn names_passwords(&self) -> bool {
+        self.has_line("password = ")
+    }
+
     /// Whether it has a route for forms that send a message to a recipient: `NAME-mail`.
     #[must_use]
     pub fn sends_messages(&self) -> bool {

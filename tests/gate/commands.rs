@@ -79,7 +79,7 @@ fn init_writes_a_file_that_check_has_nothing_to_say_against() {
         assert!(said.err.contains("config.toml is written"), "{}", said.err);
         let said = folder.run(&["check"]);
         assert_eq!((said.code, &*said.err), (Some(0), ""), "{set}");
-        for limit in ["address: ", "subnet: ", "wide: ", "login: one address: at most "] {
+        for limit in ["address: ", "address.24: ", "address.16: ", "login: one address: at most "] {
             assert!(said.out.lines().any(|line| line.starts_with(limit)), "{set}: {}", said.out);
         }
         assert!(said.out.ends_with("config.toml: valid, no warnings\n"), "{set}: {}", said.out);
@@ -193,10 +193,10 @@ fn check_says_what_all_limits_of_a_route_let_through_together() {
     let login = &json["routes"][0];
     assert_eq!((&login["route"], &login["bounded"]), (&"login".into(), &false.into()));
     let bounds: Vec<_> = login["bounds"].as_array().unwrap().iter().map(|bound| &bound["at_once"]).collect();
-    assert_eq!(bounds, [10, 60, 300]);
-    assert_eq!(login["bounds"][1]["who"], "one /24 network (IPv6: /48)");
-    assert_eq!(login["bounds"][1]["in_a_day"], 17_340);
-    let ends = "nothing bounds an attacker with addresses in many /16 networks (IPv6: /32)";
+    assert_eq!(bounds, [10, 40, 120]);
+    assert_eq!(login["bounds"][1]["who"], "one /24 network (IPv6: /56)");
+    assert_eq!(login["bounds"][1]["in_a_day"], 11_560);
+    let ends = "nothing bounds an attacker with addresses in many /16 networks (IPv6: /48)";
     assert!(login["worst_case"].as_str().unwrap().ends_with(ends));
     assert!(folder.run(&["check"]).out.contains(ends));
 }
@@ -291,7 +291,7 @@ fn explain_says_which_bucket_is_too_small_for_the_attempt() {
         "{}",
         said.out
     );
-    assert!(said.out.contains("subnet: takes 11 tokens of 60"), "{}", said.out);
+    assert!(said.out.contains("address.24: takes 11 tokens of 40"), "{}", said.out);
     assert!(said.out.ends_with("refused: the attempt costs more than a bucket holds\n"), "{}", said.out);
 }
 

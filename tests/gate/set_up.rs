@@ -44,6 +44,40 @@ fn init_observes_knows_devices_and_names_the_next_commands() {
     assert_ne!(other.read("device.keys"), folder.read("device.keys"), "each is random");
 }
 
+/// `UPDATE=1` writes the expected files anew; read the difference.
+#[test]
+fn init_writes_these_files() {
+    for (name, options) in [
+        ("form", &[][..]),
+        ("wordpress", &["--preset", "wordpress", "--device"]),
+        ("keycloak", &["--preset", "keycloak", "--device", "--limits", "strict"]),
+    ] {
+        let said = Folder::new().run(&[&["init", "-"], options].concat());
+        let expected = format!("tests/gate/init/{name}.toml");
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&expected, &said.out).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&expected).unwrap(), said.out, "{name}: {}", said.err);
+    }
+}
+
+#[test]
+fn what_init_writes_for_a_preset_has_no_warnings() {
+    for preset in tollgate::config::preset::presets() {
+        for options in [&[][..], &["--device"], &["--device", "--observe"]] {
+            let folder = Folder::new();
+            let said = folder.run(&[&["init", "--preset", preset.name], options].concat());
+            assert_eq!(said.code, Some(0), "{}: {}", preset.name, said.err);
+            let said = folder.run(&["check"]);
+            assert_eq!((said.code, &*said.err), (Some(0), ""), "{} {options:?}", preset.name);
+            assert_eq!(
+                folder.0.join("device.keys").exists(),
+                !options.is_empty() && preset.tells_successes()
+            );
+        }
+    }
+}
+
 #[test]
 fn init_keeps_the_keys_that_are_there() {
     let folder = Folder::new();

@@ -10,6 +10,7 @@
 #[allow(dead_code, reason = "shared with the other simulation")]
 mod dice;
 mod ledger;
+mod month;
 mod people;
 mod rules;
 mod world;

@@ -21,7 +21,7 @@ pub(super) fn check(
 ) {
     let device = &raw.device;
     if device.secret.key.is_none() && device.addresses.as_ref().is_none_or(|on| !on.value) {
-        warn_of_missing_devices(raw, limits, f);
+        warn_of_missing_devices(raw, routes, limits, f);
     }
     for (raw, route) in raw.routes.iter().zip(&*routes) {
         let Some(route) = route else { continue };
@@ -54,18 +54,33 @@ fn reaching<'l>(route: &Route, limits: &'l [Option<Limit>]) -> Vec<&'l Limit> {
     reaching.filter(|limit| limit.mode != Mode::Off).collect()
 }
 
-fn warn_of_missing_devices(raw: &raw::RawFile, limits: &[Option<Limit>], f: &mut Findings) {
-    for (raw, limit) in raw.limits.iter().zip(limits) {
+fn warn_of_missing_devices(
+    raw: &raw::RawFile,
+    routes: &[Option<Route>],
+    limits: &[Option<Limit>],
+    f: &mut Findings,
+) {
+    for (index, (raw, limit)) in raw.limits.iter().zip(limits).enumerate() {
         let Some(limit) = limit.as_ref().filter(|limit| limit.mode != Mode::Off) else { continue };
         let spot = raw.value.key.as_ref().map_or(&raw.name.spot, |key| &key.spot);
         if limit.key.contains(&KeyPart::Device) {
             f.warning(spot, "no device is ever known, so nothing is counted here", DEVICE);
-        } else if limit.is_account() && limit.mode == Mode::Enforce {
+        } else if limit.is_account() && limit.mode == Mode::Enforce && is_for_sign_ins(index, routes) {
             let message =
                 format!("with limit `{}` an attacker can lock the owner of an account out", raw.name.value);
             f.warning(spot, message, format!("known devices keep their own budget: {DEVICE}"));
         }
     }
+}
+
+/// Whether a limit applies to more than forms that send a message: those take no password, and prove nothing.
+fn is_for_sign_ins(limit: usize, routes: &[Option<Route>]) -> bool {
+    let sends_messages = |route: &Route| {
+        let has_no_success = route.rules.success.is_empty() && route.rules.header.is_none();
+        route.password.is_empty() && has_no_success && route.rules.otherwise == Outcome::Failure
+    };
+    let mut reached = routes.iter().flatten().filter(|route| route.limits.contains(&limit)).peekable();
+    reached.peek().is_none() || reached.any(|route| !sends_messages(route))
 }
 
 fn warn_of_missing_user(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
