@@ -32,18 +32,19 @@ fn a_server_never_resolves_more_fields_than_are_charged() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut dice = Dice(seed);
     let requests: Vec<Sent> = (0..4_000).map(|_| request(&mut dice)).collect();
-    let (mut several, mut exact, mut unreadable) = (0, 0, 0);
+    let (mut several, mut exact) = (0, 0);
     for (request, resolved) in requests.iter().zip(resolved_by_a_server(&requests)) {
         let counted = counted(request);
         several += u32::from(resolved > 1 && counted.is_ok());
         exact += u32::from(resolved > 1 && counted == Ok(resolved));
-        unreadable += u32::from(counted.is_err() && resolved > 0);
-        assert!(!counted.is_ok_and(|counted| counted < resolved), "seed {seed}: {resolved} of {request:?}");
+        // A batch with a broken document is unreadable, although a server resolves the others.
+        let is_batch = request.body.starts_with('[');
+        let is_charged = counted.map_or(is_batch || resolved == 0, |counted| counted >= resolved);
+        assert!(is_charged, "seed {seed}: {resolved}, not {counted:?}, of {request:?}");
     }
-    println!(
-        "{several} requests with several fields, {exact} of them counted exactly, {unreadable} unreadable"
-    );
-    assert!(several > 400 && exact > several / 2 && unreadable == 0, "{several}, {exact}, {unreadable}");
+    println!("{several} requests with several fields, {exact} of them counted exactly");
+    // Servers merge fields that are selected twice under one name; the gate counts both.
+    assert!(several > 1_000 && exact > several / 5, "{several}, {exact}");
 }
 
 fn counted(request: &Sent) -> Result<u32, UnreadableBody> {
