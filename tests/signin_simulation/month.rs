@@ -53,7 +53,7 @@ const YESTERDAY: &str = include_str!("month/yesterday.toml");
 fn month(scale: Scale, make: MakeLimiter) -> Tally {
     let mut peace = Tally::default();
     run(scale, &[], &mut *make(), &mut peace);
-    let mut tally = Tally { refused_in_peace: peace.refused, ..Tally::default() };
+    let mut tally = Tally::after(peace);
     run(scale, &Attacker::ALL, &mut *make(), &mut tally);
     tally
 }

@@ -21,13 +21,17 @@ fn status(gate: &Gate, user: &str, password: &str) -> u16 {
     gate.ask(sign_in(user, password)).status
 }
 
-/// What the store has of this key, under its first limit, asked for at this gate.
+/// What the store has of this key, asked for at this gate.
 fn shown(gate: &Gate, key: &str) -> Value {
     let mut command = Command::new(BINARY);
     command.args(["buckets", "show", key, "--format", "json", "--socket"]).arg(gate.admin_socket());
     let output = command.output().unwrap();
-    let shown: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    shown["buckets"][0].clone()
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
+}
+
+/// The bucket that the store has of this key under its first limit.
+fn bucket(gate: &Gate, key: &str) -> Value {
+    shown(gate, key)["buckets"][0].clone()
 }
 
 /// How many guesses at both gates by turns reach the application before one is refused; at most 100.
@@ -47,8 +51,8 @@ fn of_500_right_sign_ins_in_a_row_at_two_gates_none_is_refused() {
         client.send(sign_in("alice", &right("alice")));
         assert_eq!(client.answer().status, 302, "sign-in {number}");
     }
-    let is_settled = || shown(&gates[0], "ip:127.0.0.1")["tokens"] == 5;
-    assert!(eventually(Duration::from_secs(5), is_settled), "{}", shown(&gates[0], "ip:127.0.0.1"));
+    let is_settled = || bucket(&gates[0], "ip:127.0.0.1")["tokens"] == 5;
+    assert!(eventually(Duration::from_secs(5), is_settled), "{}", bucket(&gates[0], "ip:127.0.0.1"));
     assert_eq!(guesses(&gates, "alice"), 5, "nothing was lost and nothing won");
 }
 
@@ -117,6 +121,9 @@ fn a_gate_that_learns_of_an_address_from_the_store_takes_nothing_from_strangers(
     let gates = two_gates(&server, &application.file(&tables));
     let home = Ipv4Addr::new(127, 5, 0, 1);
     assert_eq!(status_from(&gates[0], home, "alice", &right("alice")), 302);
+    // The gate remembers an address after the client has its answer.
+    let is_known = || shown(&gates[0], "user:alice")["addresses"][0]["known"] == 1;
+    assert!(eventually(Duration::from_secs(5), is_known), "{}", shown(&gates[0], "user:alice"));
     let wrong = |number: &usize| status_from(&gates[1], home, "alice", &format!("wrong{number}")) == 200;
     assert_eq!((0..20).filter(wrong).count(), 5);
     assert_eq!(guesses(&gates, "alice"), 5, "strangers have all of theirs");
@@ -129,7 +136,7 @@ fn waits_grow_for_failures_at_both_gates_and_a_success_at_one_ends_the_row_at_bo
     let tables = format!("{ROUTE}{MANY}[limit.account.escalate]\nafter = 3\nwait = \"30m\"\nmax = \"4h\"\n");
     let gates = two_gates(&server, &application.file(&tables));
     // The gate writes a strike to the store when the answer is there and does not wait for it, so the test waits.
-    let left = |user: &str| shown(&gates[1], &format!("user:{user}"))["escalate"]["left"].as_u64();
+    let left = |user: &str| bucket(&gates[1], &format!("user:{user}"))["escalate"]["left"].as_u64();
     let becomes = |user: &str, count| {
         assert!(eventually(Duration::from_secs(5), || left(user) == Some(count)), "{:?}", left(user));
     };
@@ -187,7 +194,7 @@ fn a_token_that_cannot_be_given_back_at_once_is_given_back_later() {
     });
     let file = application.file(&format!("{ROUTE}{FIVE}"));
     let [one, other] = two_gates(&server, &file);
-    let tokens = || shown(&other, "ip:127.0.0.1")["tokens"].as_u64();
+    let tokens = || bucket(&other, "ip:127.0.0.1")["tokens"].as_u64();
     assert_eq!([status(&one, "alice", "wrong"), status(&other, "alice", "wrong")], [200, 200]);
     let mut client = one.connect();
     client.send(sign_in("alice", "right"));

@@ -99,9 +99,8 @@ pub(super) struct Tollgate {
 impl Tollgate {
     pub(super) fn of(text: &str) -> Self {
         let loaded = load(&Sources::from_text("month.toml", text));
-        assert!(loaded.diagnostics.is_empty(), "{:?}", loaded.diagnostics);
+        let policy = loaded.config.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics)).policy;
         let clock = Clock::manual(Time::from_nanos(START));
-        let policy = loaded.config.unwrap().policy;
         let engine = Engine::new(policy, 500_000, clock.clone(), Events::default()).unwrap();
         Self { engine: engine.with_hasher(KeyHasher::seeded(1)), clock, cookies: HashMap::new() }
     }
@@ -121,7 +120,7 @@ impl Limiter for Tollgate {
             headers: &headers,
             body: AttemptBody::Whole(body.as_bytes()),
             descriptor: None,
-            certificate: None,
+            tls: None,
         };
         let rules = self.engine.rules().clone();
         match self.engine.decide_in_memory(&rules, &attempt, now).unwrap() {

@@ -182,8 +182,8 @@ impl Person<'_> {
     /// At home by night, else behind one of the carrier's addresses, or in the office.
     fn with_telephone(&self) -> [IpAddr; 24] {
         std::array::from_fn(|hour| match hour as u64 {
-            0..7 | 20..24 => self.home(),
-            8..18 if self.is_in_office() => OFFICE,
+            0..=6 | 20..=23 => self.home(),
+            8..=17 if self.is_in_office() => OFFICE,
             _ => {
                 let address = dice(5, self.number, self.day).within(1..9);
                 Ipv4Addr::new(77, 20, 30, u8::try_from(address).unwrap()).into()

@@ -18,7 +18,7 @@ pub(super) struct Tally {
     /// Those that were refused.
     pub(super) refused: BTreeSet<u64>,
     /// The same in a month without attackers.
-    pub(super) refused_in_peace: BTreeSet<u64>,
+    refused_in_peace: BTreeSet<u64>,
     minutes: u64,
     /// People refused because of strangers where they had signed in before.
     pub(super) owners_locked_out: BTreeSet<u64>,
@@ -47,6 +47,11 @@ enum Origin {
 }
 
 impl Tally {
+    /// Of a month with attackers, after the same one without.
+    pub(super) fn after(peace: Self) -> Self {
+        Self { refused_in_peace: peace.refused, ..Self::default() }
+    }
+
     pub(super) fn count(&mut self, one: &Try, day: u64, verdict: Verdict) {
         match one.attacker {
             Some(attacker) => self.guess(one, attacker, day, verdict),
