@@ -15,8 +15,8 @@ use tollgate::policy::key::KeyHasher;
 use tollgate::policy::outcome::ResponseView;
 use tollgate::time::{Clock, Time};
 
-use super::START;
 use super::site::{Entrance, Try};
+use super::{SEED, START};
 use crate::rules::{MINUTE, SECOND};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Tollgate {
         let policy = loaded.config.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics)).policy;
         let clock = Clock::manual(Time::from_nanos(START));
         let engine = Engine::new(policy, 500_000, clock.clone(), Events::default()).unwrap();
-        Self { engine: engine.with_hasher(KeyHasher::seeded(1)), clock, cookies: HashMap::new() }
+        Self { engine: engine.with_hasher(KeyHasher::seeded(SEED)), clock, cookies: HashMap::new() }
     }
 }
 
@@ -193,22 +193,13 @@ pub(super) fn written_by_init() -> String {
 
 /// The same where answers to mail programs prove nothing.
 pub(super) fn without_mail_successes() -> String {
-    written_by_init().replace("success = { status = 207 }\n", "")
+    written_by_init().replace("{ status = 207 }]\n", "]\nneutral = { status = 207 }\n")
 }
 
 const ROUTES: &str = "\
-match = \"POST /login\"
-user = \"form:username\"
-password = \"form:password\"
-success = { status = 302, location = \"/home*\" }
+match = [\"POST /login\", \"ANY /dav/**\"]
+user = [\"form:username\", \"basic\"]
+password = [\"form:password\", \"basic\"]
+success = [{ status = 302, location = \"/home*\" }, { status = 207 }]
 otherwise = \"failure\"
-
-[route.mail]
-match = \"ANY /dav/**\"
-when = \"basic\"
-user = \"basic\"
-password = \"basic\"
-failure = { status = 401 }
-success = { status = 207 }
-otherwise = \"neutral\"
 ";

@@ -1,10 +1,10 @@
 //! The people of a site: who signs in when, from where, by what, and with which password. It knows no limiter.
 //!
-//! Everything is drawn from a seed of the person and the day, so a month is the same whatever else happens in it.
+//! Everything is drawn from the seed, the person and the day, so a month is the same whatever else happens in it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::Scale;
+use super::{SEED, Scale};
 use crate::dice::Dice;
 use crate::rules::{HOUR, MINUTE, SECOND};
 
@@ -193,7 +193,7 @@ impl Person<'_> {
 }
 
 pub(super) fn dice(purpose: u64, one: u64, other: u64) -> Dice {
-    Dice::new(purpose << 48 ^ one << 16 ^ other)
+    Dice::new(SEED << 56 ^ purpose << 48 ^ one << 16 ^ other)
 }
 
 pub(super) fn anywhere(dice: &mut Dice) -> IpAddr {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::attackers::Attacker;
 use super::limiters::Verdict;
-use super::site::Try;
+use super::site::{Entrance, Try};
 use crate::rules::MINUTE;
 
 /// Counts of tries. Those of people have numbers, which are the same in a month without attackers.
@@ -17,6 +17,7 @@ pub(super) struct Tally {
     pub(super) sign_ins: u64,
     /// Those that were refused.
     pub(super) refused: BTreeSet<u64>,
+    by_form: FormTally,
     /// The same in a month without attackers.
     refused_in_peace: BTreeSet<u64>,
     minutes: u64,
@@ -31,6 +32,13 @@ pub(super) struct Tally {
     sprayed: BTreeMap<u64, (u64, bool)>,
     seen: HashSet<(u64, Origin)>,
     number: u64,
+}
+
+/// Right passwords that a person typed into the form: no program tries again by itself.
+#[derive(Debug, Default)]
+struct FormTally {
+    sign_ins: u64,
+    refused: u64,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -65,6 +73,10 @@ impl Tally {
             return;
         }
         self.sign_ins += 1;
+        if one.entrance == Entrance::Form {
+            self.by_form.sign_ins += 1;
+            self.by_form.refused += u64::from(verdict != Verdict::Admitted);
+        }
         let origins = [Origin::Browser(one.client), Origin::Address(one.from)];
         let is_known = |origin: &Origin| *origin != Origin::Browser(0);
         match verdict {
@@ -132,6 +144,8 @@ impl Tally {
             "accounts_sprayed_before_refusal": self.sprayed_before_refusal(),
             "sign_ins": self.sign_ins,
             "refused": self.refused.len(),
+            "form_sign_ins": self.by_form.sign_ins,
+            "form_refused": self.by_form.refused,
             "refused_without_attackers": self.refused_in_peace.len(),
             "minutes_refused": self.minutes,
             "owners_locked_out": self.owners_locked_out.len(),
