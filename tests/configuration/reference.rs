@@ -1,4 +1,5 @@
-//! Pages that a program writes or quotes are what it says today: docs/reference and docs/tuning.md. Sentences are short.
+//! Pages that a program writes or quotes are what it says today: docs/reference, docs/tuning.md
+//! and docs/why.md. Sentences are short.
 
 use std::fs;
 use std::path::Path;
@@ -33,6 +34,12 @@ fn the_page_about_tuning_shows_what_replay_says_of_its_day() {
     assert!(page.contains(&format!("day.log\n{report}```")), "docs/tuning.md does not show\n{report}");
     let (_, difference) = compared.split_once("\nboth ").unwrap();
     assert!(page.contains(&format!("\nboth {difference}```")), "docs/tuning.md does not show\n{difference}");
+}
+
+#[test]
+fn the_page_about_a_month_has_the_figures_that_the_simulation_wrote() {
+    let Some(output) = python("scripts/why", &["--check"]) else { return };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
