@@ -37,8 +37,8 @@ class WordPress:
 
     @classmethod
     @contextmanager
-    def start(cls, directory, address, site):
-        """Database, tables, one account and the server, for the length of the block."""
+    def start(cls, directory, address, site, mailbox="/dev/null"):
+        """Database, tables, two accounts and the server, for the length of the block; mails go to the end of a file."""
         root = directory / "root"
         shutil.copytree("/usr/share/wordpress", root, ignore=shutil.ignore_patterns(".htaccess"))
         shutil.copy(FILES / "wp-config.php", root)
@@ -46,7 +46,8 @@ class WordPress:
             env |= {"APP_SITE": site, "PHP_CLI_SERVER_WORKERS": "4", "WP_ENVIRONMENT_TYPE": "local"}
             token = install(root, env, directory)
             log = directory / "php.log"
-            with running("php -S", ["php", *SETTINGS, "-S", "%s:%d" % address, "-t", str(root)], log, env) as server:
+            server = ["php", *SETTINGS, "-d", f"sendmail_path=cat >> {mailbox} #", "-S", "%s:%d" % address, "-t", str(root)]
+            with running("php -S", server, log, env) as server:
                 wait_until(lambda: accepts(address), server)
                 yield cls(address, log, token)
 
