@@ -67,6 +67,9 @@ pub fn worst_case(limit: &Limit) -> String {
             "; addresses are counted, not attempts: one of the last 16 costs nothing, however often it tries"
         }
     });
+    if limit.is_account() {
+        text.push_str(OF_ACCOUNTS);
+    }
     if limit.is_of_passwords() {
         text.push_str(OF_PASSWORDS);
     }
@@ -132,6 +135,7 @@ fn describe_prefix(lengths: PrefixLengths) -> String {
 
 const OF_PASSWORDS: &str = "; it stops one password at many accounts, wherever it comes from, and no guessing at one account; \
                             each gate counts for itself, and anew each day";
+const OF_ACCOUNTS: &str = "; it stops many attempts at one account, and not one attempt at each of many";
 const OF_ADDRESSES: &str = "; as much again from each of 16 addresses that the account signed in from";
 
 #[cfg(test)]

@@ -6,11 +6,11 @@
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
 use super::super::raw::{self, RawNamed};
-use super::{endpoints, ja4, passwords, second_steps};
+use super::{endpoints, ja4, second_steps};
 use crate::policy::key::KeyPart;
 use crate::policy::matcher::Pattern;
 use crate::policy::outcome::Outcome;
-use crate::policy::{ChargeOn, Limit, Mode, Route};
+use crate::policy::{ChargeOn, Limit, LimitKind, Mode, Route};
 
 /// Warns of what is missing.
 pub(super) fn check(
@@ -26,8 +26,9 @@ pub(super) fn check(
     for (raw, route) in raw.routes.iter().zip(&*routes) {
         let Some(route) = route else { continue };
         let reaching = reaching(route, limits);
-        warn_of_passwords_alone(&raw.name, &reaching, f);
-        warn_of_fingerprints_alone(&raw.name, &reaching, f);
+        if !route.is_second_step {
+            warn_of_limits_alone(&raw.name, &reaching, f);
+        }
         let siblings = || routes.iter().flatten().filter(|other| other.application == route.application);
         // One route with the field is enough: not every route of an application has such a field.
         let is_described = route.patterns.iter().all(Pattern::is_of_descriptors);
@@ -101,21 +102,32 @@ fn warn_of_missing_password(name: &Located<String>, reaching: &[&Limit], f: &mut
     }
 }
 
-fn warn_of_passwords_alone(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
-    if passwords::stands_alone(reaching) {
-        let message = format!("on route `{}` many passwords at one account are free", name.value);
+/// Warns where all limits of a route stop one kind of attack, and another one is free.
+fn warn_of_limits_alone(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
+    let mut refusing = reaching
+        .iter()
+        .filter(|limit| limit.mode == Mode::Enforce && limit.kind == LimitKind::Rate)
+        .peekable();
+    if refusing.peek().is_none() {
+        return;
+    }
+    let all_are = |is: fn(&Limit) -> bool| refusing.clone().all(|limit| is(limit));
+    let (free, hint) = if all_are(Limit::is_of_passwords) {
         let hint =
             "limits by password stop one password at many accounts; add [limit.address] and [limit.account]";
-        f.warning(&name.spot, message, hint);
-    }
-}
-
-fn warn_of_fingerprints_alone(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
-    if ja4::stands_alone(reaching) {
-        let message =
-            format!("on route `{}` a client that changes its TLS fingerprint is not limited", name.value);
-        f.warning(&name.spot, message, "add [limit.address] with rate = \"10 per 5m\"");
-    }
+        ("many passwords at one account are free", hint)
+    } else if all_are(ja4::has_ja4) {
+        let hint = "add [limit.address] with rate = \"10 per 5m\"";
+        ("a client that changes its TLS fingerprint is not limited", hint)
+    } else if all_are(Limit::is_of_accounts) {
+        (
+            "a few guesses at each of many accounts are free",
+            "limits by account stop many guesses at one; add [limit.address] with rate = \"10 per 5m\"",
+        )
+    } else {
+        return;
+    };
+    f.warning(&name.spot, format!("on route `{}` {free}", name.value), hint);
 }
 
 fn count_all_of_a_silent_route(

@@ -5,8 +5,8 @@
 
 use super::super::diagnostic::Findings;
 use super::super::raw::{self, RawNamed};
+use crate::policy::Limit;
 use crate::policy::key::KeyPart;
-use crate::policy::{Limit, LimitKind, Mode};
 
 /// Checks the limits that tell clients apart by JA4, and says whether there are any. `has_tls`: a listener for clients
 /// speaks TLS.
@@ -33,13 +33,7 @@ pub(super) fn check(
     has_any
 }
 
-/// Whether limits with JA4 in their keys are all that refuse anything.
-pub(super) fn stands_alone(reaching: &[&Limit]) -> bool {
-    let refusing =
-        || reaching.iter().filter(|limit| limit.mode == Mode::Enforce && limit.kind == LimitKind::Rate);
-    refusing().count() > 0 && refusing().all(|limit| has_ja4(limit))
-}
-
-fn has_ja4(limit: &Limit) -> bool {
+/// Whether a limit tells clients apart by it.
+pub(super) fn has_ja4(limit: &Limit) -> bool {
     limit.key.contains(&KeyPart::Ja4)
 }

@@ -2,7 +2,7 @@
 
 use super::super::diagnostic::Findings;
 use super::super::raw::{self, RawNamed};
-use crate::policy::{Limit, LimitKind, Mode};
+use crate::policy::Limit;
 use crate::time::Span;
 
 /// Checks the limits that have a bucket for each password.
@@ -27,13 +27,6 @@ pub(super) fn check(raw: &[RawNamed<raw::RawLimit>], limits: &[Option<Limit>], f
             f.warning(rate, message, "as in rate = \"9 per 1d\"");
         }
     }
-}
-
-/// Whether one of these limits is by password, and no other refuses anything.
-pub(super) fn stands_alone(reaching: &[&Limit]) -> bool {
-    let refusing =
-        || reaching.iter().filter(|limit| limit.mode == Mode::Enforce && limit.kind == LimitKind::Rate);
-    refusing().count() > 0 && refusing().all(|limit| limit.is_of_passwords())
 }
 
 /// For as long as passwords have the same hashes. Rounding of the time for a token may make a bucket a little slower.
