@@ -2,6 +2,7 @@
 //! writes, says and keeps.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use http::{HeaderMap, HeaderValue, Method};
@@ -17,8 +18,15 @@ use tollgate::time::{Clock, Span, Time};
 use crate::application::{application, form, post, right, sign_in_with};
 use crate::support::{Client as Connection, Launch, Stdout};
 
-const SECRETS: [&str; 4] =
-    ["planted-user", "planted-password", "planted-cookie", "planted-key-planted-key-planted-key"];
+const SECRETS: [&str; 5] = [
+    "planted-user",
+    "planted-password",
+    "planted-cookie",
+    "planted-key-planted-key-planted-key",
+    "127.86.75.64",
+];
+/// The last of them: the address that all requests come from, and that becomes known.
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 86, 75, 64);
 
 const FILE: &str = r#"
 [route.login]
@@ -59,9 +67,14 @@ unit = "users"
 
 [device]
 secret = "${file:{dir}/device.keys}"
+addresses = true
+
+[store]
+snapshot = "{dir}/snapshot"
 
 [log]
 level = "trace"
+clients = "hash"
 access = "{dir}/access.log"
 "#;
 
@@ -110,7 +123,7 @@ fn no_planted_value_is_in_any_log_metric_page_or_file() {
         let launch = Launch::new(&file).beside("device.keys", "planted-key-planted-key-planted-key");
         let gate = launch.stdout(Stdout::Discarded).start();
         for request in attempts() {
-            let mut client = gate.connect();
+            let mut client = gate.connect_from(ADDRESS);
             client.send_what_goes(&request);
             if request.ends_with(BROKEN_OFF) {
                 client.finish();
@@ -140,6 +153,12 @@ fn no_planted_value_is_in_any_log_metric_page_or_file() {
         assert!(log.lines().count() >= attempts().len() - 1, "{log}");
         hides(&log, "the access log");
         hides_in_files(&gate.directory);
+        let snapshot = fs::read(gate.directory.join("snapshot")).unwrap();
+        let has = |text: &[u8]| snapshot.windows(text.len()).any(|window| window == text);
+        assert!(
+            has(b"device.addresses") && !has(&ADDRESS.octets()),
+            "the address is known, and not by its bytes"
+        );
     }
 }
 
