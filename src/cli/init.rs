@@ -135,14 +135,13 @@ impl InitArgs {
     }
 
     fn device(&self) -> String {
-        let comment = if self.knows_devices() { "" } else { "#" };
-        let secret = format!("{comment}[device]\n{comment}secret = \"${{file:{}}}\"", device_keys::NAME);
-        match self.application() {
-            Some(application) if application.tells_successes() => {
-                format!("{secret}\n{comment}addresses = true")
-            }
-            _ => secret,
+        let secret = format!("secret = \"${{file:{}}}\"", device_keys::NAME);
+        let mut lines = vec!["[device]", &secret];
+        if self.application().is_some_and(Preset::tells_successes) {
+            lines.extend(ADDRESSES);
         }
+        let comment = if self.knows_devices() { "" } else { "#" };
+        lines.iter().map(|line| format!("{comment}{line}")).collect::<Vec<_>>().join("\n")
     }
 
     /// The limits of a set, and those that the application's preset has the fields for.
@@ -316,6 +315,8 @@ const BEHIND: [(&str, &str); 4] = [
 ];
 /// Limits that want to know what a sign-in names, and what came of it.
 const ACCOUNT: &str = include_str!("../../presets/accounts/account.toml");
+/// Providers give their customers other addresses of such prefixes.
+const ADDRESSES: [&str; 3] = ["addresses = true", "address_ipv4 = 24", "address_ipv6 = 56"];
 const UNPROVEN: &str = include_str!("../../presets/accounts/unproven.toml");
 const SPRAY: &str = include_str!("../../presets/accounts/spray.toml");
 const RECIPIENT: &str = include_str!("../../presets/accounts/recipient.toml");

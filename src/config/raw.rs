@@ -162,6 +162,8 @@ raw_tables! {
         cookie: Option<Text>,
         addresses: Option<Located<bool>>,
         address_ttl: Option<Text>,
+        address_ipv4: Option<Located<i64>>,
+        address_ipv6: Option<Located<i64>>,
     }
 
     /// `[exposed]`.

@@ -27,8 +27,9 @@ pub fn worst_cases(policy: &Policy) -> Vec<(&str, String)> {
         let earned = policy.challenge.filter(|_| ChallengeRule::lifts(first));
         let earned = earned.map(|rule| format!("; proofs of work earn more: {}", for_some(rule.rate)));
         let words = notes.chain(earned).fold(worst_case(first), |words, note| words + &note);
-        let has_addresses = policy.addresses.is_some() && first.is_account();
-        Some((&*first.name, if has_addresses { words + OF_ADDRESSES } else { words }))
+        let addresses = policy.addresses.filter(|_| first.is_account());
+        let addresses = addresses.map_or_else(String::new, |known| describe_addresses(known.prefixes));
+        Some((&*first.name, words + &addresses))
     });
     words.collect()
 }
@@ -133,10 +134,18 @@ fn describe_prefix(lengths: PrefixLengths) -> String {
     }
 }
 
+/// What known addresses add to a limit by account.
+fn describe_addresses(lengths: PrefixLengths) -> String {
+    let known = "; as much again from each of 16 addresses that the account signed in from";
+    match (lengths.ipv4, lengths.ipv6) {
+        (32, 64 | 128) => known.to_owned(),
+        _ => format!("{known}, each with its neighbours: {}", describe_prefix(lengths)),
+    }
+}
+
 const OF_PASSWORDS: &str = "; it stops one password at many accounts, wherever it comes from, and no guessing at one account; \
                             each gate counts for itself, and anew each day";
 const OF_ACCOUNTS: &str = "; it stops many attempts at one account, and not one attempt at each of many";
-const OF_ADDRESSES: &str = "; as much again from each of 16 addresses that the account signed in from";
 
 #[cfg(test)]
 mod tests {

@@ -69,6 +69,18 @@ fn who_shares_a_known_address_has_one_budget_there_and_takes_nothing_from_anybod
 }
 
 #[test]
+fn an_address_is_known_with_its_neighbours_as_far_as_the_file_says_and_they_share_its_budget() {
+    let application = application();
+    let gate = Gate::start(&application.file(&file("address_ipv4 = 24\n")));
+    assert_eq!(status_from(&gate, HOME, "alice", &right("alice")), 302);
+    assert_eq!(foreign_guesses(&gate, "alice", 20), 10);
+    assert_eq!(status_from(&gate, NEIGHBOUR, "alice", &right("alice")), 302);
+    assert_eq!(status_from(&gate, Ipv4Addr::new(127, 5, 1, 1), "alice", &right("alice")), 429);
+    assert_eq!(guesses_from(&gate, NEIGHBOUR, "alice"), 10);
+    assert_eq!(guesses_from(&gate, HOME, "alice"), 0);
+}
+
+#[test]
 fn a_failure_makes_no_address_known_and_neither_does_a_success_of_two_accounts() {
     let application = application();
     let gate = Gate::start(&application.file(&file("")));

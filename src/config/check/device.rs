@@ -13,6 +13,7 @@ use super::super::values::CookieName;
 use super::fields::{duration_within, parsed};
 use super::files::Files;
 use super::secret::resolve;
+use super::settings;
 use crate::bucket::Recent;
 use crate::policy::device::Devices;
 use crate::policy::key::PrefixLengths;
@@ -32,15 +33,15 @@ impl KnownOwners {
     }
 }
 
-/// Known devices and addresses; the prefixes are those of `[client]`.
+/// Known devices and addresses; `client`: the prefixes of `[client]`.
 pub(super) fn check(
     raw: &raw::RawDevice,
-    (sources, prefixes, limits): (&Sources, PrefixLengths, &[Option<Limit>]),
+    (sources, client, limits): (&Sources, PrefixLengths, &[Option<Limit>]),
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> KnownOwners {
     let devices = devices(raw, &sources.environment, files, f);
-    KnownOwners { devices, addresses: addresses(raw, prefixes, limits, f) }
+    KnownOwners { devices, addresses: addresses(raw, client, limits, f) }
 }
 
 /// Known devices; `None` without a secret.
@@ -70,15 +71,23 @@ fn devices(
 /// Known addresses; `None` without `addresses = true`.
 fn addresses(
     raw: &raw::RawDevice,
-    prefixes: PrefixLengths,
+    client: PrefixLengths,
     limits: &[Option<Limit>],
     f: &mut Findings,
 ) -> Option<KnownAddresses> {
+    let prefixes = settings::prefixes(raw.address_ipv4.as_ref(), raw.address_ipv6.as_ref(), client, f);
     let ttl = duration_within(raw.address_ttl.as_ref(), TTL, f).unwrap_or(DEFAULT_ADDRESS_TTL);
     let on = raw.addresses.as_ref().filter(|on| on.value);
-    if let (Some(ttl), None) = (&raw.address_ttl, &raw.addresses) {
-        let hint = "write addresses = true to know the addresses that accounts sign in from";
-        f.warning(&ttl.spot, "`address_ttl` means nothing without `addresses`".to_owned(), hint);
+    let spots = [
+        ("address_ttl", raw.address_ttl.as_ref().map(|ttl| &ttl.spot)),
+        ("address_ipv4", raw.address_ipv4.as_ref().map(|length| &length.spot)),
+        ("address_ipv6", raw.address_ipv6.as_ref().map(|length| &length.spot)),
+    ];
+    for (key, spot) in spots.into_iter().filter(|_| raw.addresses.is_none()) {
+        if let Some(spot) = spot {
+            let hint = "write addresses = true to know the addresses that accounts sign in from";
+            f.warning(spot, format!("`{key}` means nothing without `addresses`"), hint);
+        }
     }
     let is_used = |limit: &Limit| limit.mode != Mode::Off && limit.is_hidden();
     let on = on?;

@@ -81,8 +81,8 @@ pub(super) fn pattern(path: &str) -> Option<String> {
 /// The least and the greatest number.
 pub(super) fn bounds(path: &str) -> Option<(Value, Value)> {
     let (least, most): (i64, i64) = match path {
-        "client.ipv4" | "limit.*.ipv4" => (0, 32),
-        "client.ipv6" | "limit.*.ipv6" => (0, 128),
+        "client.ipv4" | "limit.*.ipv4" | "device.address_ipv4" => (0, 32),
+        "client.ipv6" | "limit.*.ipv6" | "device.address_ipv6" => (0, 128),
         "route.*.in_flight" | "limit.*.in_flight" => (1, 1_000_000),
         "limit.*.initial" | "limit.*.debt" => (0, u32::MAX.into()),
         "limit.*.max_failures" => (0, 10_000),
