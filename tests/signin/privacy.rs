@@ -1,11 +1,14 @@
 //! Names, passwords and cookies go through the gate and stay nowhere: planted ones are searched for in everything that it
 //! writes, says and keeps.
 
-use std::fs;
+use std::fs::{self, File};
 use std::net::Ipv4Addr;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use http::{HeaderMap, HeaderValue, Method};
+use memchr::memmem;
 use tollgate::bucket::{Continuous, Spec};
 use tollgate::engine::Engine;
 use tollgate::event::Events;
@@ -15,7 +18,7 @@ use tollgate::policy::key::KeyPart;
 use tollgate::policy::{Limit, Policy, Route};
 use tollgate::time::{Clock, Span, Time};
 
-use crate::application::{application, form, post, right, sign_in_with};
+use crate::application::{application, form, post, right, sign_in, sign_in_with, status_from};
 use crate::support::{Client as Connection, Launch, Stdout};
 
 const SECRETS: [&str; 5] = [
@@ -71,6 +74,7 @@ addresses = true
 
 [store]
 snapshot = "{dir}/snapshot"
+capacity = 1000
 
 [log]
 level = "trace"
@@ -169,6 +173,46 @@ fn hides_in_files(directory: &Path) {
             hides(&String::from_utf8_lossy(&fs::read(&path).unwrap()), &path.display().to_string());
         }
     }
+}
+
+/// F5: what a dump of the running gate shows. Buffers are used again, so other requests come after, by the same worker.
+#[test]
+fn no_planted_name_or_password_stays_in_memory() {
+    let application = application();
+    let file = application.file(&format!("{FILE}[proxy]\nthreads = 1\n"));
+    let launch = Launch::new(&file).beside("device.keys", SECRETS[3]);
+    let gate = launch.stdout(Stdout::Discarded).start();
+    for password in [right("planted-user"), "planted-password".to_owned()] {
+        let answered = status_from(&gate, ADDRESS, "planted-user", &password);
+        assert_eq!(answered, if password == "planted-password" { 200 } else { 302 });
+    }
+    for number in 0..200 {
+        gate.ask(sign_in(&format!("other-u{number:05}"), "another-password"));
+        gate.ask(sign_in(&format!("other-u{number:05}"), "another-one-of-other"));
+    }
+    let memory = memory_of(gate.process_id());
+    let has = |text: &str| memory.iter().any(|part| memmem::find(part, text.as_bytes()).is_some());
+    assert!(has(SECRETS[3]), "what it has to keep is found");
+    for planted in ["planted-user", "planted-password"] {
+        assert!(!has(planted), "{planted}");
+    }
+}
+
+/// All that a process can write to.
+fn memory_of(process: u32) -> Vec<Vec<u8>> {
+    let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+    let memory = File::open(format!("/proc/{process}/mem")).unwrap();
+    let range = |line: &str| {
+        let (from, rest) = line.split_once('-')?;
+        let (to, rights) = rest.split_once(' ')?;
+        let address = |text| u64::from_str_radix(text, 16).ok();
+        rights.starts_with("rw").then_some(address(from)?..address(to)?)
+    };
+    let read = |range: Range<u64>| {
+        let mut part = vec![0; usize::try_from(range.end - range.start).unwrap()];
+        memory.read_exact_at(&mut part, range.start).ok().map(|()| part)
+    };
+    maps.lines().filter_map(range).filter_map(read).collect()
 }
 
 /// F5: everything that the core could be asked to show.
