@@ -77,6 +77,17 @@ fn a_missing_table_is_told_and_made(server: &impl Tables, store: &str) {
     file.is_good(store);
 }
 
+/// As when several gates start at once, and each runs it first.
+fn several_at_once_all_make_the_table(server: &impl Tables, store: &str) {
+    let files: Vec<File> = (0..8).map(|_| File::new(&server.url())).collect();
+    let said: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> = files.iter().map(|file| scope.spawn(|| file.run(&["migrate"]))).collect();
+        running.into_iter().map(|running| running.join().unwrap()).collect()
+    });
+    assert!(said.iter().all(|(code, ..)| *code == 0), "{said:?}");
+    files[0].is_good(store);
+}
+
 /// What is printed is what a person can run.
 fn a_dba_can_make_the_table_from_what_is_printed(server: &impl Tables, store: &str) {
     let file = File::new(&server.url());
@@ -141,6 +152,7 @@ macro_rules! tables {
 
 tables!(postgres, super::Postgres, "postgres":
     a_missing_table_is_told_and_made
+    several_at_once_all_make_the_table
     a_dba_can_make_the_table_from_what_is_printed
     a_wrong_password_is_told
     missing_rights_are_told
@@ -148,6 +160,7 @@ tables!(postgres, super::Postgres, "postgres":
 );
 tables!(mariadb, super::MariaDb, "mysql":
     a_missing_table_is_told_and_made
+    several_at_once_all_make_the_table
     a_dba_can_make_the_table_from_what_is_printed
     a_wrong_password_is_told
     missing_rights_are_told

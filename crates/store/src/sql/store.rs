@@ -5,6 +5,7 @@
 //! be called and given up again several times a second.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{SqlConnection, SqlConnector, SqlPool};
 use crate::compare_and_swap::{
@@ -176,11 +177,22 @@ impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
         let statements = Arc::clone(&self.statements);
         Box::pin(self.pool.call_alone(|connection| async move {
             for statement in statements.schema.iter().chain(&statements.upgrade) {
-                connection.execute(&statements.table, statement).await?;
+                change(&*connection, &statements.table, statement).await?;
             }
             Ok(Clocked::without_clock(()))
         }))
     }
+}
+
+/// Runs a statement that may be run again: of several that change a schema at once databases let some fail.
+async fn change(connection: &impl SqlQueries, table: &str, statement: &str) -> Result<(), StoreError> {
+    for _ in 1..CHANGE_TRIES {
+        if connection.execute(table, statement).await.is_ok() {
+            return Ok(());
+        }
+        tokio::time::sleep(CHANGE_PAUSE).await;
+    }
+    connection.execute(table, statement).await
 }
 
 /// The warning about a connection in clear text.
@@ -202,3 +214,7 @@ fn refusals(results: impl IntoIterator<Item = Result<(), StoreError>>) -> Result
     }
     Ok(refusals)
 }
+
+/// As many rivals may come first.
+const CHANGE_TRIES: u32 = 10;
+const CHANGE_PAUSE: Duration = Duration::from_millis(50);
