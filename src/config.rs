@@ -9,6 +9,7 @@ mod check;
 mod derived_limits;
 mod diagnostic;
 mod document;
+mod include;
 mod ladder;
 mod overrides;
 pub mod preset;
@@ -23,6 +24,7 @@ mod worst_case;
 
 pub use check::store::{Secret, StoreSettings};
 pub use diagnostic::{Diagnostic, Severity, grouped};
+pub use include::{Included, OwnFiles};
 pub use restart_only::RestartOnly;
 pub use schema::schema;
 pub use stored_policy::{PolicyOrigin, StoredPolicy, policy_origin, store_of};
@@ -48,6 +50,7 @@ use crate::proxy::settings::ProxySettings;
 use crate::proxy::upstream::UpstreamTarget;
 use diagnostic::Findings;
 use section::RawTable;
+use stored_policy::Merged;
 
 /// A checked configuration.
 #[derive(Debug, Clone)]
@@ -87,8 +90,10 @@ pub struct Config {
     pub admin_token: Option<AdminToken>,
     /// Where the gate keeps the policy of the store; `None` if it has its policy from its file.
     pub policy_copy: Option<PathBuf>,
-    /// The configuration's own file, where a change of it causes a reload: `reload = "watch"`.
-    pub watched: Option<PathBuf>,
+    /// Whether a change of the configuration's own files causes a reload: `reload = "watch"`.
+    pub is_watched: bool,
+    /// The files that `include` names.
+    pub included: Included,
     /// Files that the configuration names (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`,
     /// certificates of `[tls]`): a change of one causes a reload.
     pub files: Vec<PathBuf>,
@@ -118,6 +123,8 @@ pub struct Sources {
     pub environment: Vec<(String, String)>,
     /// `--set KEY=VALUE`, split at the first `=`.
     pub set: Vec<(String, String)>,
+    /// The included files as last read; `None` reads them with each check.
+    pub included: Option<Included>,
     /// The policy of the store, which lies below the file, for a file with `policy = "store"`.
     pub policy: Option<StoredPolicy>,
     /// Whether only the text is read: files and variables that it names are not, and each gets a warning instead. For
@@ -168,19 +175,39 @@ impl Sources {
         Self { is_sealed: true, ..self }
     }
 
-    /// The same sources with the present text of the file; without a file they stay as they are.
+    /// The same sources with the present texts of the file and those that it includes; a text without a file stays as it
+    /// is.
     ///
     /// # Errors
     /// When the file cannot be read, is not UTF-8, or cannot be read twice, such as a pipe.
     pub fn read_again(&self) -> io::Result<Self> {
-        let Some(path) = &self.path else { return Ok(self.clone()) };
+        let again = Self { included: None, ..self.clone() };
+        let Some(path) = &self.path else { return Ok(again) };
         if !std::fs::metadata(path)?.is_file() {
             return Err(io::Error::other("not a regular file, so it cannot be read again"));
         }
-        Ok(Self { text: text_of(path)?, ..self.clone() })
+        Ok(Self { text: text_of(path)?, ..again })
     }
 
-    /// A hash of the text and its overrides: 16 hex digits.
+    /// The same sources as they were read for this configuration: a later check reads no included file again.
+    #[must_use]
+    pub fn as_read_for(self, config: &Config) -> Self {
+        Self { included: Some(config.included.clone()), ..self }
+    }
+
+    /// The same text as it would be in the store: there it cannot include files.
+    #[must_use]
+    pub fn as_policy(self) -> Self {
+        Self { included: Some(Included::none_in_policy(&self)), ..self }
+    }
+
+    /// The files that hold the configuration itself, as they were last read.
+    #[must_use]
+    pub fn own_files(&self) -> OwnFiles {
+        OwnFiles::new(self.path.clone(), &self.included.clone().unwrap_or_default())
+    }
+
+    /// A hash of the text, the included ones and the overrides: 16 hex digits.
     #[must_use]
     pub fn hash(&self) -> String {
         let mut hash = Sha256::new();
@@ -189,6 +216,7 @@ impl Sources {
             hash.update(text);
         };
         part(&self.text);
+        self.included.iter().flat_map(Included::texts).for_each(&mut part);
         self.policy.iter().for_each(|policy| part(&policy.text));
         let mut settings: Vec<_> =
             self.environment.iter().filter(|(name, _)| name.starts_with("TOLLGATE_")).collect();
@@ -263,7 +291,7 @@ const MAX_FILE: u64 = 64 << 20;
 
 fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {
     let mut findings = Findings::default();
-    let config = stored_policy::merged(sources, &mut findings).map(|(mut root, file)| {
+    let config = stored_policy::merged(sources, &mut findings).map(|Merged { mut root, file, included }| {
         overrides::merge_environment(&mut root, sources, &mut findings);
         overrides::merge_set(&mut root, &sources.set, &mut findings);
         let applications = preset::expand(&mut root, &mut findings);
@@ -272,6 +300,7 @@ fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {
         derived_limits::name_all(&mut root);
         let raw = raw::RawFile::read(&root, &mut findings);
         let config = check::check(&raw, &applications, sources, &file, &mut findings);
+        let config = Config { included, ..config };
         if let Some(running) = running {
             running.report_changes(&RestartOnly::of(&config), &root, &file, &mut findings);
         }

@@ -72,7 +72,11 @@ fn print_text(loaded: &Loaded, name: &str) {
             if config.observes {
                 println!("mode = \"observe\": every limit only observes, nothing is refused");
             }
-            println!("{name}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
+            let included = match config.included.paths().count() {
+                0 => String::new(),
+                count => format!(" with {}", counted(count, "included file")),
+            };
+            println!("{name}{included}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
         }
         None => {
             let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();

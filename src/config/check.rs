@@ -55,7 +55,7 @@ use self::rates::RateSources;
 use super::diagnostic::{Findings, SourceText, Spot};
 use super::preset::Applications;
 use super::raw;
-use super::{Config, Sources};
+use super::{Config, Included, Sources};
 use crate::policy::Policy;
 use crate::proxy::settings::ProxySettings;
 
@@ -116,7 +116,8 @@ pub(super) fn check(
         log: log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f),
         admin,
         admin_token: admin::token(&raw.admin, &sources.environment, &mut files, f),
-        watched: settings::watched(raw.reload.as_ref(), sources, f),
+        is_watched: settings::is_watched(raw.reload.as_ref(), f),
+        included: Included::default(),
         files: files.read,
     }
 }

@@ -19,6 +19,8 @@ raw_tables! {
         sandbox: Option<Text>,
         mode: Option<Text>,
         policy: Option<Text>,
+        #[expect(dead_code, reason = "the files are read before the tables are: `include.rs`")]
+        include: Option<StringList>,
         reload: Option<Text>,
         client: RawClient,
         networks: Vec<RawNamed<StringList>>,

@@ -11,6 +11,7 @@ use super::check::files::Files;
 use super::check::{policy, store};
 use super::diagnostic::{Findings, SourceKind, SourceText, Spot};
 use super::document::{Located, TomlEntry, TomlTable, TomlValue};
+use super::include::{self, Included};
 use super::raw::{RawFile, RawStore};
 use super::section::RawTable as _;
 use super::{Sources, StoreSettings, overrides};
@@ -91,20 +92,31 @@ fn names_store(own: &TomlTable) -> bool {
     matches!(value, Some(TomlValue::String(word)) if word == policy::FROM_STORE)
 }
 
-/// The tree of all sources but the overrides, and the text that stands for all of it in diagnostics. `None` after a
-/// mistake that leaves its meaning open.
-pub(super) fn merged(sources: &Sources, f: &mut Findings) -> Option<(TomlTable, Arc<SourceText>)> {
+/// All sources but the overrides.
+pub(super) struct Merged {
+    pub(super) root: TomlTable,
+    /// The text that stands for all of it in diagnostics.
+    pub(super) file: Arc<SourceText>,
+    pub(super) included: Included,
+}
+
+/// `None` after a mistake that leaves the meaning open.
+pub(super) fn merged(sources: &Sources, f: &mut Findings) -> Option<Merged> {
     let file = file_of(sources);
-    let root = TomlTable::parse(&file, f)?;
+    let mut root = TomlTable::parse(&file, f)?;
+    let included = sources.included.clone().unwrap_or_else(|| include::read(&root, sources));
+    include::merge(&mut root, &included, f);
     let Some(stored) = sources.policy.clone().or_else(|| stand_in(sources, f)) else {
-        return Some((root, file));
+        return Some(Merged { root, file, included });
     };
     let text = policy_text(&stored);
     let mut policy = TomlTable::parse(&text, f)?;
     leave_out_store(&mut policy);
+    include::refuse_in_policy(&mut policy, f);
     lay_over(&mut policy, root);
     // A gate without a file has nothing but the policy.
-    Some((policy, if sources.path.is_some() { file } else { text }))
+    let file = if sources.path.is_some() { file } else { text };
+    Some(Merged { root: policy, file, included })
 }
 
 /// What stands for a policy that is not known, which is a mistake, so that no key of it counts as missing besides.
@@ -123,7 +135,7 @@ fn stand_in(sources: &Sources, f: &mut Findings) -> Option<StoredPolicy> {
     Some(StoredPolicy { version: 0, text: STAND_IN.to_owned() })
 }
 
-fn file_of(sources: &Sources) -> Arc<SourceText> {
+pub(super) fn file_of(sources: &Sources) -> Arc<SourceText> {
     Arc::new(SourceText { kind: SourceKind::File, name: sources.name.clone(), text: sources.text.clone() })
 }
 
@@ -210,6 +222,24 @@ mod tests {
         let file = Sources::from_text("gate.toml", POLICY);
         assert!(policy_origin(&file).is_none());
         assert!(store_of(&file).is_some());
+    }
+
+    #[test]
+    fn a_policy_includes_no_files_and_the_gates_own_file_does() {
+        let own = "include = \"sites/shop.toml\"";
+        let of = |policy: &str| {
+            let policy = format!("{policy}[tls]\ncertificates = []\n");
+            load(&Sources { base: "tests/config".into(), ..sources(own, &policy) })
+        };
+        let loaded = of(POLICY);
+        let names = loaded.config.iter().flat_map(|config| &config.policy.routes).map(|route| &*route.name);
+        assert_eq!(names.collect::<Vec<_>>(), ["login", "shop"], "{:?}", loaded.diagnostics);
+        let loaded = of(&format!("include = \"sites/*.toml\"\n{POLICY}"));
+        let refused = loaded.diagnostics.iter().find(|found| found.is_error()).unwrap().render(false);
+        assert!(
+            refused.starts_with("error: a policy of the store includes no files\n --> policy 7:1:1\n"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod dice;
 mod evict_flush;
 mod gunicorn_corpus;
 mod holding;
+mod included;
 mod languages;
 mod origins;
 mod proxy;

@@ -1,11 +1,9 @@
 //! The tables that hold plain settings: `[client]`, `[refuse]`, `[proxy]`.
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 
 use http::{HeaderName, StatusCode};
 
-use super::super::Sources;
 use super::super::diagnostic::{Findings, Spot, suggest};
 use super::super::document::Located;
 use super::super::raw;
@@ -245,10 +243,9 @@ pub(super) fn observes(raw: Option<&Located<String>>, f: &mut Findings) -> bool 
     one_of(raw, &[("enforce", false), ("observe", true)], f).unwrap_or(false)
 }
 
-/// `reload`: the file, where a change of it is a reason to read it again.
-pub(super) fn watched(raw: Option<&Located<String>>, sources: &Sources, f: &mut Findings) -> Option<PathBuf> {
-    let is_watched = one_of(raw, &[("signal", false), ("watch", true)], f).unwrap_or(false);
-    sources.path.clone().filter(|_| is_watched)
+/// `reload`: whether a change of the file is a reason to read it again.
+pub(super) fn is_watched(raw: Option<&Located<String>>, f: &mut Findings) -> bool {
+    one_of(raw, &[("signal", false), ("watch", true)], f).unwrap_or(false)
 }
 
 /// Words of `proxy.proxy_protocol`.
