@@ -191,7 +191,6 @@ impl App {
             admin_sockets.push(bound);
         }
         let (clock, store) = (Clock::system(), config.store.clone());
-        let sources = sources.as_read_for(&config);
         let config_status = ConfigStatus::new(&sources, clock.now());
         let reload = Reload::new(sources, &config, config_status.clone());
         let sandbox = Sandbox::enter(&config).map_err(AppStartError::Worker)?;

@@ -34,6 +34,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -48,9 +49,8 @@ use crate::proxy::request::redirect::Redirect;
 use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::upstream::UpstreamTarget;
-use diagnostic::Findings;
+use diagnostic::{Findings, SourceKind, SourceText};
 use section::RawTable;
-use stored_policy::Merged;
 
 /// A checked configuration.
 #[derive(Debug, Clone)]
@@ -92,8 +92,6 @@ pub struct Config {
     pub policy_copy: Option<PathBuf>,
     /// Whether a change of the configuration's own files causes a reload: `reload = "watch"`.
     pub is_watched: bool,
-    /// The files that `include` names.
-    pub included: Included,
     /// Files that the configuration names (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`,
     /// certificates of `[tls]`): a change of one causes a reload.
     pub files: Vec<PathBuf>,
@@ -123,7 +121,7 @@ pub struct Sources {
     pub environment: Vec<(String, String)>,
     /// `--set KEY=VALUE`, split at the first `=`.
     pub set: Vec<(String, String)>,
-    /// The included files as last read; `None` reads them with each check.
+    /// The files that `include` names, as [last read](Self::with_included); `None` reads them with each check.
     pub included: Option<Included>,
     /// The policy of the store, which lies below the file, for a file with `policy = "store"`.
     pub policy: Option<StoredPolicy>,
@@ -155,6 +153,10 @@ impl Sources {
     /// When it cannot be read, is not UTF-8 or larger than a file may be.
     pub fn from_reader(name: &str, reader: impl Read) -> io::Result<Self> {
         Ok(Self::from_text(name, &bounded_text(reader)?))
+    }
+
+    fn as_text(&self) -> Arc<SourceText> {
+        Arc::new(SourceText { kind: SourceKind::File, name: self.name.clone(), text: self.text.clone() })
     }
 
     /// Whether the environment or the command line sets a key.
@@ -189,10 +191,13 @@ impl Sources {
         Ok(Self { text: text_of(path)?, ..again })
     }
 
-    /// The same sources as they were read for this configuration: a later check reads no included file again.
+    /// The same sources with the files that they include as they are now, unless they were read before.
     #[must_use]
-    pub fn as_read_for(self, config: &Config) -> Self {
-        Self { included: Some(config.included.clone()), ..self }
+    pub fn with_included(mut self) -> Self {
+        if self.included.is_none() {
+            self.included = Some(include::read(&self));
+        }
+        self
     }
 
     /// The same text as it would be in the store: there it cannot include files.
@@ -291,7 +296,7 @@ const MAX_FILE: u64 = 64 << 20;
 
 fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {
     let mut findings = Findings::default();
-    let config = stored_policy::merged(sources, &mut findings).map(|Merged { mut root, file, included }| {
+    let config = stored_policy::merged(sources, &mut findings).map(|(mut root, file)| {
         overrides::merge_environment(&mut root, sources, &mut findings);
         overrides::merge_set(&mut root, &sources.set, &mut findings);
         let applications = preset::expand(&mut root, &mut findings);
@@ -300,7 +305,6 @@ fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {
         derived_limits::name_all(&mut root);
         let raw = raw::RawFile::read(&root, &mut findings);
         let config = check::check(&raw, &applications, sources, &file, &mut findings);
-        let config = Config { included, ..config };
         if let Some(running) = running {
             running.report_changes(&RestartOnly::of(&config), &root, &file, &mut findings);
         }

@@ -88,6 +88,13 @@ impl SettledFiles {
         self.files = files;
     }
 
+    /// Watches the files of a configuration that was refused: where its mistakes are mended, it counts.
+    pub(super) fn watch_instead(&mut self, files: OwnFiles) {
+        if self.are_watched() {
+            self.set(Some(files));
+        }
+    }
+
     pub(super) fn are_watched(&self) -> bool {
         self.files.is_some()
     }
@@ -101,7 +108,7 @@ fn state_of(path: &Path) -> FileState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Sources, load};
+    use crate::config::Sources;
 
     #[test]
     fn a_change_is_seen_once_and_not_forgotten_over_another_list() {
@@ -129,14 +136,8 @@ mod tests {
         let [main, one, other] = ["gate.toml", "one.site", "other.site"].map(|name| folder.join(name));
         std::fs::write(&main, "include = \"*.site\"").unwrap();
         std::fs::write(&one, "").unwrap();
-        let own_files = || {
-            let sources = Sources::from_file(&main).unwrap();
-            let text =
-                "listen = \"http://[::]:80\"\nupstream = \"http://[::1]:81\"\n".to_owned() + &sources.text;
-            let config = load(&Sources { text, ..sources.clone() }).config.unwrap();
-            sources.as_read_for(&config).own_files()
-        };
-        let mut files = SettledFiles::new(Some(own_files()));
+        let own_files = Sources::from_file(&main).unwrap().with_included().own_files();
+        let mut files = SettledFiles::new(Some(own_files));
         let broker = Broker::not_needed();
         let mut settle = async |what: &str| {
             assert!(!files.have_changed(&broker).await, "{what}: it may be half a file");

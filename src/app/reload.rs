@@ -22,7 +22,7 @@ use super::signals::SignalStream;
 use super::status::ConfigStatus;
 use super::ticks::next_tick;
 use super::{AppStartError, Parts, new_connections, service_manager, upstreams};
-use crate::config::{Config, Diagnostic, RestartOnly, Sources, load_again};
+use crate::config::{Config, Diagnostic, OwnFiles, RestartOnly, Sources, load_again};
 use crate::engine::Rules;
 use crate::event::Event;
 use crate::net::tls;
@@ -133,6 +133,9 @@ impl Reload {
         let changes = read.config.and_then(|(sources, config)| self.apply(sources, config, parts));
         let changed = changes.as_deref().unwrap_or_default();
         parts.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
+        if let (true, Some(files)) = (changes.is_err(), read.own_files) {
+            self.own_files.watch_instead(files);
+        }
         service_manager::ready();
         if scope == ReloadScope::File && changes.is_ok() {
             self.show_policy(parts);
@@ -236,12 +239,14 @@ impl Parts {
 struct LoadAttempt {
     /// The next configuration and its sources, or why there is none.
     config: Result<(Sources, Config), String>,
+    /// What was read for it; `None` if nothing could be.
+    own_files: Option<OwnFiles>,
     diagnostics: Vec<Value>,
 }
 
 impl LoadAttempt {
     fn broken(why: String) -> Self {
-        Self { config: Err(log_error(why)), diagnostics: Vec::new() }
+        Self { config: Err(log_error(why)), own_files: None, diagnostics: Vec::new() }
     }
 }
 
@@ -257,7 +262,7 @@ fn read(sources: Sources, scope: ReloadScope, restart_only: &RestartOnly) -> Loa
             return LoadAttempt::broken(format!("cannot read the configuration {}: {error}", sources.name));
         }
     };
-    check(sources, restart_only)
+    check(sources.with_included(), restart_only)
 }
 
 /// Checks the next configuration. Its mistakes go to the log as well.
@@ -266,8 +271,8 @@ fn check(sources: Sources, restart_only: &RestartOnly) -> LoadAttempt {
     let diagnostics = loaded.diagnostics.iter().map(log_diagnostic).collect();
     let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
     let why = || format!("{} has {mistakes} mistake{}", sources.name, if mistakes == 1 { "" } else { "s" });
-    let config = loaded.config.ok_or_else(why).map(|config| (sources.clone().as_read_for(&config), config));
-    LoadAttempt { config, diagnostics }
+    let (own_files, config) = (sources.own_files(), loaded.config.ok_or_else(why));
+    LoadAttempt { config: config.map(|config| (sources, config)), own_files: Some(own_files), diagnostics }
 }
 
 /// Logs an error that no diagnostic covers.

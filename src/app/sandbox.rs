@@ -56,7 +56,7 @@ impl Sandbox {
         let mut enforced = Enforced::default();
         enforced.note("no new privileges", capabilities::no_new_privileges());
         enforced.note("no capabilities", capabilities::drop_all());
-        landlock_rules::warn_of_unreadable(config.files.iter().cloned().chain(config.included.paths()));
+        landlock_rules::warn_of_unreadable(&config.files);
         let broker = Broker::start()?;
         let landlock = enforced.landlock(landlock_rules::confine(&AllowedPaths::of(config)));
         let seccomp = enforced.note("seccomp", seccomp::confine());

@@ -55,7 +55,7 @@ use self::rates::RateSources;
 use super::diagnostic::{Findings, SourceText, Spot};
 use super::preset::Applications;
 use super::raw;
-use super::{Config, Included, Sources};
+use super::{Config, Sources};
 use crate::policy::Policy;
 use crate::proxy::settings::ProxySettings;
 
@@ -117,7 +117,6 @@ pub(super) fn check(
         admin,
         admin_token: admin::token(&raw.admin, &sources.environment, &mut files, f),
         is_watched: settings::is_watched(raw.reload.as_ref(), f),
-        included: Included::default(),
         files: files.read,
     }
 }

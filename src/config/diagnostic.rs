@@ -7,7 +7,6 @@
 mod secrets;
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
@@ -70,11 +69,6 @@ impl Spot {
 
     pub(super) fn is_in_file(&self) -> bool {
         matches!(self.source.kind, SourceKind::File | SourceKind::Included)
-    }
-
-    /// The directory of an included file, where its relative paths start.
-    pub(super) fn own_directory(&self) -> Option<&Path> {
-        Path::new(&self.source.name).parent().filter(|_| self.source.kind == SourceKind::Included)
     }
 
     /// As in `sites/shop.toml:3:8`.

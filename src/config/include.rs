@@ -13,7 +13,6 @@ use super::check::files::{read_file, words};
 use super::diagnostic::{Findings, SourceKind, SourceText, Spot};
 use super::document::{Located, TomlTable};
 use super::section::string;
-use super::stored_policy::file_of;
 use super::{MAX_FILE, Sources, overrides};
 
 use self::tables::items;
@@ -23,6 +22,8 @@ pub(super) use self::tables::{merge, refuse_in_policy};
 #[derive(Debug, Clone, Default)]
 pub struct Included {
     patterns: Vec<String>,
+    /// Each file once, and what names it.
+    files: Vec<(PathBuf, Spot)>,
     texts: Vec<Arc<SourceText>>,
     /// What was wrong when they were read.
     findings: Findings,
@@ -40,26 +41,68 @@ impl Included {
     /// None, because the sources are to become a policy of the store, and a mistake if they name some.
     pub(super) fn none_in_policy(sources: &Sources) -> Self {
         let mut included = Self::default();
-        if let Some(mut policy) = TomlTable::parse(&file_of(sources), &mut Findings::default()) {
+        if let Some(mut policy) = TomlTable::parse(&sources.as_text(), &mut Findings::default()) {
             refuse_in_policy(&mut policy, &mut included.findings);
         }
         included
     }
 
+    /// How many files there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.files.len()
+    }
+
     /// The texts, in the order in which they count.
-    pub(super) fn texts(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.texts.iter().map(|source| source.text.as_str())
     }
 
-    /// The paths of the files.
-    pub fn paths(&self) -> impl Iterator<Item = PathBuf> {
-        self.texts.iter().map(|source| PathBuf::from(&source.name))
+    fn list(&mut self, Located { value, spot }: &Located<String>, base: &Path) {
+        let pattern = beside(base, value);
+        match matches(&pattern) {
+            Ok(paths) if paths.is_empty() => {
+                let message = format!("no file matches `{value}`");
+                self.findings.warning(spot, message, "add one, or leave the pattern out");
+            }
+            Ok(paths) => {
+                for path in paths {
+                    if self.files.iter().all(|(known, _)| *known != path) {
+                        self.files.push((path, spot.clone()));
+                    }
+                }
+            }
+            Err(why) => self.findings.error(spot, format!("cannot read `{value}`"), why),
+        }
+        self.patterns.push(pattern);
+    }
+
+    fn read_listed(&mut self, main: Option<&Path>) {
+        let mut bytes_left = MAX_FILE;
+        for (path, spot) in &self.files {
+            let name = path.display().to_string();
+            let text = match text_of(path, main) {
+                Ok(text) => text,
+                Err(why) => {
+                    self.findings.error(spot, format!("cannot read `{name}`"), why);
+                    continue;
+                }
+            };
+            let left = bytes_left.checked_sub(text.len() as u64);
+            let Some(left) = left.filter(|_| self.texts.len() < MAX_FILES) else {
+                self.findings.error(spot, "too much to include", "1,000 files at most, of 64 MiB in all");
+                return;
+            };
+            bytes_left = left;
+            self.texts.push(Arc::new(SourceText { kind: SourceKind::Included, name, text }));
+        }
     }
 }
 
 impl OwnFiles {
     pub(super) fn new(main: Option<PathBuf>, included: &Included) -> Self {
-        Self { main, included: included.paths().collect(), patterns: included.patterns.clone() }
+        let paths = included.files.iter().map(|(path, _)| path.clone()).collect();
+        Self { main, included: paths, patterns: included.patterns.clone() }
     }
 
     /// Whether [`present`](Self::present) lists directories.
@@ -68,7 +111,7 @@ impl OwnFiles {
         self.patterns.iter().any(|pattern| is_glob(pattern))
     }
 
-    /// Those that were read.
+    /// Those that there were when they were read.
     #[must_use]
     pub fn as_read(&self) -> Vec<PathBuf> {
         self.main.iter().chain(&self.included).cloned().collect()
@@ -88,103 +131,51 @@ impl OwnFiles {
 }
 
 /// Reads the files that the main file, the environment or the command line names.
-pub(super) fn read(root: &TomlTable, sources: &Sources) -> Included {
-    let mut reader = Reader { sources, included: Included::default(), left: MAX_FILE };
-    for pattern in patterns(root, sources) {
-        if reader.read_pattern(&pattern).is_none() {
-            break;
+pub(super) fn read(sources: &Sources) -> Included {
+    let mut included = Included::default();
+    for pattern in patterns(sources) {
+        if sources.is_sealed {
+            let message = format!("`{}` was not read: the text is checked alone", pattern.value);
+            let hint = "`tollgate check` on the gate's machine reads it";
+            included.findings.warning(&pattern.spot, message, hint);
+        } else {
+            included.list(&pattern, &sources.base);
         }
     }
-    reader.included
+    included.read_listed(sources.path.as_deref());
+    included
 }
 
 /// The value that wins. Values of other types are reported with all other keys.
-fn patterns(root: &TomlTable, sources: &Sources) -> Vec<Located<String>> {
-    let mut own = TomlTable(root.get(KEY).cloned().into_iter().collect());
+fn patterns(sources: &Sources) -> Vec<Located<String>> {
     let mut findings = Findings::default();
+    let root = TomlTable::parse(&sources.as_text(), &mut findings).unwrap_or_default();
+    let mut own = TomlTable(root.get(KEY).cloned().into_iter().collect());
     overrides::merge_environment(&mut own, sources, &mut findings);
     overrides::merge_set(&mut own, &sources.set, &mut findings);
     let entries = own.0.into_iter().filter(|entry| entry.key.value == KEY);
     entries.flat_map(|entry| items(entry.node)).filter_map(|item| string(&item, &mut findings)).collect()
 }
 
-struct Reader<'s> {
-    sources: &'s Sources,
-    included: Included,
-    /// Bytes that all files together may still have.
-    left: u64,
+/// The pattern with its directory, whose own name may hold wildcards.
+fn beside(base: &Path, pattern: &str) -> String {
+    let base = base.to_string_lossy();
+    let base = if is_glob(pattern) { glob::Pattern::escape(&base) } else { base.into_owned() };
+    Path::new(&base).join(pattern).to_string_lossy().into_owned()
 }
 
-impl Reader<'_> {
-    /// `None` once there is too much to read.
-    fn read_pattern(&mut self, Located { value, spot }: &Located<String>) -> Option<()> {
-        if self.sources.is_sealed {
-            let message = format!("`{value}` was not read: the text is checked alone");
-            self.warning(spot, message, "`tollgate check` on the gate's machine reads it");
-            return Some(());
-        }
-        let pattern = self.beside_main(value);
-        match matches(&pattern) {
-            Ok(paths) if paths.is_empty() => {
-                self.warning(spot, format!("no file matches `{value}`"), "add one, or leave the pattern out");
-            }
-            Ok(paths) => {
-                let unread = |path: &PathBuf| self.included.texts.iter().all(|source| *path != *source.name);
-                let unread: Vec<PathBuf> = paths.into_iter().filter(unread).collect();
-                unread.iter().try_for_each(|path| self.read(path, spot))?;
-            }
-            Err(why) => self.error(spot, format!("cannot read `{value}`"), why),
-        }
-        self.included.patterns.push(pattern);
-        Some(())
+fn text_of(path: &Path, main: Option<&Path>) -> Result<String, String> {
+    if path.to_str().is_none() {
+        return Err("its name is not UTF-8".into());
     }
+    if main.is_some_and(|main| is_same_file(main, path)) {
+        return Err("it is the file that includes: keep the others in a directory of their own".into());
+    }
+    String::from_utf8(read_file(path)?).map_err(|_| "it is not UTF-8".into())
+}
 
-    fn beside_main(&self, pattern: &str) -> String {
-        let base = self.sources.base.to_string_lossy();
-        let base = if is_glob(pattern) { glob::Pattern::escape(&base) } else { base.into_owned() };
-        Path::new(&base).join(pattern).to_string_lossy().into_owned()
-    }
-
-    fn read(&mut self, path: &Path, spot: &Spot) -> Option<()> {
-        let name = path.display().to_string();
-        let text = match self.text_of(path) {
-            Ok(text) => text,
-            Err(why) => {
-                self.error(spot, format!("cannot read `{name}`"), why);
-                return Some(());
-            }
-        };
-        self.left = self.left.checked_sub(text.len() as u64).unwrap_or_default();
-        if self.included.texts.len() == MAX_FILES || self.left == 0 {
-            self.error(spot, "too much to include", "1,000 files at most, of 64 MiB in all");
-            return None;
-        }
-        self.included.texts.push(Arc::new(SourceText { kind: SourceKind::Included, name, text }));
-        Some(())
-    }
-
-    fn text_of(&self, path: &Path) -> Result<String, String> {
-        if path.to_str().is_none() {
-            return Err("its name is not UTF-8".into());
-        }
-        if self.is_main(path) {
-            return Err("it is the file that includes: keep the others in a directory of their own".into());
-        }
-        String::from_utf8(read_file(path)?).map_err(|_| "it is not UTF-8".into())
-    }
-
-    fn is_main(&self, path: &Path) -> bool {
-        let main = self.sources.path.as_deref().and_then(|main| main.canonicalize().ok());
-        main.is_some() && path.canonicalize().ok() == main
-    }
-
-    fn error(&mut self, spot: &Spot, message: impl Into<String>, hint: impl Into<String>) {
-        self.included.findings.error(spot, message, hint);
-    }
-
-    fn warning(&mut self, spot: &Spot, message: String, hint: &str) {
-        self.included.findings.warning(spot, message, hint);
-    }
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// The files that a pattern means, sorted. One without wildcards means its file, whether it is there or not.

@@ -11,7 +11,7 @@ use super::check::files::Files;
 use super::check::{policy, store};
 use super::diagnostic::{Findings, SourceKind, SourceText, Spot};
 use super::document::{Located, TomlEntry, TomlTable, TomlValue};
-use super::include::{self, Included};
+use super::include;
 use super::raw::{RawFile, RawStore};
 use super::section::RawTable as _;
 use super::{Sources, StoreSettings, overrides};
@@ -72,7 +72,7 @@ pub fn store_of(sources: &Sources) -> Option<StoreSettings> {
 /// The file with its overrides, without the policy of the store. Mistakes are left to [`load`](super::load).
 fn own_table(sources: &Sources) -> Option<TomlTable> {
     let mut findings = Findings::default();
-    let mut own = TomlTable::parse(&file_of(sources), &mut findings)?;
+    let mut own = TomlTable::parse(&sources.as_text(), &mut findings)?;
     overrides::merge_environment(&mut own, sources, &mut findings);
     overrides::merge_set(&mut own, &sources.set, &mut findings);
     Some(own)
@@ -92,22 +92,14 @@ fn names_store(own: &TomlTable) -> bool {
     matches!(value, Some(TomlValue::String(word)) if word == policy::FROM_STORE)
 }
 
-/// All sources but the overrides.
-pub(super) struct Merged {
-    pub(super) root: TomlTable,
-    /// The text that stands for all of it in diagnostics.
-    pub(super) file: Arc<SourceText>,
-    pub(super) included: Included,
-}
-
-/// `None` after a mistake that leaves the meaning open.
-pub(super) fn merged(sources: &Sources, f: &mut Findings) -> Option<Merged> {
-    let file = file_of(sources);
+/// The tree of all sources but the overrides, and the text that stands for all of it in diagnostics. `None` after a
+/// mistake that leaves its meaning open.
+pub(super) fn merged(sources: &Sources, f: &mut Findings) -> Option<(TomlTable, Arc<SourceText>)> {
+    let file = sources.as_text();
     let mut root = TomlTable::parse(&file, f)?;
-    let included = sources.included.clone().unwrap_or_else(|| include::read(&root, sources));
-    include::merge(&mut root, &included, f);
+    include::merge(&mut root, sources, f);
     let Some(stored) = sources.policy.clone().or_else(|| stand_in(sources, f)) else {
-        return Some(Merged { root, file, included });
+        return Some((root, file));
     };
     let text = policy_text(&stored);
     let mut policy = TomlTable::parse(&text, f)?;
@@ -115,8 +107,7 @@ pub(super) fn merged(sources: &Sources, f: &mut Findings) -> Option<Merged> {
     include::refuse_in_policy(&mut policy, f);
     lay_over(&mut policy, root);
     // A gate without a file has nothing but the policy.
-    let file = if sources.path.is_some() { file } else { text };
-    Some(Merged { root: policy, file, included })
+    Some((policy, if sources.path.is_some() { file } else { text }))
 }
 
 /// What stands for a policy that is not known, which is a mistake, so that no key of it counts as missing besides.
@@ -124,7 +115,7 @@ fn stand_in(sources: &Sources, f: &mut Findings) -> Option<StoredPolicy> {
     let own = own_table(sources).filter(names_store).filter(|_| !sources.is_sealed)?;
     let store = checked_store(&own, sources, &mut Findings::default());
     if store.is_some_and(|store| store.address.is_shared()) {
-        let file = file_of(sources);
+        let file = sources.as_text();
         let spot = own.get("policy").map_or_else(|| Spot::whole(&file), |key| key.node.spot.clone());
         f.error(
             &spot,
@@ -133,10 +124,6 @@ fn stand_in(sources: &Sources, f: &mut Findings) -> Option<StoredPolicy> {
         );
     }
     Some(StoredPolicy { version: 0, text: STAND_IN.to_owned() })
-}
-
-pub(super) fn file_of(sources: &Sources) -> Arc<SourceText> {
-    Arc::new(SourceText { kind: SourceKind::File, name: sources.name.clone(), text: sources.text.clone() })
 }
 
 fn policy_text(StoredPolicy { version, text }: &StoredPolicy) -> Arc<SourceText> {

@@ -80,9 +80,9 @@ fn the_sample_works_as_it_stands() {
 fn the_sample_works_with_every_line_of_it() {
     let text = full_sample();
     let loaded = load(&Sources::from_text("config.toml", &text));
-    // `on_error` wants a shared store, and `snapshot` wants none.
-    let mut others =
-        loaded.diagnostics.iter().filter(|found| found.message != "`on_error` means nothing in memory");
+    // `on_error` wants a shared store, and `snapshot` wants none; there is no directory `sites`.
+    let known = ["`on_error` means nothing in memory", "no file matches `sites/*.toml`"];
+    let mut others = loaded.diagnostics.iter().filter(|found| !known.contains(&&*found.message));
     assert!(others.next().is_none(), "{}", words(&loaded));
     assert!(loaded.config.is_some());
 }

@@ -17,7 +17,7 @@ const LIMIT: &str = "[limit.address]\nrate = \"1 per 1000h\"\n";
 /// An application with a limit of its own, which clients of a list do not have.
 fn site(name: &str, rate: &str) -> String {
     format!(
-        "[networks]\n{name}-office = [\"@office.txt\"]\n[route.{name}]\nmatch = \"POST /{name}\"\nlimits = [\"{name}\"]\n\
+        "[networks]\n{name}-office = [\"@sites/office.txt\"]\n[route.{name}]\nmatch = \"POST /{name}\"\nlimits = [\"{name}\"]\n\
          [limit.{name}]\nroutes = [\"{name}\"]\nrate = \"{rate} per 1000h\"\nexempt = [\"{name}-office\"]\n"
     )
 }

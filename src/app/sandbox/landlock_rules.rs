@@ -85,9 +85,9 @@ pub(super) fn confine_worker(ports: &[u16]) -> Result<RestrictionStatus, Ruleset
 }
 
 /// Warns of files that the gate could read at its start but cannot reread without capabilities: a reload would fail.
-pub(super) fn warn_of_unreadable(files: impl Iterator<Item = PathBuf>) {
-    for path in files.filter(|path| path.is_file()) {
-        if let Err(error) = std::fs::File::open(&path) {
+pub(super) fn warn_of_unreadable(files: &[PathBuf]) {
+    for path in files.iter().filter(|path| path.is_file()) {
+        if let Err(error) = std::fs::File::open(path) {
             tracing::warn!("without capabilities {} cannot be read again: {error}", path.display());
         }
     }

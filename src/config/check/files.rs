@@ -1,7 +1,7 @@
 //! Files that the configuration names: lists of networks, pages, keys and certificates.
 //!
-//! A relative path starts from the directory of the file that names it. Only regular files of limited size are read, so
-//! `@/dev/zero` is a mistake and does not exhaust the memory.
+//! A relative path starts from the directory of the main file, also in an included one. Only regular files of limited
+//! size are read, so `@/dev/zero` is a mistake and does not exhaust the memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,11 +33,10 @@ impl<'b> Files<'b> {
         }
     }
 
-    /// The path of a file that is named at this spot: a credential of the unit, or a file beside the one that names it.
-    pub(super) fn resolve(&self, path: &str, spot: &Spot) -> PathBuf {
+    /// The path of a file that the configuration names: a credential of the unit, or a file beside the configuration.
+    pub(super) fn resolve(&self, path: &str) -> PathBuf {
         let credential = self.credentials.map(|directory| directory.join(path));
-        let base = spot.own_directory().unwrap_or(self.base);
-        credential.filter(|file| file.is_file()).unwrap_or_else(|| base.join(path))
+        credential.filter(|file| file.is_file()).unwrap_or_else(|| self.base.join(path))
     }
 
     /// The path of a file that the gate writes: in the unit's state directory, or beside the configuration.
@@ -54,7 +53,7 @@ impl<'b> Files<'b> {
 
     /// The text of a file; `spot` names it.
     pub(super) fn text(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Arc<SourceText>> {
-        let name = self.resolve(path, spot).display().to_string();
+        let name = self.resolve(path).display().to_string();
         let bytes = self.bytes(path, spot, f)?;
         match String::from_utf8(bytes) {
             Ok(text) => Some(Arc::new(SourceText { kind: SourceKind::Referenced, name, text })),
@@ -72,7 +71,7 @@ impl<'b> Files<'b> {
             f.warning(spot, message, "`tollgate check` on the gate's machine reads it");
             return None;
         }
-        let path = self.resolve(path, spot);
+        let path = self.resolve(path);
         if !self.read.contains(&path) {
             self.read.push(path.clone());
         }

@@ -35,7 +35,7 @@ fn database(
     match Database::new(bytes, kind) {
         Ok(database) => Some(database),
         Err(error) => {
-            let message = format!("cannot read `{}`", files.resolve(&path.value, &path.spot).display());
+            let message = format!("cannot read `{}`", files.resolve(&path.value).display());
             f.error(&path.spot, message, error.to_string());
             None
         }

@@ -7,11 +7,12 @@ use super::super::diagnostic::{Findings, suggest};
 use super::super::document::{Located, TomlEntry, TomlTable, TomlValue};
 use super::super::raw::RawFile;
 use super::super::section::{RawTable as _, table_of};
-use super::{Included, KEY};
+use super::{KEY, Sources};
 
 /// Adds the tables of the included files. A file that cannot be read as TOML is left out, so that its mistakes hide no
 /// others.
-pub(in crate::config) fn merge(root: &mut TomlTable, included: &Included, f: &mut Findings) {
+pub(in crate::config) fn merge(root: &mut TomlTable, sources: &Sources, f: &mut Findings) {
+    let Some(included) = sources.clone().with_included().included else { return };
     f.extend(&included.findings);
     for source in &included.texts {
         let table = TomlTable::parse(source, f).unwrap_or_default();
