@@ -194,7 +194,8 @@ const DURATIONS: [&str; 18] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 54] = [
+const EXAMPLES: [&str; 55] = [
+    "include",
     "route.*.attack.worst",
     "route.*.bait",
     "route.*.quick",
