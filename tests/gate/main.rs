@@ -24,6 +24,7 @@ mod holding;
 mod included;
 mod languages;
 mod origins;
+mod pages;
 mod proxy;
 mod questions;
 mod reload;
