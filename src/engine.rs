@@ -278,7 +278,7 @@ impl Engine {
         now: Time,
     ) -> Result<DecisionState, Undecided> {
         if routes.is_empty() {
-            return Ok(DecisionState::Ready(Decision::Uncounted));
+            return Ok(DecisionState::Ready(Box::new(Decision::Uncounted)));
         }
         let own = now;
         let now = self.store.time(own);
@@ -286,7 +286,7 @@ impl Engine {
         if let Some(action) = found.exposed {
             self.count_exposed(rules, &found);
             if action == ExposedAction::Refuse {
-                return Ok(DecisionState::Ready(Decision::Exposed));
+                return Ok(DecisionState::Ready(Box::new(Decision::Exposed)));
             }
         }
         self.raise_cost_under_attack(rules, &mut found, false);
@@ -294,9 +294,9 @@ impl Engine {
         let state = self.store.take(&rules.withdrawals(&found), now);
         Ok(match (state.map_err(|stale| self.undecided(stale))?, address) {
             (TakeState::Done(verdict), None) => {
-                DecisionState::Ready(self.decision_of(rules, found, &verdict, now))
+                DecisionState::Ready(Box::new(self.decision_of(rules, found, &verdict, now)))
             }
-            (take, address) => DecisionState::Pending(PendingDecision { found, take, address }),
+            (take, address) => DecisionState::Pending(Box::new(PendingDecision { found, take, address })),
         })
     }
 
@@ -311,7 +311,7 @@ impl Engine {
         now: Time,
     ) -> Result<Decision, Undecided> {
         Ok(match self.decide(rules, attempt, now)? {
-            DecisionState::Ready(decision) => decision,
+            DecisionState::Ready(decision) => *decision,
             DecisionState::Pending(_) => Decision::Denied,
         })
     }
