@@ -292,12 +292,12 @@ impl Engine {
         self.raise_cost_under_attack(rules, &mut found, false);
         let address = self.ask_for_address(rules, attempt, &found, (own, now))?;
         let state = self.store.take(&rules.withdrawals(&found), now);
-        Ok(match (state.map_err(|stale| self.undecided(stale))?, address) {
-            (TakeState::Done(verdict), None) => {
-                DecisionState::Ready(Box::new(self.decision_of(rules, found, &verdict, now)))
-            }
-            (take, address) => DecisionState::Pending(Box::new(PendingDecision { found, take, address })),
-        })
+        let take = state.map_err(|stale| self.undecided(stale))?;
+        if let (TakeState::Done(verdict), None) = (&take, &address) {
+            let decision = self.decision_of(rules, found, verdict, now);
+            return Ok(DecisionState::Ready(Box::new(decision)));
+        }
+        Ok(DecisionState::Pending(Box::new(PendingDecision { found, take, address })))
     }
 
     /// As [`decide`](Self::decide), for a store in memory, which never waits; what waits for another is denied.
@@ -333,14 +333,15 @@ impl Engine {
     fn decision_of(&self, rules: &Rules, found: Charges, verdict: &CombinedVerdict, now: Time) -> Decision {
         let mut statuses = self.limit_statuses(rules, &found, verdict);
         rules.count_consecutive(&mut statuses, verdict.admitted, now);
-        self.decided(rules, (found, statuses), (verdict.admitted, DecidedBy::Memory), now)
+        self.decided(rules, found, statuses, (verdict.admitted, DecidedBy::Memory), now)
     }
 
-    /// What follows from the verdicts.
+    /// What follows from the verdicts. Charges and statuses are no pair: as one they would be copied several times.
     fn decided(
         &self,
         rules: &Rules,
-        (found, statuses): (Charges, LimitStatuses),
+        found: Charges,
+        statuses: LimitStatuses,
         (admitted, decided_by): (bool, DecidedBy),
         now: Time,
     ) -> Decision {

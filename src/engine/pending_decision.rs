@@ -67,7 +67,7 @@ impl Engine {
                 statuses[at].verdict = verdict;
             }
         }
-        self.decided(rules, (found, statuses), (combined.admitted, decided_by), self.time())
+        self.decided(rules, found, statuses, (combined.admitted, decided_by), self.time())
     }
 }
 
