@@ -9,6 +9,7 @@ mod check;
 mod derived_limits;
 mod diagnostic;
 mod document;
+mod include;
 mod ladder;
 mod overrides;
 pub mod preset;
@@ -23,6 +24,7 @@ mod worst_case;
 
 pub use check::store::{Secret, StoreSettings};
 pub use diagnostic::{Diagnostic, Severity, grouped};
+pub use include::{Included, OwnFiles};
 pub use restart_only::RestartOnly;
 pub use schema::schema;
 pub use stored_policy::{PolicyOrigin, StoredPolicy, policy_origin, store_of};
@@ -32,6 +34,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -46,7 +49,7 @@ use crate::proxy::request::redirect::Redirect;
 use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::upstream::UpstreamTarget;
-use diagnostic::Findings;
+use diagnostic::{Findings, SourceKind, SourceText};
 use section::RawTable;
 
 /// A checked configuration.
@@ -87,8 +90,8 @@ pub struct Config {
     pub admin_token: Option<AdminToken>,
     /// Where the gate keeps the policy of the store; `None` if it has its policy from its file.
     pub policy_copy: Option<PathBuf>,
-    /// The configuration's own file, where a change of it causes a reload: `reload = "watch"`.
-    pub watched: Option<PathBuf>,
+    /// Whether a change of the configuration's own files causes a reload: `reload = "watch"`.
+    pub is_watched: bool,
     /// Files that the configuration names (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`,
     /// certificates of `[tls]`): a change of one causes a reload.
     pub files: Vec<PathBuf>,
@@ -118,6 +121,8 @@ pub struct Sources {
     pub environment: Vec<(String, String)>,
     /// `--set KEY=VALUE`, split at the first `=`.
     pub set: Vec<(String, String)>,
+    /// The files that `include` names, as [last read](Self::with_included); `None` reads them with each check.
+    pub included: Option<Included>,
     /// The policy of the store, which lies below the file, for a file with `policy = "store"`.
     pub policy: Option<StoredPolicy>,
     /// Whether only the text is read: files and variables that it names are not, and each gets a warning instead. For
@@ -150,6 +155,10 @@ impl Sources {
         Ok(Self::from_text(name, &bounded_text(reader)?))
     }
 
+    fn as_text(&self) -> Arc<SourceText> {
+        Arc::new(SourceText { kind: SourceKind::File, name: self.name.clone(), text: self.text.clone() })
+    }
+
     /// Whether the environment or the command line sets a key.
     #[must_use]
     pub fn has_overrides(&self) -> bool {
@@ -168,19 +177,42 @@ impl Sources {
         Self { is_sealed: true, ..self }
     }
 
-    /// The same sources with the present text of the file; without a file they stay as they are.
+    /// The same sources with the present texts of the file and those that it includes; a text without a file stays as it
+    /// is.
     ///
     /// # Errors
     /// When the file cannot be read, is not UTF-8, or cannot be read twice, such as a pipe.
     pub fn read_again(&self) -> io::Result<Self> {
-        let Some(path) = &self.path else { return Ok(self.clone()) };
+        let again = Self { included: None, ..self.clone() };
+        let Some(path) = &self.path else { return Ok(again) };
         if !std::fs::metadata(path)?.is_file() {
             return Err(io::Error::other("not a regular file, so it cannot be read again"));
         }
-        Ok(Self { text: text_of(path)?, ..self.clone() })
+        Ok(Self { text: text_of(path)?, ..again })
     }
 
-    /// A hash of the text and its overrides: 16 hex digits.
+    /// The same sources with the files that they include as they are now, unless they were read before.
+    #[must_use]
+    pub fn with_included(mut self) -> Self {
+        if self.included.is_none() {
+            self.included = Some(include::read(&self));
+        }
+        self
+    }
+
+    /// The same text as it would be in the store: there it cannot include files.
+    #[must_use]
+    pub fn as_policy(self) -> Self {
+        Self { included: Some(Included::none_in_policy(&self)), ..self }
+    }
+
+    /// The files that hold the configuration itself, as they were last read.
+    #[must_use]
+    pub fn own_files(&self) -> OwnFiles {
+        OwnFiles::new(self.path.clone(), &self.included.clone().unwrap_or_default())
+    }
+
+    /// A hash of the text, the included ones and the overrides: 16 hex digits.
     #[must_use]
     pub fn hash(&self) -> String {
         let mut hash = Sha256::new();
@@ -189,6 +221,7 @@ impl Sources {
             hash.update(text);
         };
         part(&self.text);
+        self.included.iter().flat_map(Included::texts).for_each(&mut part);
         self.policy.iter().for_each(|policy| part(&policy.text));
         let mut settings: Vec<_> =
             self.environment.iter().filter(|(name, _)| name.starts_with("TOLLGATE_")).collect();

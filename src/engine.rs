@@ -278,7 +278,7 @@ impl Engine {
         now: Time,
     ) -> Result<DecisionState, Undecided> {
         if routes.is_empty() {
-            return Ok(DecisionState::Ready(Decision::Uncounted));
+            return Ok(DecisionState::Ready(Box::new(Decision::Uncounted)));
         }
         let own = now;
         let now = self.store.time(own);
@@ -286,18 +286,18 @@ impl Engine {
         if let Some(action) = found.exposed {
             self.count_exposed(rules, &found);
             if action == ExposedAction::Refuse {
-                return Ok(DecisionState::Ready(Decision::Exposed));
+                return Ok(DecisionState::Ready(Box::new(Decision::Exposed)));
             }
         }
         self.raise_cost_under_attack(rules, &mut found, false);
         let address = self.ask_for_address(rules, attempt, &found, (own, now))?;
         let state = self.store.take(&rules.withdrawals(&found), now);
-        Ok(match (state.map_err(|stale| self.undecided(stale))?, address) {
-            (TakeState::Done(verdict), None) => {
-                DecisionState::Ready(self.decision_of(rules, found, &verdict, now))
-            }
-            (take, address) => DecisionState::Pending(PendingDecision { found, take, address }),
-        })
+        let take = state.map_err(|stale| self.undecided(stale))?;
+        if let (TakeState::Done(verdict), None) = (&take, &address) {
+            let decision = self.decision_of(rules, found, verdict, now);
+            return Ok(DecisionState::Ready(Box::new(decision)));
+        }
+        Ok(DecisionState::Pending(Box::new(PendingDecision { found, take, address })))
     }
 
     /// As [`decide`](Self::decide), for a store in memory, which never waits; what waits for another is denied.
@@ -311,7 +311,7 @@ impl Engine {
         now: Time,
     ) -> Result<Decision, Undecided> {
         Ok(match self.decide(rules, attempt, now)? {
-            DecisionState::Ready(decision) => decision,
+            DecisionState::Ready(decision) => *decision,
             DecisionState::Pending(_) => Decision::Denied,
         })
     }
@@ -333,14 +333,15 @@ impl Engine {
     fn decision_of(&self, rules: &Rules, found: Charges, verdict: &CombinedVerdict, now: Time) -> Decision {
         let mut statuses = self.limit_statuses(rules, &found, verdict);
         rules.count_consecutive(&mut statuses, verdict.admitted, now);
-        self.decided(rules, (found, statuses), (verdict.admitted, DecidedBy::Memory), now)
+        self.decided(rules, found, statuses, (verdict.admitted, DecidedBy::Memory), now)
     }
 
-    /// What follows from the verdicts.
+    /// What follows from the verdicts. Charges and statuses are no pair: as one they would be copied several times.
     fn decided(
         &self,
         rules: &Rules,
-        (found, statuses): (Charges, LimitStatuses),
+        found: Charges,
+        statuses: LimitStatuses,
         (admitted, decided_by): (bool, DecidedBy),
         now: Time,
     ) -> Decision {

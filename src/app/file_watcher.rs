@@ -5,14 +5,19 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::sandbox::Broker;
+use crate::config::OwnFiles;
+
 /// Files, and their state at the last poll.
 #[derive(Debug)]
 pub(super) struct FileWatcher(Vec<(PathBuf, FileState)>);
 
-/// One file, whose changes count once it has stayed the same from one poll to the next: while an editor writes, half a
-/// file may be a valid one.
+/// The configuration's own files, whose changes count once they have stayed the same from one poll to the next: while an
+/// editor writes, half a file may be a valid one.
 #[derive(Debug)]
-pub(super) struct SettledFile {
+pub(super) struct SettledFiles {
+    /// `None` if they are not watched.
+    files: Option<OwnFiles>,
     watcher: FileWatcher,
     is_unsettled: bool,
 }
@@ -51,25 +56,47 @@ impl FileWatcher {
     }
 }
 
-impl SettledFile {
-    /// Watches this file from now on, or none.
-    pub(super) fn new(path: Option<PathBuf>) -> Self {
-        Self { watcher: FileWatcher::new(path.into_iter().collect()), is_unsettled: false }
+impl SettledFiles {
+    /// Watches these files from now on, or none.
+    pub(super) fn new(files: Option<OwnFiles>) -> Self {
+        let mut watched = Self { files: None, watcher: FileWatcher::new(Vec::new()), is_unsettled: false };
+        watched.set(files);
+        watched
     }
 
-    /// Polls; whether the file has changed and has settled since.
-    pub(super) fn has_changed(&mut self) -> bool {
-        let is_changing = self.watcher.poll();
+    /// Polls; whether a file has changed, come or gone, and all have settled since.
+    pub(super) async fn have_changed(&mut self, broker: &Broker) -> bool {
+        let is_changing = self.has_other_files(broker).await | self.watcher.poll();
         let was_unsettled = std::mem::replace(&mut self.is_unsettled, is_changing);
         was_unsettled && !is_changing
     }
 
-    pub(super) fn set_path(&mut self, path: Option<PathBuf>) {
-        self.watcher.set_paths(path.into_iter().collect());
+    /// Whether there are other files than at the last poll, which are watched from now on.
+    async fn has_other_files(&mut self, broker: &Broker) -> bool {
+        let Some(files) = self.files.clone().filter(OwnFiles::are_patterns) else { return false };
+        // This thread may not list every directory.
+        let Ok(present) = broker.run(move || files.present()).await else { return false };
+        let are_others = !self.watcher.0.iter().map(|(path, _)| path).eq(&present);
+        if are_others {
+            self.watcher.set_paths(present);
+        }
+        are_others
     }
 
-    pub(super) fn is_watched(&self) -> bool {
-        !self.watcher.0.is_empty()
+    pub(super) fn set(&mut self, files: Option<OwnFiles>) {
+        self.watcher.set_paths(files.as_ref().map(OwnFiles::as_read).unwrap_or_default());
+        self.files = files;
+    }
+
+    /// Watches the files of a configuration that was refused: where its mistakes are mended, it counts.
+    pub(super) fn watch_instead(&mut self, files: OwnFiles) {
+        if self.are_watched() {
+            self.set(Some(files));
+        }
+    }
+
+    pub(super) fn are_watched(&self) -> bool {
+        self.files.is_some()
     }
 }
 
@@ -81,6 +108,7 @@ fn state_of(path: &Path) -> FileState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Sources;
 
     #[test]
     fn a_change_is_seen_once_and_not_forgotten_over_another_list() {
@@ -101,22 +129,34 @@ mod tests {
         std::fs::remove_dir_all(folder).unwrap();
     }
 
-    #[test]
-    fn a_file_that_is_being_written_counts_when_it_has_settled() {
+    #[tokio::test]
+    async fn files_that_are_being_written_count_when_they_have_settled() {
         let folder = std::env::temp_dir().join(format!("tollgate-settle-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("gate.toml");
-        std::fs::write(&path, "1").unwrap();
-        let mut file = SettledFile::new(Some(path.clone()));
-        assert!(!file.has_changed());
+        let [main, one, other] = ["gate.toml", "one.site", "other.site"].map(|name| folder.join(name));
+        std::fs::write(&main, "include = \"*.site\"").unwrap();
+        std::fs::write(&one, "").unwrap();
+        let own_files = Sources::from_file(&main).unwrap().with_included().own_files();
+        let mut files = SettledFiles::new(Some(own_files));
+        let broker = Broker::not_needed();
+        let mut settle = async |what: &str| {
+            assert!(!files.have_changed(&broker).await, "{what}: it may be half a file");
+            assert!(files.have_changed(&broker).await && !files.have_changed(&broker).await, "{what}");
+        };
         for text in ["", "22", "333"] {
-            std::fs::write(&path, text).unwrap();
-            assert!(!file.has_changed(), "{text}");
+            std::fs::write(&main, text).unwrap();
+            settle("the main file").await;
         }
-        assert!(file.has_changed() && !file.has_changed());
-        file.set_path(None);
-        std::fs::write(&path, "4444").unwrap();
-        assert!(!file.has_changed() && !file.has_changed() && !file.is_watched());
+        std::fs::write(&one, "1").unwrap();
+        settle("an included one").await;
+        std::fs::write(&other, "1").unwrap();
+        settle("a new one").await;
+        std::fs::remove_file(&one).unwrap();
+        settle("one less").await;
+        files.set(None);
+        std::fs::write(&other, "4444").unwrap();
+        assert!(!files.have_changed(&broker).await && !files.have_changed(&broker).await);
+        assert!(!files.are_watched());
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

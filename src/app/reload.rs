@@ -1,8 +1,9 @@
-//! Reloads while the gate runs: on SIGHUP the whole file, at other times the files that it names, or the policy of the
-//! store. With `reload = "watch"` a change of the file itself counts like the signal.
+//! Reloads while the gate runs: on SIGHUP the whole file and those that it includes, at other times the files that they
+//! name, or the policy of the store. With `reload = "watch"` a change of the file itself, or of an included one, counts
+//! like the signal.
 //!
 //! Reloads run one after the other; a request during a reload leads to one more. If only a named list changes, the
-//! file's text is taken as last read: an edit of the file itself waits for SIGHUP.
+//! texts are taken as last read: an edit of the file itself waits for SIGHUP.
 
 mod follow;
 
@@ -16,12 +17,12 @@ use tokio::time::sleep;
 use self::follow::Follower;
 use super::certificates::newly_expired;
 use super::config_diff::{ConfigView, diff};
-use super::file_watcher::{FileWatcher, SettledFile};
+use super::file_watcher::{FileWatcher, SettledFiles};
 use super::signals::SignalStream;
 use super::status::ConfigStatus;
 use super::ticks::next_tick;
 use super::{AppStartError, Parts, new_connections, service_manager, upstreams};
-use crate::config::{Config, Diagnostic, RestartOnly, Sources, load_again};
+use crate::config::{Config, Diagnostic, OwnFiles, RestartOnly, Sources, load_again};
 use crate::engine::Rules;
 use crate::event::Event;
 use crate::net::tls;
@@ -41,7 +42,7 @@ pub(super) struct Reload {
     log: LogSettings,
     tls: tls::TlsSettings,
     watcher: FileWatcher,
-    own_file: SettledFile,
+    own_files: SettledFiles,
     follower: Follower,
     /// Replaced configurations that a worker may still hold. Dropping one may take a while, which no worker should
     /// spend.
@@ -61,7 +62,6 @@ impl Reload {
         let (commands, incoming) = mpsc::channel(MAX_REQUESTS);
         Self {
             follower: Follower::new(&sources, config),
-            sources,
             commands,
             incoming,
             restart_only: RestartOnly::of(config),
@@ -69,8 +69,9 @@ impl Reload {
             log: config.log.clone(),
             tls: config.tls.clone(),
             watcher: FileWatcher::new(config.files.clone()),
-            own_file: SettledFile::new(config.watched.clone()),
+            own_files: SettledFiles::new(config.is_watched.then(|| sources.own_files())),
             retired: Vec::new(),
+            sources,
         }
     }
 
@@ -111,7 +112,7 @@ impl Reload {
     async fn tick(&mut self, parts: &Parts) {
         parts.engine.release();
         self.retired.retain(|config| Arc::strong_count(config) > 1);
-        if self.own_file.has_changed() {
+        if self.own_files.have_changed(parts.sandbox.broker()).await {
             drop(self.reload(ReloadScope::File, parts).await);
         } else if self.watcher.poll() {
             drop(self.reload(ReloadScope::ReferencedFiles, parts).await);
@@ -132,6 +133,9 @@ impl Reload {
         let changes = read.config.and_then(|(sources, config)| self.apply(sources, config, parts));
         let changed = changes.as_deref().unwrap_or_default();
         parts.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
+        if let (true, Some(files)) = (changes.is_err(), read.own_files) {
+            self.own_files.watch_instead(files);
+        }
         service_manager::ready();
         if scope == ReloadScope::File && changes.is_ok() {
             self.show_policy(parts);
@@ -141,7 +145,7 @@ impl Reload {
 
     fn apply(&mut self, sources: Sources, config: Config, parts: &Parts) -> Result<String, String> {
         let (files, log, tls) = (config.files.clone(), config.log.clone(), config.tls.clone());
-        let watched = config.watched.clone();
+        let watched = config.is_watched.then(|| sources.own_files());
         let former = parts.config.load_full();
         if let Some(expired) = newly_expired(&self.tls, &tls, parts.engine.clock().now()) {
             return Err(log_error(format!("the new certificate of {} has expired", expired.name())));
@@ -155,12 +159,12 @@ impl Reload {
                 config: &former,
                 log: &self.log,
                 tls: &self.tls,
-                is_watched: self.own_file.is_watched(),
+                is_watched: self.own_files.are_watched(),
             },
             ConfigView { config: &parts.config.load(), log: &log, tls: &tls, is_watched: watched.is_some() },
         );
         self.watcher.set_paths(files);
-        self.own_file.set_path(watched);
+        self.own_files.set(watched);
         self.config_status.replace(&sources, parts.engine.clock().now());
         self.retire(Some(former));
         (self.sources, self.log, self.tls) = (sources, log, tls);
@@ -235,12 +239,14 @@ impl Parts {
 struct LoadAttempt {
     /// The next configuration and its sources, or why there is none.
     config: Result<(Sources, Config), String>,
+    /// What was read for it; `None` if nothing could be.
+    own_files: Option<OwnFiles>,
     diagnostics: Vec<Value>,
 }
 
 impl LoadAttempt {
     fn broken(why: String) -> Self {
-        Self { config: Err(log_error(why)), diagnostics: Vec::new() }
+        Self { config: Err(log_error(why)), own_files: None, diagnostics: Vec::new() }
     }
 }
 
@@ -256,7 +262,7 @@ fn read(sources: Sources, scope: ReloadScope, restart_only: &RestartOnly) -> Loa
             return LoadAttempt::broken(format!("cannot read the configuration {}: {error}", sources.name));
         }
     };
-    check(sources, restart_only)
+    check(sources.with_included(), restart_only)
 }
 
 /// Checks the next configuration. Its mistakes go to the log as well.
@@ -265,8 +271,8 @@ fn check(sources: Sources, restart_only: &RestartOnly) -> LoadAttempt {
     let diagnostics = loaded.diagnostics.iter().map(log_diagnostic).collect();
     let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
     let why = || format!("{} has {mistakes} mistake{}", sources.name, if mistakes == 1 { "" } else { "s" });
-    let config = loaded.config.ok_or_else(why).map(|config| (sources.clone(), config));
-    LoadAttempt { config, diagnostics }
+    let (own_files, config) = (sources.own_files(), loaded.config.ok_or_else(why));
+    LoadAttempt { config: config.map(|config| (sources, config)), own_files: Some(own_files), diagnostics }
 }
 
 /// Logs an error that no diagnostic covers.

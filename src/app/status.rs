@@ -1,7 +1,7 @@
 //! The status of a running gate: `/api/v1/status`.
 //!
-//! It only reads. The hash of the configuration covers the file and its overrides, so two gates with the same hash got
-//! the same text. Files that the configuration names by `@path` or `${...}` are not part of the hash.
+//! It only reads. The hash of the configuration covers the file, those that it includes, and its overrides, so two gates with
+//! the same hash got the same texts. Files that the configuration names by `@path` or `${...}` are not part of the hash.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

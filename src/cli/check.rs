@@ -13,7 +13,7 @@ use self::probe::{ProbeReport, probe};
 
 use super::Exit;
 use super::sources::{ConfigArgs, report};
-use crate::config::{Loaded, combined, load, worst_cases};
+use crate::config::{Included, Loaded, Sources, combined, load, worst_cases};
 
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
@@ -51,7 +51,7 @@ pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
     let probed = selected.map(|config| probe(&config.store));
     match arguments.format {
         CheckFormat::Text => {
-            print_text(&loaded, &sources.name);
+            print_text(&loaded, &sources);
             probed.iter().for_each(print_probed);
         }
         CheckFormat::Json => print_json(&loaded, probed.as_ref())?,
@@ -63,7 +63,8 @@ pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
     })
 }
 
-fn print_text(loaded: &Loaded, name: &str) {
+fn print_text(loaded: &Loaded, sources: &Sources) {
+    let name = &sources.name;
     loaded.diagnostics.iter().for_each(report);
     match &loaded.config {
         Some(config) => {
@@ -72,7 +73,11 @@ fn print_text(loaded: &Loaded, name: &str) {
             if config.observes {
                 println!("mode = \"observe\": every limit only observes, nothing is refused");
             }
-            println!("{name}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
+            let included = match sources.included.as_ref().map_or(0, Included::count) {
+                0 => String::new(),
+                count => format!(" with {}", counted(count, "included file")),
+            };
+            println!("{name}{included}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
         }
         None => {
             let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();

@@ -63,7 +63,7 @@ impl ConfigArgs {
         sources.with_environment(std::env::vars_os()).with_set(self.set.clone())
     }
 
-    /// The file, the environment and the command line together, without asking a store.
+    /// The file and those that it includes, the environment and the command line together, without asking a store.
     ///
     /// # Errors
     /// If there is no file, or it cannot be read.
@@ -86,7 +86,7 @@ impl ConfigArgs {
                 DEFAULTS[0], DEFAULTS[1]
             ))
             .into()),
-            false => Ok(sources),
+            false => Ok(sources.with_included()),
         }
     }
 

@@ -31,6 +31,7 @@ mod methods;
 mod networks;
 mod otel;
 mod outcome;
+mod pages;
 mod passwords;
 pub(super) mod policy;
 mod rate_parts;
@@ -72,7 +73,7 @@ pub(super) fn check(
     let listen = addresses::listen(raw, &whole, f);
     let admin = admin::listen(&raw.admin, &listen, f);
     let mut upstreams = addresses::upstreams(raw, &whole, f);
-    let refuse = settings::refuse(&raw.refuse, &mut files, f);
+    let refuse = settings::refuse(raw, &mut files, f);
     let client = settings::client(&raw.client, &networks, f);
     let observes = settings::observes(raw.mode.as_ref(), f);
     let mut rates = RateSources::of((sources, &raw.geo), &networks, &mut files);
@@ -103,7 +104,7 @@ pub(super) fn check(
         sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
         observes,
         client,
-        policy: challenge::with_rule(&raw.refuse, owners.put_into(Policy::new(routes, limits)), &refuse, f)
+        policy: challenge::with_rule(raw, owners.put_into(Policy::new(routes, limits)), &refuse, f)
             .with_exposed(exposed)
             .with_geo(geo),
         policy_copy: policy::check(raw.policy.as_ref(), (&raw.store, &store), &files, f),
@@ -116,7 +117,7 @@ pub(super) fn check(
         log: log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f),
         admin,
         admin_token: admin::token(&raw.admin, &sources.environment, &mut files, f),
-        watched: settings::watched(raw.reload.as_ref(), sources, f),
+        is_watched: settings::is_watched(raw.reload.as_ref(), f),
         files: files.read,
     }
 }

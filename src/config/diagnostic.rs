@@ -15,8 +15,8 @@ use serde_json::json;
 /// A text that holds settings. It may hold secrets, so only [`Diagnostic::render`] shows lines of it.
 #[derive(PartialEq, Eq)]
 pub(super) struct SourceText {
-    /// The kind, by which diagnostics are sorted: the file, then its overrides, then the files and presets that it
-    /// names.
+    /// The kind, by which diagnostics are sorted: the file and those that it includes, then its overrides, then the
+    /// lists, pages and presets that it names.
     pub(super) kind: SourceKind,
     /// The file's path, `environment NAME`, `--set KEY` or `preset NAME`.
     pub(super) name: String,
@@ -28,9 +28,10 @@ pub(super) struct SourceText {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SourceKind {
     File,
+    Included,
     Environment,
     Set,
-    Included,
+    Referenced,
     Preset,
 }
 
@@ -67,7 +68,13 @@ impl Spot {
     }
 
     pub(super) fn is_in_file(&self) -> bool {
-        self.source.kind == SourceKind::File
+        matches!(self.source.kind, SourceKind::File | SourceKind::Included)
+    }
+
+    /// As in `sites/shop.toml:3:8`.
+    pub(super) fn place(&self) -> String {
+        let (line, column) = self.source.position(self.start());
+        format!("{}:{line}:{column}", self.source.name)
     }
 
     /// Whether the operator wrote it, and not a preset.
@@ -188,7 +195,7 @@ impl Diagnostic {
 }
 
 /// All mistakes and warnings found so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Findings(Vec<Diagnostic>);
 
 impl Findings {
@@ -200,6 +207,11 @@ impl Findings {
     /// Adds a warning: legal, and surely not meant. An empty hint is none.
     pub(super) fn warning(&mut self, spot: &Spot, message: impl Into<String>, hint: impl Into<String>) {
         self.add(Severity::Warning, spot, message.into(), hint.into());
+    }
+
+    /// Adds what was found elsewhere.
+    pub(super) fn extend(&mut self, others: &Self) {
+        self.0.extend_from_slice(&others.0);
     }
 
     pub(super) fn has_errors(&self) -> bool {

@@ -254,7 +254,7 @@ fn table_mut(entry: &mut TomlEntry) -> Option<&mut TomlTable> {
 }
 
 /// Keys that apply to every route of a preset. A key in neither list is unknown, and reported at the main route.
-const KEYS_OF_ALL_ROUTES: [&str; 10] = [
+const KEYS_OF_ALL_ROUTES: [&str; 11] = [
     "host",
     "host_default",
     "upstream",
@@ -265,6 +265,7 @@ const KEYS_OF_ALL_ROUTES: [&str; 10] = [
     "case",
     "body",
     "attack",
+    "refuse",
 ];
 /// Keys that differ between the routes of a preset.
 const KEYS_OF_ONE_ROUTE: [&str; 10] =

@@ -19,6 +19,8 @@ raw_tables! {
         sandbox: Option<Text>,
         mode: Option<Text>,
         policy: Option<Text>,
+        #[expect(dead_code, reason = "the files are read before the tables are: `include.rs`")]
+        include: Option<StringList>,
         reload: Option<Text>,
         client: RawClient,
         networks: Vec<RawNamed<StringList>>,
@@ -82,6 +84,15 @@ raw_tables! {
         quick_weight: Option<Located<i64>>,
         step: Option<Text>,
         attack: Option<RawNamed<RawAttack>>,
+        refuse: Option<RawNamed<RawPages>>,
+    }
+
+    /// `[route.NAME.refuse]`.
+    RawPages {
+        html: Option<Text>,
+        json: Option<Text>,
+        text: Option<Text>,
+        texts: Vec<RawNamed<RawTexts>>,
     }
 
     /// `[route.NAME.attack]`.
@@ -197,7 +208,7 @@ raw_tables! {
         texts: Vec<RawNamed<RawTexts>>,
     }
 
-    /// `[refuse.texts.LANG]`.
+    /// `[refuse.texts.LANG]` and `[route.NAME.refuse.texts.LANG]`.
     RawTexts {
         title: Option<Text>,
         wait: Option<Text>,
@@ -314,6 +325,7 @@ mod tests {
             ("geo", RawGeo::KEYS),
             ("route", RawRoute::KEYS),
             ("route", RawAttack::KEYS),
+            ("route", RawPages::KEYS),
             ("limit", RawLimit::KEYS),
             ("limit", RawEscalate::KEYS),
             ("endpoint", RawEndpoint::KEYS),

@@ -359,7 +359,7 @@ fn strings(node: &Located<TomlValue>, findings: &mut Findings) -> StringList {
 }
 
 /// The table that an entry holds.
-fn table_of<'t>(entry: &'t TomlEntry, findings: &mut Findings) -> Option<&'t TomlTable> {
+pub(super) fn table_of<'t>(entry: &'t TomlEntry, findings: &mut Findings) -> Option<&'t TomlTable> {
     match &entry.node.value {
         TomlValue::Table(table) => Some(table),
         other => {

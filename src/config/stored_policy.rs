@@ -11,6 +11,7 @@ use super::check::files::Files;
 use super::check::{policy, store};
 use super::diagnostic::{Findings, SourceKind, SourceText, Spot};
 use super::document::{Located, TomlEntry, TomlTable, TomlValue};
+use super::include;
 use super::raw::{RawFile, RawStore};
 use super::section::RawTable as _;
 use super::{Sources, StoreSettings, overrides};
@@ -71,7 +72,7 @@ pub fn store_of(sources: &Sources) -> Option<StoreSettings> {
 /// The file with its overrides, without the policy of the store. Mistakes are left to [`load`](super::load).
 fn own_table(sources: &Sources) -> Option<TomlTable> {
     let mut findings = Findings::default();
-    let mut own = TomlTable::parse(&file_of(sources), &mut findings)?;
+    let mut own = TomlTable::parse(&sources.as_text(), &mut findings)?;
     overrides::merge_environment(&mut own, sources, &mut findings);
     overrides::merge_set(&mut own, &sources.set, &mut findings);
     Some(own)
@@ -94,14 +95,16 @@ fn names_store(own: &TomlTable) -> bool {
 /// The tree of all sources but the overrides, and the text that stands for all of it in diagnostics. `None` after a
 /// mistake that leaves its meaning open.
 pub(super) fn merged(sources: &Sources, f: &mut Findings) -> Option<(TomlTable, Arc<SourceText>)> {
-    let file = file_of(sources);
-    let root = TomlTable::parse(&file, f)?;
+    let file = sources.as_text();
+    let mut root = TomlTable::parse(&file, f)?;
+    include::merge(&mut root, sources, f);
     let Some(stored) = sources.policy.clone().or_else(|| stand_in(sources, f)) else {
         return Some((root, file));
     };
     let text = policy_text(&stored);
     let mut policy = TomlTable::parse(&text, f)?;
     leave_out_store(&mut policy);
+    include::refuse_in_policy(&mut policy, f);
     lay_over(&mut policy, root);
     // A gate without a file has nothing but the policy.
     Some((policy, if sources.path.is_some() { file } else { text }))
@@ -112,7 +115,7 @@ fn stand_in(sources: &Sources, f: &mut Findings) -> Option<StoredPolicy> {
     let own = own_table(sources).filter(names_store).filter(|_| !sources.is_sealed)?;
     let store = checked_store(&own, sources, &mut Findings::default());
     if store.is_some_and(|store| store.address.is_shared()) {
-        let file = file_of(sources);
+        let file = sources.as_text();
         let spot = own.get("policy").map_or_else(|| Spot::whole(&file), |key| key.node.spot.clone());
         f.error(
             &spot,
@@ -121,10 +124,6 @@ fn stand_in(sources: &Sources, f: &mut Findings) -> Option<StoredPolicy> {
         );
     }
     Some(StoredPolicy { version: 0, text: STAND_IN.to_owned() })
-}
-
-fn file_of(sources: &Sources) -> Arc<SourceText> {
-    Arc::new(SourceText { kind: SourceKind::File, name: sources.name.clone(), text: sources.text.clone() })
 }
 
 fn policy_text(StoredPolicy { version, text }: &StoredPolicy) -> Arc<SourceText> {
@@ -210,6 +209,24 @@ mod tests {
         let file = Sources::from_text("gate.toml", POLICY);
         assert!(policy_origin(&file).is_none());
         assert!(store_of(&file).is_some());
+    }
+
+    #[test]
+    fn a_policy_includes_no_files_and_the_gates_own_file_does() {
+        let own = "include = \"sites/shop.toml\"";
+        let of = |policy: &str| {
+            let policy = format!("{policy}[tls]\ncertificates = []\n");
+            load(&Sources { base: "tests/config".into(), ..sources(own, &policy) })
+        };
+        let loaded = of(POLICY);
+        let names = loaded.config.iter().flat_map(|config| &config.policy.routes).map(|route| &*route.name);
+        assert_eq!(names.collect::<Vec<_>>(), ["login", "shop"], "{:?}", loaded.diagnostics);
+        let loaded = of(&format!("include = \"sites/*.toml\"\n{POLICY}"));
+        let refused = loaded.diagnostics.iter().find(|found| found.is_error()).unwrap().render(false);
+        assert!(
+            refused.starts_with("error: a policy of the store includes no files\n --> policy 7:1:1\n"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -173,7 +173,7 @@ pub const FAILURES: HeaderName = HeaderName::from_static("x-tollgate-failures");
 
 /// Headers that most forwarded requests have in addition.
 const ADDED_HEADERS: usize = 4;
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(in crate::proxy) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 

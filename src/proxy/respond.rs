@@ -54,6 +54,21 @@ use crate::time::Span;
 pub struct RefuseSettings {
     /// The status of a refusal, 4xx or 5xx.
     pub status: StatusCode,
+    /// The pages of all routes that have none of their own.
+    pub pages: RefusalPages,
+    /// The pages of single routes, by position.
+    pub of_routes: Vec<Option<RefusalPages>>,
+    /// When `RateLimit` and `RateLimit-Policy` are sent.
+    pub headers: ShowLimits,
+    /// How long a refusal is held before it is sent.
+    pub delay: Span,
+    /// Up to this many thousandths of the wait are added to `Retry-After`.
+    pub jitter_permille: u32,
+}
+
+/// The pages of a refusal in its formats.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RefusalPages {
     /// The configured HTML page; `None` is the built-in one.
     pub html: Option<Template>,
     /// Likewise for JSON.
@@ -61,13 +76,7 @@ pub struct RefuseSettings {
     /// Likewise for plain text.
     pub text: Option<Template>,
     /// The built-in HTML pages.
-    pub pages: Arc<LocalizedPages>,
-    /// When `RateLimit` and `RateLimit-Policy` are sent.
-    pub headers: ShowLimits,
-    /// How long a refusal is held before it is sent.
-    pub delay: Span,
-    /// Up to this many thousandths of the wait are added to `Retry-After`.
-    pub jitter_permille: u32,
+    pub localized: Arc<LocalizedPages>,
 }
 
 /// When `RateLimit` and `RateLimit-Policy` are sent.
@@ -98,15 +107,15 @@ pub struct Negotiation<'a> {
 
 /// Whether a refusal for this `Accept` is a page with a place for a challenge.
 #[must_use]
-pub fn shows_challenge(settings: &RefuseSettings, accept: Option<&HeaderValue>) -> bool {
+pub fn shows_challenge(pages: &RefusalPages, accept: Option<&HeaderValue>) -> bool {
     ResponseFormat::preferred(accept) == ResponseFormat::Html
-        && settings.html.as_ref().is_none_or(Template::has_challenge)
+        && pages.html.as_ref().is_none_or(Template::has_challenge)
 }
 
 /// The language of a refusal; only the built-in page has several.
 #[must_use]
-pub fn language_of(settings: &RefuseSettings, accept: Option<&HeaderValue>, headers: &HeaderMap) -> Language {
-    let is_built_in = settings.html.is_none() && ResponseFormat::preferred(accept) == ResponseFormat::Html;
+pub fn language_of(pages: &RefusalPages, accept: Option<&HeaderValue>, headers: &HeaderMap) -> Language {
+    let is_built_in = pages.html.is_none() && ResponseFormat::preferred(accept) == ResponseFormat::Html;
     if is_built_in { Language::preferred(headers.get(ACCEPT_LANGUAGE)) } else { Language::default() }
 }
 
@@ -125,7 +134,8 @@ pub fn refusal(
     let shown = limits.filter(|limit| !limit.is_hidden());
     let mut limits: SmallVec<[&str; 4]> = shown.map(|limit| &*limit.name).collect();
     limits.dedup();
-    let page = settings.pages.of(negotiation.language);
+    let pages = settings.pages_of(refusal.route);
+    let page = pages.localized.of(negotiation.language);
     let challenge = negotiation.challenge.filter(|_| format == ResponseFormat::Html);
     let [before, after] = &page.challenge;
     let details = ProblemDetails {
@@ -140,7 +150,7 @@ pub fn refusal(
         challenge: challenge.map(|challenge| [before, challenge, after]),
     };
     // A configured page names a wait; without a wait it would be wrong, so the built-in page is used.
-    let configured = settings.own(format).filter(|_| retry_after.is_some());
+    let configured = pages.configured(format).filter(|_| retry_after.is_some());
     let built_in = if retry_after.is_some() { &page.timed } else { &page.untimed };
     let mut builder =
         ResponseBuilder::new(&details, format, Templates { configured, built_in }, negotiation.head);
@@ -164,7 +174,19 @@ pub fn problem(problem: ProblemKind, negotiation: &Negotiation<'_>) -> Response<
 }
 
 impl RefuseSettings {
-    fn own(&self, format: ResponseFormat) -> Option<&Template> {
+    /// The pages of the refusals of a route.
+    #[must_use]
+    pub fn pages_of(&self, route: usize) -> &RefusalPages {
+        self.own_pages_of(route).unwrap_or(&self.pages)
+    }
+
+    fn own_pages_of(&self, route: usize) -> Option<&RefusalPages> {
+        self.of_routes.get(route)?.as_ref()
+    }
+}
+
+impl RefusalPages {
+    fn configured(&self, format: ResponseFormat) -> Option<&Template> {
         match format {
             ResponseFormat::Html => self.html.as_ref(),
             ResponseFormat::Json => self.json.as_ref(),
@@ -177,14 +199,19 @@ impl Default for RefuseSettings {
     fn default() -> Self {
         Self {
             status: StatusCode::TOO_MANY_REQUESTS,
-            html: None,
-            json: None,
-            text: None,
-            pages: Arc::clone(LocalizedPages::built_in()),
+            pages: RefusalPages::default(),
+            of_routes: Vec::new(),
             headers: ShowLimits::Refused,
             delay: Span::ZERO,
             jitter_permille: 0,
         }
+    }
+}
+
+impl Default for RefusalPages {
+    fn default() -> Self {
+        let localized = Arc::clone(LocalizedPages::built_in());
+        Self { html: None, json: None, text: None, localized }
     }
 }
 

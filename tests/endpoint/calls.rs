@@ -114,6 +114,7 @@ pub(crate) fn run<T>(story: impl Future<Output = T>) -> T {
 }
 
 /// A kept connection.
+#[derive(Clone)]
 pub(crate) struct Caller(SendRequest<Bytes>);
 
 /// What came back: the status of HTTP, that of gRPC, and the body.

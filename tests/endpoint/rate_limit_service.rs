@@ -1,7 +1,7 @@
 //! Envoy's rate limit service: what its descriptors are charged to, and what it is answered.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
 
@@ -9,7 +9,7 @@ use crate::calls::{
     Caller, Descriptor, METHOD, OK, OVER_LIMIT, Question, Response, descriptor, framed, question, run,
 };
 use crate::dice::Dice;
-use crate::support::{Gate, Launch, Upstream, free_port};
+use crate::support::{Gate, Launch, Upstream, eventually, free_port};
 
 struct Service {
     gate: Gate,
@@ -305,11 +305,14 @@ fn by_reference(
 ) -> (i32, u32, i32, String, u32, u64) {
     let seconds = [0, 1, 60, 3600, 86_400][usize::try_from(unit).unwrap()];
     let after = before + 1;
-    let code = if after > per_unit { OVER_LIMIT } else { OK };
+    // `shadow_mode`.
+    let is_shadow = name == "shady";
+    let code = if after > per_unit && !is_shadow { OVER_LIMIT } else { OK };
     (code, per_unit, unit, name.to_owned(), per_unit.saturating_sub(after), seconds - now % seconds)
 }
 
-/// The examples of envoyproxy/ratelimit, in its README.
+/// The examples of envoyproxy/ratelimit: those of its README, and of `examples/ratelimit/config/example.yaml` those that are
+/// neither `unlimited` nor of rate 0.
 #[test]
 fn the_examples_of_envoys_own_service_are_answered_as_it_does() {
     let clocked = |name: &str, key: &str, rate: &str| {
@@ -321,26 +324,49 @@ fn the_examples_of_envoys_own_service_are_answered_as_it_does() {
                   [route.marketing]\nmatch = \"rls:messaging/message_type=marketing\"\nlimits = \"marketing\"\n\
                   [route.number]\nmatch = \"rls:messaging\"\nlimits = \"number\"\n\
                   [route.edge]\nmatch = \"rls:edge_proxy_per_ip\"\nlimits = \"ip\"\n\
-                  [route.azure]\nmatch = \"rls:internal\"\nwhen = \"header:azure\"\nlimits = \"azure\"\n";
+                  [route.azure]\nmatch = \"rls:internal\"\nwhen = \"header:azure\"\nlimits = \"azure\"\n\
+                  [route.mock]\nmatch = \"rls:rl/destination_cluster=mock\"\nlimits = \"mock\"\n\
+                  [route.shady]\nmatch = \"rls:rl/baz=shady\"\nlimits = \"shady\"\n\
+                  [route.baz]\nmatch = \"rls:rl/baz=zip\"\nlimits = \"baz\"\n\
+                  [route.bar]\nmatch = \"rls:rl/bar=tender\"\nlimits = \"bar\"\n\
+                  [route.foo]\nmatch = \"rls:rl/foo=fighter\"\nlimits = \"foo\"\n";
     let limits = [
         clocked("users", "all", "500/s"),
         clocked("marketing", "header:to_number", "5 per 1d"),
         clocked("number", "header:to_number", "100 per 1d"),
         clocked("ip", "ip", "10/s"),
         clocked("azure", "header:azure", "100/min"),
+        clocked("mock", "all", "1/min"),
+        clocked("shady", "header:foo", "1/min") + "mode = \"observe\"\n",
+        clocked("baz", "header:foo+header:baz", "1/s"),
+        clocked("bar", "header:foo+header:bar", "3/min"),
+        clocked("foo", "header:foo", "2/min"),
     ];
     let service = Service::start(&format!("{routes}{}", limits.concat()), "");
     let number = ("to_number", "2061111111");
     let marketing = [descriptor(&[("message_type", "marketing"), number]), descriptor(&[number])];
-    let examples: [(_, &[Descriptor], &[_], u32); 4] = [
+    let foo = ("foo", "fighter");
+    let examples: [(_, &[Descriptor], &[_], u32); 9] = [
         ("mongo_cps", &[descriptor(&[("database", "users")])], &[(500, 1, "users")], 1),
         ("messaging", &marketing, &[(5, 4, "marketing"), (100, 4, "number")], 6),
         ("edge_proxy_per_ip", &[descriptor(&[("remote_address", "50.0.0.1")])], &[(10, 1, "ip")], 1),
         ("internal", &[descriptor(&[("azure", "tenant")])], &[(100, 2, "azure")], 3),
+        (
+            "rl",
+            &[descriptor(&[("source_cluster", "proxy"), ("destination_cluster", "mock")])],
+            &[(1, 2, "mock")],
+            2,
+        ),
+        ("rl", &[descriptor(&[foo])], &[(2, 2, "foo")], 3),
+        ("rl", &[descriptor(&[foo, ("bar", "tender")])], &[(3, 2, "bar")], 4),
+        ("rl", &[descriptor(&[foo, ("baz", "zip")])], &[(1, 1, "baz")], 1),
+        ("rl", &[descriptor(&[foo, ("baz", "shady")])], &[(1, 2, "shady")], 2),
     ];
+    let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    // All of it within one minute of the clock.
+    assert!(eventually(Duration::from_secs(6), || seconds() % 60 < 55));
     for (domain, descriptors, expected, times) in examples {
         for before in 0..times {
-            let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
             let since = seconds();
             let answer = service.ask_once(question(domain, descriptors));
             let until = seconds();

@@ -58,6 +58,21 @@ fn a_binary_that_was_replaced_is_what_runs_next() {
     assert_eq!(runs, binary, "and not one that is deleted");
 }
 
+#[test]
+fn a_new_process_reads_the_included_files_as_they_are_now() {
+    let upstream = Upstream::start();
+    let gate = Generations::start(&upstream.file(&format!("include = \"*.site\"\n{LIMIT}")));
+    let site = "[route.shop]\nmatch = \"POST /shop\"\n";
+    std::fs::write(gate.directory.join("shop.site"), site).unwrap();
+    assert!(gate.hand_over(), "{}", gate.messages());
+    let ask = || {
+        let mut client = Client::connect(gate.address);
+        client.send(post_with("/shop", "Connection: close\r\n"));
+        client.answer().status
+    };
+    assert_eq!([ask(), ask(), ask(), ask()], [200, 200, 200, 429]);
+}
+
 /// E20: no client gets a burst, by any number of threads.
 #[test]
 fn another_number_of_threads_leaves_no_socket_alone_and_no_token() {

@@ -154,6 +154,13 @@ fn what_is_pushed_is_shown_compared_and_taken_back(server: impl Server) {
         code == 78 && err.contains("--> bad.toml:6:") && err.contains("the policy in the store stays"),
         "{err}"
     );
+    // Gates would not have the files.
+    desk.file("several.toml", &format!("include = \"sites/*.toml\"\n{two}"));
+    let (code, _, err) = desk.policy(&["push", "several.toml"]);
+    assert!(
+        code == 78 && err.contains("error: a policy of the store includes no files\n --> several.toml:1:1"),
+        "{err}"
+    );
     assert_eq!(desk.versions(), [3, 2, 1]);
 }
 

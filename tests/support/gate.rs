@@ -270,7 +270,9 @@ impl Launch {
 
     /// Puts a file beside the gate's own.
     pub(crate) fn beside(self, name: &str, text: &str) -> Self {
-        fs::write(self.directory.join(name), text).unwrap();
+        let file = self.directory.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
         self
     }
 

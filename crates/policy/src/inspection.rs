@@ -32,11 +32,12 @@ impl<'a> Inspection<'a> {
     pub(super) fn of(attempt: &'a Attempt<'a>, field_names: &'a FieldNames) -> Self {
         let has_body = attempt.body != AttemptBody::Whole(&[]);
         let request = RequestFields::with(attempt, field_names);
-        let overrides_method = overrides_the_method(&request);
+        let has_names = attempt.query.is_some() || attempt.headers.contains_key(COOKIE);
+        let overrides_method = overrides_the_method(&request, has_names);
         // Every other method is a write anyway.
         let is_read = is_get_or_head(attempt.method) || attempt.method == Method::OPTIONS;
-        let could_guess =
-            || overrides_method || has_body || has_too_many_names(attempt) || names_a_password(attempt);
+        let names_more = || has_names && (has_too_many_names(attempt) || names_a_password(attempt));
+        let could_guess = || overrides_method || has_body || names_more();
         Self { fields: request, overrides_method, may_be_attempt: is_read && could_guess() }
     }
 
@@ -113,13 +114,13 @@ fn is_preflight(attempt: &Attempt<'_>) -> bool {
 }
 
 /// Whether a header, a parameter or a cookie overrides the method. CGI and PHP read `X_Http_Method_Override` as the
-/// real header.
-fn overrides_the_method(request: &RequestFields<'_>) -> bool {
+/// real header. `has_names`: whether there are parameters or cookies.
+fn overrides_the_method(request: &RequestFields<'_>, has_names: bool) -> bool {
     let headers = request.attempt.headers;
     if headers.keys().any(is_override) {
         return true;
     }
-    if request.attempt.query.is_none() && !headers.contains_key(COOKIE) {
+    if !has_names {
         return false;
     }
     let in_query = request.fields(NameKinds::METHOD).flat_map(query::names).map(str::as_bytes);

@@ -17,7 +17,7 @@ type BoxedTask = Box<dyn FnOnce() + Send>;
 
 impl Broker {
     /// For a gate without a sandbox.
-    pub(super) fn not_needed() -> Self {
+    pub(in crate::app) fn not_needed() -> Self {
         Self(None)
     }
 

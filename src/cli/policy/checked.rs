@@ -67,5 +67,5 @@ fn alone(
     };
     let below = StoredPolicy { version: 0, text: "listen = \"http://[::]:8080\"\n".to_owned() };
     let policy = policy.with_set([("policy".to_owned(), "file".to_owned())]);
-    Ok((load(&Sources { policy: Some(below), ..policy }), Some(store)))
+    Ok((load(&Sources { policy: Some(below), ..policy.as_policy() }), Some(store)))
 }

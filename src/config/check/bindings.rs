@@ -7,6 +7,7 @@ use super::super::diagnostic::{Findings, Spot, grouped};
 use super::super::document::Located;
 use super::super::raw;
 use super::fields::{distinct, index_of};
+use super::pages;
 use super::routes::tokens;
 use crate::policy::{Cost, Limit, Mode, Route};
 
@@ -40,6 +41,7 @@ pub(super) fn check(
         let reaching = routes.iter().flatten().filter(|route| route.limits.contains(&index));
         warn_of_costs(raw, index, limit, reaching, f);
     }
+    pages::warn(raw, routes, limits, f);
 }
 
 /// The references of one side to the other: positions, each with its spot in the file.

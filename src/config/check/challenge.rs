@@ -1,19 +1,20 @@
 //! `refuse.challenge`: what a browser may earn by a proof of work, and whether any limit lets it.
 
 use super::super::diagnostic::Findings;
-use super::super::raw::RawRefuse;
+use super::super::document::Located;
+use super::super::raw::{RawFile, RawRoute};
 use super::super::values::RateValue;
 use super::fields::{one_of, parsed};
 use super::rate_parts::built;
 use crate::bucket::Continuous;
 use crate::policy::Policy;
 use crate::policy::challenge::ChallengeRule;
-use crate::proxy::respond::RefuseSettings;
+use crate::proxy::respond::{RefusalPages, RefuseSettings, Template};
 use crate::time::Span;
 
 /// The policy with the rule, if anything may be earned.
 pub(super) fn with_rule(
-    raw: &RawRefuse,
+    raw: &RawFile,
     policy: Policy,
     settings: &RefuseSettings,
     f: &mut Findings,
@@ -23,11 +24,12 @@ pub(super) fn with_rule(
 }
 
 fn check(
-    raw: &RawRefuse,
+    file: &RawFile,
     policy: &Policy,
     settings: &RefuseSettings,
     f: &mut Findings,
 ) -> Option<ChallengeRule> {
+    let raw = &file.refuse;
     let rate = raw.challenge_rate.as_ref().and_then(|text| Some((parsed::<RateValue>(text, f)?, text)));
     let is_on = one_of(raw.challenge.as_ref(), &[("off", false), ("work", true)], f) == Some(true);
     let Some(word) = raw.challenge.as_ref().filter(|_| is_on) else {
@@ -42,16 +44,28 @@ fn check(
     if !chosen_by_path.any(|route| route.limits.iter().any(is_lifted)) {
         f.warning(&word.spot, "no attempt can be earned: no limit is lifted by one".to_owned(), NO_LIMIT);
     }
-    if let Some(page) =
-        raw.html.as_ref().filter(|_| settings.html.as_ref().is_some_and(|page| !page.has_challenge()))
-    {
-        let message = "the page does not offer the challenge".to_owned();
-        f.warning(&page.spot, message, "write {{challenge}} where its button belongs");
-    }
+    warn_of_pages(file, settings, f);
     let spot = raw.challenge_rate.as_ref().map_or(&word.spot, |text| &text.spot);
     let rate = rate.map_or(DEFAULT_RATE, |(rate, _)| rate);
     let rate = built(Continuous::new(rate.count, rate.period, rate.burst), spot, f)?;
     built(ChallengeRule::new(rate), spot, f)
+}
+
+fn warn_of_pages(file: &RawFile, settings: &RefuseSettings, f: &mut Findings) {
+    let common = file.refuse.html.as_ref().zip(settings.pages.html.as_ref());
+    let of_routes = file
+        .routes
+        .iter()
+        .zip(&settings.of_routes)
+        .filter_map(|(route, pages)| page_of(&route.value, pages.as_ref()?));
+    for (path, _) in common.into_iter().chain(of_routes).filter(|(_, page)| !page.has_challenge()) {
+        let message = "the page does not offer the challenge".to_owned();
+        f.warning(&path.spot, message, "write {{challenge}} where its button belongs");
+    }
+}
+
+fn page_of<'r>(route: &'r RawRoute, pages: &'r RefusalPages) -> Option<(&'r Located<String>, &'r Template)> {
+    Some((route.refuse.as_ref()?.value.html.as_ref()?, pages.html.as_ref()?))
 }
 
 /// One more attempt each twelve minutes: 125 guesses a day at most from one address.

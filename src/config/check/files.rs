@@ -1,12 +1,13 @@
 //! Files that the configuration names: lists of networks, pages, keys and certificates.
 //!
-//! It reads only regular files of limited size, so `@/dev/zero` is a mistake and does not exhaust the memory.
+//! A relative path starts from the directory of the main file, also in an included one. Only regular files of limited
+//! size are read, so `@/dev/zero` is a mistake and does not exhaust the memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::Sources;
 use super::super::diagnostic::{Findings, SourceKind, SourceText, Spot};
+use super::super::{MAX_FILE, Sources};
 
 /// Reads files relative to the configuration, and remembers which.
 pub(in crate::config) struct Files<'b> {
@@ -45,7 +46,7 @@ impl<'b> Files<'b> {
 
     /// The bytes of a file that need not be there, and is watched all the same.
     pub(super) fn if_there(&mut self, path: PathBuf) -> Option<Vec<u8>> {
-        let bytes = if self.is_sealed { None } else { read(&path).ok() };
+        let bytes = if self.is_sealed { None } else { read_file(&path).ok() };
         self.read.push(path);
         bytes
     }
@@ -55,7 +56,7 @@ impl<'b> Files<'b> {
         let name = self.resolve(path).display().to_string();
         let bytes = self.bytes(path, spot, f)?;
         match String::from_utf8(bytes) {
-            Ok(text) => Some(Arc::new(SourceText { kind: SourceKind::Included, name, text })),
+            Ok(text) => Some(Arc::new(SourceText { kind: SourceKind::Referenced, name, text })),
             Err(_) => {
                 f.error(spot, format!("cannot read `{name}`"), "it is not UTF-8");
                 None
@@ -80,7 +81,7 @@ impl<'b> Files<'b> {
     /// The bytes of a file that need not be UTF-8.
     pub(super) fn bytes(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<u8>> {
         let path = self.path_of(path, spot, f)?;
-        match read(&path) {
+        match read_file(&path) {
             Ok(bytes) => Some(bytes),
             Err(why) => {
                 f.error(spot, format!("cannot read `{}`", path.display()), why);
@@ -90,7 +91,8 @@ impl<'b> Files<'b> {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+/// The bytes of a regular file of limited size.
+pub(in crate::config) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let about = std::fs::metadata(path).map_err(|error| words(&error))?;
     if !about.is_file() {
         return Err("it is not a regular file".into());
@@ -102,12 +104,10 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// The messages of systems differ; these do not.
-pub(super) fn words(error: &std::io::Error) -> String {
+pub(in crate::config) fn words(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".into(),
         std::io::ErrorKind::PermissionDenied => "permission denied".into(),
         _ => error.to_string().to_lowercase(),
     }
 }
-
-const MAX_FILE: u64 = 64 << 20;

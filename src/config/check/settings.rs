@@ -1,12 +1,10 @@
 //! The tables that hold plain settings: `[client]`, `[refuse]`, `[proxy]`.
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 
 use http::{HeaderName, StatusCode};
 
-use super::super::Sources;
-use super::super::diagnostic::{Findings, Spot, suggest};
+use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
 use super::super::raw;
 use super::super::section::StringList;
@@ -15,7 +13,7 @@ use super::fields::{distinct, duration_within, one_of, parsed, share_of, within}
 use super::files::Files;
 use super::headers;
 use super::networks::Networks;
-use super::texts;
+use super::pages;
 use crate::net::listener::ListenAddress;
 use crate::net::proxy_protocol::ProxyProtocolVersion;
 use crate::policy::Route;
@@ -23,7 +21,7 @@ use crate::policy::key::PrefixLengths;
 use crate::policy::network::NetworkSet;
 use crate::proxy::body::BodyMemory;
 use crate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
-use crate::proxy::respond::{RefuseSettings, ShowLimits, Template};
+use crate::proxy::respond::{RefuseSettings, ShowLimits};
 use crate::proxy::settings::{ClientRate, ProxySettings};
 use crate::time::Span;
 
@@ -100,42 +98,22 @@ fn identity_header(text: &Located<String>, f: &mut Findings) -> Option<IdentityH
     }
 }
 
-/// `[refuse]`.
-pub(super) fn refuse(raw: &raw::RawRefuse, files: &mut Files<'_>, f: &mut Findings) -> RefuseSettings {
-    let default = RefuseSettings::default();
+/// `[refuse]`, and what routes have in its place.
+pub(super) fn refuse(file: &raw::RawFile, files: &mut Files<'_>, f: &mut Findings) -> RefuseSettings {
+    let (raw, default) = (&file.refuse, RefuseSettings::default());
+    let pages = pages::check(raw, files, f);
     let status = within::<u16>(raw.status.as_ref(), 400..=599, f);
     let headers =
         [("refused", ShowLimits::Refused), ("always", ShowLimits::Always), ("never", ShowLimits::Never)];
     RefuseSettings {
         status: status.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(default.status),
-        html: page(raw.html.as_ref(), files, f),
-        json: page(raw.json.as_ref(), files, f),
-        text: page(raw.text.as_ref(), files, f),
-        pages: texts::pages(raw, f),
+        of_routes: pages::of_routes(file, &pages, files, f),
+        pages,
         headers: one_of(raw.headers.as_ref(), &headers, f).unwrap_or(default.headers),
         delay: duration_within(raw.delay.as_ref(), Span::ZERO..=Span::from_secs(60), f)
             .unwrap_or(default.delay),
         jitter_permille: share_of(1_000, raw.jitter.as_ref(), f).unwrap_or_default(),
     }
-}
-
-/// A custom page; an empty name means the built-in one.
-fn page(path: Option<&Located<String>>, files: &mut Files<'_>, f: &mut Findings) -> Option<Template> {
-    let path = path.filter(|path| !path.value.is_empty())?;
-    let source = files.text(&path.value, &path.spot, f)?;
-    for (at, _) in source.text.match_indices("{{") {
-        let Some((name, _)) = source.text[at + 2..].split_once("}}") else { continue };
-        if is_name(name.trim()) && !PLACEHOLDERS.contains(&name) {
-            let spot = Spot::new(&source, at..at + name.len() + 4);
-            f.warning(&spot, format!("unknown placeholder `{name}`"), suggest(name.trim(), PLACEHOLDERS));
-        }
-    }
-    Some(Template::parse(&source.text))
-}
-
-/// Whether the text between braces is a placeholder's name; other braces belong to a script of the page.
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// `[proxy]`.
@@ -245,10 +223,9 @@ pub(super) fn observes(raw: Option<&Located<String>>, f: &mut Findings) -> bool 
     one_of(raw, &[("enforce", false), ("observe", true)], f).unwrap_or(false)
 }
 
-/// `reload`: the file, where a change of it is a reason to read it again.
-pub(super) fn watched(raw: Option<&Located<String>>, sources: &Sources, f: &mut Findings) -> Option<PathBuf> {
-    let is_watched = one_of(raw, &[("signal", false), ("watch", true)], f).unwrap_or(false);
-    sources.path.clone().filter(|_| is_watched)
+/// `reload`: whether a change of the file is a reason to read it again.
+pub(super) fn is_watched(raw: Option<&Located<String>>, f: &mut Findings) -> bool {
+    one_of(raw, &[("signal", false), ("watch", true)], f).unwrap_or(false)
 }
 
 /// Words of `proxy.proxy_protocol`.
@@ -266,4 +243,3 @@ const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=DAY;
 /// Enough for whole bodies of several clients, and less than any machine has.
 const MEMORY: RangeInclusive<u64> = 256 * 1024..=64 * 1024 * 1024 * 1024;
 const CONNECTIONS: RangeInclusive<i64> = 1..=10_000_000;
-const PLACEHOLDERS: [&str; 4] = ["retry_after", "limit", "request_id", "challenge"];

@@ -1,21 +1,26 @@
-//! `[refuse.texts.LANG]`: texts in the place of those of the built-in page.
+//! `[refuse.texts.LANG]`, and the same of a route: texts in the place of those of the built-in page.
 
 use std::sync::Arc;
 
 use super::super::diagnostic::{Findings, suggest};
 use super::super::document::Located;
-use super::super::raw::{RawNamed, RawRefuse, RawTexts};
+use super::super::raw::{RawNamed, RawTexts};
 use super::super::section::RawTable;
 use crate::proxy::respond::{Language, LocalizedPages, TextError, Texts};
 
-/// The built-in pages with these texts.
-pub(super) fn pages(raw: &RawRefuse, f: &mut Findings) -> Arc<LocalizedPages> {
-    if raw.texts.is_empty() {
-        return Arc::clone(LocalizedPages::built_in());
+/// The pages with these texts; `html` is the page that stands in their place.
+pub(super) fn pages(
+    raw: &[RawNamed<RawTexts>],
+    pages: &Arc<LocalizedPages>,
+    html: Option<&Located<String>>,
+    f: &mut Findings,
+) -> Arc<LocalizedPages> {
+    if raw.is_empty() {
+        return Arc::clone(pages);
     }
-    let changed: Vec<_> = raw.texts.iter().filter_map(|table| changed(table, f)).collect();
-    if let Some(page) = raw.html.as_ref().filter(|page| !page.value.is_empty()) {
-        let others = raw.texts.iter().filter(|table| table.name.value != Language::default().tag());
+    let changed: Vec<_> = raw.iter().filter_map(|table| changed(table, pages, f)).collect();
+    if let Some(page) = html {
+        let others = raw.iter().filter(|table| table.name.value != Language::default().tag());
         for table in others {
             let message =
                 format!("the texts of `{}` mean nothing beside a page of your own", table.name.value);
@@ -24,18 +29,22 @@ pub(super) fn pages(raw: &RawRefuse, f: &mut Findings) -> Arc<LocalizedPages> {
     }
     let texts = |language| {
         let changed = changed.iter().find(|(known, _)| *known == language);
-        changed.map_or_else(|| Texts::built_in(language), |(_, texts)| texts.clone())
+        changed.map_or_else(|| pages.texts(language).clone(), |(_, texts)| texts.clone())
     };
     Arc::new(LocalizedPages::new(texts))
 }
 
-fn changed(RawNamed { name, value }: &RawNamed<RawTexts>, f: &mut Findings) -> Option<(Language, Texts)> {
+fn changed(
+    RawNamed { name, value }: &RawNamed<RawTexts>,
+    pages: &LocalizedPages,
+    f: &mut Findings,
+) -> Option<(Language, Texts)> {
     let tags = Language::ALL.map(Language::tag);
     let Some(language) = Language::ALL.into_iter().find(|language| language.tag() == name.value) else {
         f.error(&name.spot, format!("unknown language `{}`", name.value), suggest(&name.value, tags));
         return None;
     };
-    let mut texts = Texts::built_in(language);
+    let mut texts = pages.texts(language).clone();
     for (key, text) in given(value) {
         if let Err(error) = texts.replace(key, &text.value) {
             f.error(&text.spot, error.to_string(), hint(&error));

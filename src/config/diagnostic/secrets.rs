@@ -11,7 +11,7 @@ use super::{SourceKind, SourceText};
 /// Whether a line that this range touches may hold a secret.
 pub(super) fn may_stand_in(source: &SourceText, range: &Range<usize>) -> bool {
     match source.kind {
-        SourceKind::File => may_stand_in_lines(&source.text, range),
+        SourceKind::File | SourceKind::Included => may_stand_in_lines(&source.text, range),
         SourceKind::Environment | SourceKind::Set => {
             let key = source.name.trim_start_matches("environment TOLLGATE_").trim_start_matches("--set ");
             begins_with_section(key)
@@ -20,7 +20,7 @@ pub(super) fn may_stand_in(source: &SourceText, range: &Range<usize>) -> bool {
                 || has_password(&source.text)
         }
         // No diagnostic points into a file of keys.
-        SourceKind::Included | SourceKind::Preset => false,
+        SourceKind::Referenced | SourceKind::Preset => false,
     }
 }
 

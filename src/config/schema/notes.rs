@@ -34,7 +34,9 @@ impl Notes {
             let key = rule.iter().find_map(|list| path.strip_prefix(list.as_str()))?;
             self.0.get(&format!("route.*.RULE.{key}"))
         };
-        self.0.get(path).or_else(of_rule)
+        let of_pages =
+            || self.0.get(path.strip_prefix("route.*.").filter(|path| path.starts_with("refuse."))?);
+        self.0.get(path).or_else(of_rule).or_else(of_pages)
     }
 }
 
@@ -91,6 +93,9 @@ fn path_of_table(table: &str) -> String {
     let mut parts: Vec<&str> = table.split('.').collect();
     if let ["route" | "limit" | "endpoint", name, ..] | ["refuse", "texts", name] = &mut parts[..] {
         *name = "*";
+    }
+    if let ["route", _, "refuse", "texts", language] = &mut parts[..] {
+        *language = "*";
     }
     parts.join(".")
 }

@@ -139,7 +139,7 @@ pub(super) fn name(path: &str) -> &'static str {
         // Its candidate is `NAME.candidate`.
         "limit" => "^[A-Za-z0-9_-]{1,64}$",
         "route" | "endpoint" => "^[A-Za-z0-9_.-]{1,64}$",
-        "refuse.texts" => "^(en|de|fr|es|pt|it|nl|pl|ja|zh|ar)$",
+        "refuse.texts" | "route.*.refuse.texts" => "^(en|de|fr|es|pt|it|nl|pl|ja|zh|ar)$",
         _ => "^.+$",
     }
 }
@@ -155,7 +155,7 @@ pub(super) fn required(path: &str) -> Option<&'static [&'static str]> {
 
 /// Whether the value in `config.toml` is an example: without the key there is another value, or none.
 pub(super) fn is_example(path: &str) -> bool {
-    EXAMPLES.contains(&path) || path.starts_with("refuse.texts.")
+    EXAMPLES.contains(&path) || path.starts_with("refuse.texts.") || path.starts_with("route.*.refuse.")
 }
 
 const DURATION: &str = "(?=[0-9])([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?";
@@ -194,7 +194,8 @@ const DURATIONS: [&str; 18] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 54] = [
+const EXAMPLES: [&str; 55] = [
+    "include",
     "route.*.attack.worst",
     "route.*.bait",
     "route.*.quick",

@@ -17,6 +17,7 @@ use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
 use crate::policy::network::NetworkSet;
 use crate::proxy::error::MalformedRequest;
+use crate::proxy::headers::FORWARDED_FOR;
 
 /// The settings of `[client]`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -137,7 +138,7 @@ fn address_of(peer: PeerAddr) -> Client {
 
 /// The hops of all lines from the last to the first, parsed lazily; `None` is not an address. Empty items are skipped.
 fn x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
-    let lines = headers.get_all("x-forwarded-for").iter().rev();
+    let lines = headers.get_all(FORWARDED_FOR).iter().rev();
     let items = lines.flat_map(|line| line.as_bytes().rsplit(|&byte| byte == b','));
     items.map(<[u8]>::trim_ascii).filter(|item| !item.is_empty()).map(address)
 }

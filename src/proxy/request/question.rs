@@ -7,13 +7,13 @@
 
 use http::header::HOST;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, Request, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body;
 
 use crate::policy::attempt::AttemptBody;
 use crate::proxy::error::MalformedRequest;
 
-/// What differs between the request of a proxy and the request that it asks about.
+/// What differs between the request of a proxy and the request that it asks about; `None` for what does not.
 #[derive(Debug)]
 pub(in crate::proxy) struct Question {
     method: Option<Method>,
@@ -58,17 +58,23 @@ struct QuestionHeaders<'a> {
     forwarded_uri: Option<&'a HeaderValue>,
     forwarded_host: Option<&'a HeaderValue>,
     forwarded_proto: Option<&'a HeaderValue>,
+    host: Option<&'a HeaderValue>,
     body: Option<&'a HeaderValue>,
     partial: Option<&'a HeaderValue>,
 }
 
 impl Question {
-    /// What this request asks about.
+    /// What this request asks about. Its own target and framing are not looked at: those of the request [about](Self::put_into)
+    /// which it asks are.
     ///
     /// # Errors
-    /// [`MalformedRequest::IncompleteQuestion`] and [`MalformedRequest::AmbiguousQuestion`].
+    /// [`MalformedRequest::IncompleteQuestion`], [`MalformedRequest::AmbiguousQuestion`], [`MalformedRequest::NoHost`] and
+    /// [`MalformedRequest::SeveralHosts`].
     pub(in crate::proxy) fn of<B: Body>(request: &Request<B>) -> Result<Self, MalformedRequest> {
         let said = QuestionHeaders::of(request.headers())?;
+        if said.host.is_none() && request.version() != Version::HTTP_10 {
+            return Err(MalformedRequest::NoHost);
+        }
         let is_original = said.original_method.is_some() || said.original_uri.is_some();
         let is_forwarded = said.forwarded_method.is_some() || said.forwarded_uri.is_some();
         check_scheme(said.forwarded_proto, is_forwarded)?;
@@ -77,22 +83,23 @@ impl Question {
             (true, false) => {
                 let method = method_of(said.original_method, "X-Original-Method")?;
                 let target = target_of(said.original_uri, "X-Original-URI")?;
-                (Some(method), Some(target), Some(said.original_host(request)?))
+                (Some(method), Some(target), Some(said.original_host()?))
             }
             (false, true) => {
                 let method = method_of(said.forwarded_method, "X-Forwarded-Method")?;
                 let target = target_of(said.forwarded_uri, "X-Forwarded-Uri")?;
                 let host = present(said.forwarded_host, "X-Forwarded-Host")?;
-                (Some(method), Some(target), Some(host.clone()))
+                (Some(method), Some(target), Some(host))
             }
             (false, false) => (None, None, None),
         };
         let body = said.visible_body(method.as_ref().unwrap_or(request.method()), request.body());
+        let host = host.filter(|host| said.host != Some(host)).cloned();
         Ok(Self { method, target, host, body })
     }
 
-    /// The request that is asked about.
-    pub(in crate::proxy) fn about<B>(self, mut request: Request<B>) -> Request<B> {
+    /// Makes the question the request that it asks about.
+    pub(in crate::proxy) fn put_into<B>(self, request: &mut Request<B>) {
         if let Some(method) = self.method {
             *request.method_mut() = method;
         }
@@ -102,7 +109,6 @@ impl Question {
         if let Some(host) = self.host {
             request.headers_mut().insert(HOST, host);
         }
-        request
     }
 }
 
@@ -117,6 +123,7 @@ impl<'a> QuestionHeaders<'a> {
         let mut said = Self::default();
         for (name, value) in headers {
             let (place, shown) = match name.as_str() {
+                "host" => (&mut said.host, "Host"),
                 "x-original-method" => (&mut said.original_method, "X-Original-Method"),
                 "x-original-uri" => (&mut said.original_uri, "X-Original-URI"),
                 "x-original-body" => (&mut said.body, "X-Original-Body"),
@@ -128,7 +135,10 @@ impl<'a> QuestionHeaders<'a> {
                 _ => continue,
             };
             if place.replace(value).is_some() {
-                return Err(MalformedRequest::AmbiguousQuestion(shown));
+                return Err(match shown {
+                    "Host" => MalformedRequest::SeveralHosts,
+                    _ => MalformedRequest::AmbiguousQuestion(shown),
+                });
             }
         }
         Ok(said)
@@ -136,11 +146,11 @@ impl<'a> QuestionHeaders<'a> {
 
     /// `Host`, as nginx passes it on, or `X-Forwarded-Host`. If both are there they have to agree: nginx passes on what
     /// its client says in the latter, unless it is told to replace it. An address in `Host` is the endpoint's own.
-    fn original_host<B>(&self, request: &Request<B>) -> Result<HeaderValue, MalformedRequest> {
-        let host = present(request.headers().get(HOST), "Host")?;
+    fn original_host(&self) -> Result<&'a HeaderValue, MalformedRequest> {
+        let host = present(self.host, "Host")?;
         match self.forwarded_host {
-            None => Ok(host.clone()),
-            Some(forwarded) if forwarded == host || is_address(host) => Ok(forwarded.clone()),
+            None => Ok(host),
+            Some(forwarded) if forwarded == host || is_address(host) => Ok(forwarded),
             Some(_) => Err(MalformedRequest::AmbiguousQuestion("X-Forwarded-Host")),
         }
     }

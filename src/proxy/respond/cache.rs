@@ -17,7 +17,7 @@ use super::accept::ResponseFormat;
 use super::builder::X_REQUEST_ID;
 use super::escape::{push_urn, push_value};
 use super::language::Language;
-use super::{Negotiation, RefuseSettings, refusal, retry_after};
+use super::{Negotiation, RefusalPages, RefuseSettings, refusal, retry_after};
 use crate::bucket::Spec;
 use crate::engine::Refusal;
 use crate::policy::{Limit, Policy};
@@ -48,6 +48,8 @@ struct RefusalKey {
     language: Language,
     generation: u64,
     settings: Arc<RefuseSettings>,
+    /// The route, if it has pages of its own.
+    route: Option<usize>,
     wait: u64,
     limits: ShownLimits,
 }
@@ -131,7 +133,7 @@ impl CachedRefusal {
         }
         let mut id = String::new();
         match self.key.format {
-            ResponseFormat::Json if self.key.settings.json.is_none() => push_urn(&mut id, request_id),
+            ResponseFormat::Json if self.key.pages().json.is_none() => push_urn(&mut id, request_id),
             format => push_value(&mut id, format, request_id),
         }
         let length = self.pieces.iter().map(Bytes::len).sum::<usize>() + others.len() * id.len();
@@ -165,9 +167,14 @@ impl RefusalKey {
             language,
             generation,
             settings: Arc::clone(settings),
+            route: settings.own_pages_of(refused.route).map(|_| refused.route),
             wait: wait.as_secs_ceil(),
             limits,
         }
+    }
+
+    fn pages(&self) -> &RefusalPages {
+        self.route.map_or(&self.settings.pages, |route| self.settings.pages_of(route))
     }
 
     fn matches(&self, other: &Self) -> bool {
@@ -175,6 +182,7 @@ impl RefusalKey {
             && self.language == other.language
             && self.generation == other.generation
             && self.wait == other.wait
+            && self.route == other.route
             && Arc::ptr_eq(&self.settings, &other.settings)
             && self.limits == other.limits
     }
@@ -183,7 +191,8 @@ impl RefusalKey {
         let formats = usize::try_from(self.wait).unwrap_or(0).wrapping_mul(3);
         // Odd, and so a slot of its own for each language of one wait.
         let languages = (self.language as usize).wrapping_mul(5);
-        formats.wrapping_add(self.format as usize).wrapping_add(languages) % CACHE_SLOTS
+        let routes = self.route.map_or(0, |route| route.wrapping_add(1).wrapping_mul(7));
+        formats.wrapping_add(self.format as usize).wrapping_add(languages).wrapping_add(routes) % CACHE_SLOTS
     }
 }
 

@@ -40,6 +40,12 @@ impl LocalizedPages {
         &BUILT_IN
     }
 
+    /// The texts in one language.
+    #[must_use]
+    pub fn texts(&self, language: Language) -> &Texts {
+        &self.of(language).texts
+    }
+
     pub(super) fn of(&self, language: Language) -> &LocalizedPage {
         &self.0[language as usize]
     }

@@ -284,9 +284,12 @@ fn hostile_identities_stay_text() {
 fn a_site_has_pages_of_its_own_and_its_own_status() {
     let settings = RefuseSettings {
         status: StatusCode::SERVICE_UNAVAILABLE,
-        html: Some(Template::parse("<p>{{limit}}: {{retry_after}}")),
-        json: Some(Template::parse("{\"wait\":{{retry_after}}}")),
-        text: Some(Template::parse("{{request_id}}")),
+        pages: RefusalPages {
+            html: Some(Template::parse("<p>{{limit}}: {{retry_after}}")),
+            json: Some(Template::parse("{\"wait\":{{retry_after}}}")),
+            text: Some(Template::parse("{{request_id}}")),
+            ..RefusalPages::default()
+        },
         headers: ShowLimits::Never,
         ..RefuseSettings::default()
     };
@@ -403,14 +406,16 @@ fn a_refusal_that_names_no_limit_has_an_empty_list_and_a_problem_has_none() {
 #[test]
 fn a_remembered_refusal_is_a_fresh_one_but_for_its_id() {
     let page = |text| Some(Template::parse(text));
-    let configured = RefuseSettings {
+    let pages = RefusalPages {
         html: page("<p>{{request_id}}{{request_id}} {{wait}}"),
         json: page("{\"id\":\"{{request_id}}\"}"),
         text: page("{{request_id}}"),
-        ..RefuseSettings::default()
+        ..RefusalPages::default()
     };
+    let configured = RefuseSettings { pages: pages.clone(), ..RefuseSettings::default() };
+    let of_route = RefuseSettings { of_routes: vec![Some(pages)], ..RefuseSettings::default() };
     let policy = policy(&["address"]);
-    for settings in [RefuseSettings::default(), configured].map(Arc::new) {
+    for settings in [RefuseSettings::default(), configured, of_route].map(Arc::new) {
         let cache = RefusalCache::default();
         let accepts = ["*/*", "text/html", "application/json", "application/problem+json;q=0.5"];
         for (nanos, accept) in

@@ -24,12 +24,23 @@ use crate::engine::{AttemptReceipt, NoSuchReceipt, OpenAttempts};
 use crate::event::Outcome;
 use crate::proxy::body::{self, BufferedBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
+use crate::proxy::endpoint::EndpointKind;
 use crate::proxy::error::Error;
 use crate::proxy::headers::REQUEST_ID;
 use crate::proxy::request::question::{Question, asks_nothing};
 use crate::proxy::request::target;
 use crate::proxy::respond::RateLimitHeaders;
 use crate::time::Span;
+
+/// What comes to an endpoint.
+enum Asked {
+    /// A question about a request.
+    Question(Question),
+    /// A call of Envoy's rate limit service.
+    Call,
+    /// The report of an outcome.
+    Report,
+}
 
 /// A request that may be forwarded, as far as an endpoint is concerned.
 pub(super) struct Allowed {
@@ -66,43 +77,42 @@ impl Server {
     pub(super) fn answer_asker(
         self: &Rc<Self>,
         connection: &Arc<DownstreamConnection>,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
     ) -> ResponseFuture {
         let now = self.engine.clock().now();
         connection.state.request_begins(now);
-        if let Err(error) = self.check_asker(connection, &request) {
-            return self.context_of_asker(connection, &request).finish_with_error(&error, connection);
-        }
-        if self.config.current().shared.is_asked_by_calls(connection) {
-            return self.answer_call(connection, request);
-        }
-        let question = match question(&request) {
-            Ok(Some(question)) => question,
-            Ok(None) => {
+        match self.asked(connection, &request) {
+            Ok(Asked::Question(question)) => {
+                let (is_head, body) = (request.method() == Method::HEAD, question.body);
+                question.put_into(&mut request);
+                self.decide_request(connection, request, (is_head, body), now)
+            }
+            Ok(Asked::Call) => self.answer_call(connection, request),
+            Ok(Asked::Report) => {
                 let context = self.context_of_asker(connection, &request);
                 let (server, connection) = (Rc::clone(self), Arc::clone(connection));
-                return ResponseFuture::Boxed(Box::pin(server.take_report(connection, request, context)));
+                ResponseFuture::Boxed(Box::pin(server.take_report(connection, request, context)))
             }
-            Err(error) => {
-                let context = self.context_of_asker(connection, &request);
-                return context.finish_with_error(&error, connection);
-            }
-        };
-        let (is_head, body) = (request.method() == Method::HEAD, question.body);
-        self.decide_request(connection, question.about(request), (is_head, body), now)
+            Err(error) => self.context_of_asker(connection, &request).finish_with_error(&error, connection),
+        }
     }
 
-    fn check_asker(
-        &self,
-        connection: &DownstreamConnection,
-        request: &Request<Incoming>,
-    ) -> Result<(), Error> {
+    /// What a peer asks, if it may. Where it asks about another request, that is the one to be validated.
+    fn asked(&self, connection: &DownstreamConnection, request: &Request<Incoming>) -> Result<Asked, Error> {
         let config = self.config.current();
-        let endpoint = config.shared.endpoint_of(connection);
-        if !endpoint.is_some_and(|endpoint| endpoint.trusts(connection.peer)) {
+        let endpoint = config.shared.endpoint_of(connection).ok_or(Error::UntrustedAsker)?;
+        if !endpoint.trusts(connection.peer) {
             return Err(Error::UntrustedAsker);
         }
-        target::validate(connection, request).map(drop)
+        let is_call = endpoint.kind == EndpointKind::EnvoyRls;
+        if is_call || is_report(request) {
+            target::validate(connection, request)?;
+            return Ok(if is_call { Asked::Call } else { Asked::Report });
+        }
+        if request.method() == Method::CONNECT {
+            return Err(Error::Connect);
+        }
+        Ok(Asked::Question(Question::of(request)?))
     }
 
     pub(super) fn context_of_asker<B>(
@@ -221,12 +231,9 @@ impl From<ReportedOutcome> for Outcome {
     }
 }
 
-/// What is asked; `None` for the report of an outcome.
-fn question(request: &Request<Incoming>) -> Result<Option<Question>, Error> {
-    let is_report = request.method() == Method::POST
-        && request.uri().path() == REPORTS
-        && asks_nothing(request.headers());
-    if is_report { Ok(None) } else { Ok(Some(Question::of(request)?)) }
+/// Whether a request reports an outcome.
+fn is_report(request: &Request<Incoming>) -> bool {
+    request.method() == Method::POST && request.uri().path() == REPORTS && asks_nothing(request.headers())
 }
 
 fn empty(status: StatusCode) -> Response<ResponseBody> {

@@ -26,7 +26,7 @@ impl Server {
         let Rules { generation, policy, .. } = &*config.rules;
         let form = config.refuse_on(connection);
         let offered = self.offer(connection, config, (refusal, record.client()), request.method(), summary);
-        let language = language_of(form, summary.accept(), request.headers());
+        let language = language_of(form.pages_of(refusal.route), summary.accept(), request.headers());
         let negotiation = Negotiation { language, challenge: offered.as_deref(), ..summary.negotiation() };
         let response = self.refusal_cache.refusal(*generation, form, policy, refusal, &negotiation);
         let mut response = response.map(ResponseBody::generated);
@@ -51,7 +51,7 @@ impl Server {
         let now = self.engine.clock().now();
         let load = self.refusal_rate.count(now);
         let is_form = *method == Method::POST && connection.endpoint.is_none();
-        if !is_form || !shows_challenge(&config.refuse, summary.accept()) {
+        if !is_form || !shows_challenge(config.refuse.pages_of(refusal.route), summary.accept()) {
             return None;
         }
         let client = config.client.prefixes.mask(client.ip()?);

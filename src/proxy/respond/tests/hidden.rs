@@ -55,7 +55,8 @@ fn a_limit_of_accounts_does_not_show_itself() {
 
     let alone = status(1, Admission::Admitted);
     assert!(rate_limit_headers(&open_and_hidden(), &[alone]).is_none());
-    let settings = RefuseSettings { html: Some(Template::parse("<{{limit}}>")), ..RefuseSettings::default() };
+    let pages = RefusalPages { html: Some(Template::parse("<{{limit}}>")), ..RefusalPages::default() };
+    let settings = RefuseSettings { pages, ..RefuseSettings::default() };
     assert_eq!(body(&hidden_response(&settings, &what, "text/html")), "<>");
     let both = refused_by([seconds(5), seconds(77)]);
     assert_eq!(body(&hidden_response(&settings, &both, "text/html")), "<address>");

@@ -9,7 +9,7 @@ fn localized(settings: &RefuseSettings, what: &Refusal, language: &'static str) 
         accept: Some(&accept),
         head: false,
         request_id: &HeaderValue::from_static("01-ab"),
-        language: language_of(settings, Some(&accept), &headers),
+        language: language_of(&settings.pages, Some(&accept), &headers),
         challenge: Some("c1"),
     };
     refusal(settings, &policy(&["address"]), what, &negotiation)
@@ -47,11 +47,12 @@ fn a_wait_is_told_in_the_readers_words() {
 #[test]
 fn programs_terminals_and_a_page_of_ones_own_have_one_language() {
     let settings = RefuseSettings::default();
-    let own = RefuseSettings { html: Some(Template::parse("{{wait}}")), ..RefuseSettings::default() };
+    let pages = RefusalPages { html: Some(Template::parse("{{wait}}")), ..RefusalPages::default() };
+    let own = RefuseSettings { pages, ..RefuseSettings::default() };
     let german = HeaderMap::from_iter([(ACCEPT_LANGUAGE, HeaderValue::from_static("de"))]);
     for accept in ["*/*", "application/json"] {
         let accept = HeaderValue::from_static(accept);
-        assert_eq!(language_of(&settings, Some(&accept), &german), Language::English);
+        assert_eq!(language_of(&settings.pages, Some(&accept), &german), Language::English);
     }
     let response = localized(&own, &refused(60 * SECOND), "de");
     assert_eq!(body(&response), "1 minute");
@@ -69,8 +70,8 @@ fn a_text_of_the_configuration_stands_on_the_page_as_text() {
         }
         texts
     };
-    let settings =
-        RefuseSettings { pages: Arc::new(LocalizedPages::new(texts)), ..RefuseSettings::default() };
+    let pages = RefusalPages { localized: Arc::new(LocalizedPages::new(texts)), ..RefusalPages::default() };
+    let settings = RefuseSettings { pages, ..RefuseSettings::default() };
     let page = |language| body(&localized(&settings, &refused(60 * SECOND), language)).to_owned();
     let french = page("fr");
     assert!(french.contains("<h1>Trop &lt;b&gt;vite&lt;/b&gt;</h1>"), "{french}");

@@ -1,0 +1,171 @@
+//! What a question of Envoy's rate limit filter costs, beside a plain HTTP/2 echo by hyper: the wait of a question alone,
+//! and how many a second one core answers.
+//!
+//! Gate and echo are processes with one worker thread each. Questions alone are asked of both in turn, so what else the
+//! machine does meets both; answers a second are those of a second of the process's own time. It prints Markdown.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a bench that cannot be set up has nothing to measure, and it is its own clock"
+)]
+
+#[path = "../tests/endpoint/calls.rs"]
+#[allow(dead_code, unreachable_pub, reason = "tests use the rest")]
+mod calls;
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::convert::Infallible;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use calls::{Caller, METHOD, descriptor, framed, question};
+use support::{Launch, Upstream, free_port};
+
+/// A process that is measured.
+struct Peer {
+    name: &'static str,
+    process: u32,
+    address: SocketAddr,
+    waits: Vec<Duration>,
+    answers_a_second: Vec<f64>,
+}
+
+fn main() {
+    if std::env::args().any(|word| word == "echo") {
+        block_on(echo());
+    }
+    let upstream = Upstream::start();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    let endpoint = format!("[endpoint.rls]\nkind = \"envoy-rls\"\nlisten = \"http://{address}\"\n");
+    let gate = Launch::new(&upstream.file(&format!("{POLICY}{endpoint}"))).start();
+    let (mut other, echo) = start_echo();
+    let peer =
+        |name, process, address| Peer { name, process, address, waits: vec![], answers_a_second: vec![] };
+    let mut peers = [peer("tollgate", gate.process_id(), address), peer("hyper", other.id(), echo)];
+    for _ in 0..ROUNDS {
+        block_on(ask_in_turn(&mut peers));
+        peers.iter_mut().for_each(|peer| block_on(flood(peer)));
+    }
+    other.kill().unwrap();
+    other.wait().unwrap();
+    print(&mut peers);
+}
+
+/// One question at a time, of each peer in turn.
+async fn ask_in_turn(peers: &mut [Peer; 2]) {
+    let mut callers = Vec::new();
+    for peer in &*peers {
+        callers.push(Caller::connect(peer.address).await);
+    }
+    for number in 0..ALONE {
+        for (peer, caller) in peers.iter_mut().zip(&mut callers) {
+            let asked = Instant::now();
+            ask(caller, number).await;
+            peer.waits.push(asked.elapsed());
+        }
+    }
+}
+
+/// Many questions at once, for the answers in a second of the process's own time.
+async fn flood(peer: &mut Peer) {
+    let before = processor_time(peer.process);
+    let mut tasks = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let caller = Caller::connect(peer.address).await;
+        for _ in 0..AT_ONCE {
+            let mut caller = caller.clone();
+            tasks.spawn(async move {
+                for number in 0..IN_A_ROW {
+                    ask(&mut caller, number).await;
+                }
+            });
+        }
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    let answers = f64::from(CONNECTIONS * AT_ONCE * IN_A_ROW);
+    peer.answers_a_second.push(answers / (processor_time(peer.process) - before).as_secs_f64());
+}
+
+/// As Envoy asks for a sign-in by its actions `remote_address` and `request_headers`.
+async fn ask(caller: &mut Caller, number: u32) {
+    let client = format!("203.0.113.{}", number % 250);
+    let entries =
+        [("remote_address", &*client), ("method", "POST"), ("path", "/login"), ("host", "app.test")];
+    let body = framed(&question("edge", &[descriptor(&entries)]).encode_to_vec());
+    let called = caller.call(METHOD, "application/grpc", body).await;
+    assert!(called.http == 200 && called.status.is_none_or(|status| status == "0"));
+}
+
+/// What all threads of a process have run.
+fn processor_time(process: u32) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let times = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap());
+    Duration::from_nanos(times.map(|time| time.split(' ').next().unwrap().parse::<u64>().unwrap()).sum())
+}
+
+fn start_echo() -> (Child, SocketAddr) {
+    let program = std::env::current_exe().unwrap();
+    let mut child = Command::new(program).arg("echo").stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (child, line.trim().parse().unwrap())
+}
+
+/// Answers each request with its own body, until it is killed.
+async fn echo() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    println!("{}", listener.local_addr().unwrap());
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let service = service_fn(async |request: http::Request<hyper::body::Incoming>| {
+            Ok::<_, Infallible>(http::Response::new(request.into_body()))
+        });
+        let http2 = http2::Builder::new(TokioExecutor::new());
+        tokio::spawn(http2.serve_connection(TokioIo::new(stream), service));
+    }
+}
+
+fn print(peers: &mut [Peer; 2]) {
+    println!("| | p50 of a question alone | answers in a second of one core |\n|---|---|---|");
+    for peer in &mut *peers {
+        peer.waits.sort();
+        peer.answers_a_second.sort_by(f64::total_cmp);
+        println!("| {} | {:?} | {:.0} |", peer.name, median(&peer.waits), median(&peer.answers_a_second));
+    }
+    let [gate, echo] = peers.each_ref().map(|peer| median(&peer.waits).as_secs_f64());
+    println!("\np50: {:.2} of the echo's", gate / echo);
+}
+
+fn median<T: Copy>(sorted: &[T]) -> T {
+    sorted[sorted.len() / 2]
+}
+
+fn block_on<T>(story: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(story)
+}
+
+const POLICY: &str = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"100000 per 1s\"\n\
+                      [proxy]\nthreads = 1\n";
+const ROUNDS: usize = 5;
+const ALONE: u32 = 4_000;
+const CONNECTIONS: u32 = 4;
+const AT_ONCE: u32 = 16;
+const IN_A_ROW: u32 = 500;

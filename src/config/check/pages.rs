@@ -1,0 +1,96 @@
+//! The pages of refusals: those of `[refuse]`, and what a route has in their place.
+
+use super::super::diagnostic::{Findings, Spot, suggest};
+use super::super::document::Located;
+use super::super::raw::{RawFile, RawNamed, RawRefuse, RawRoute};
+use super::files::Files;
+use super::texts;
+use crate::policy::matcher::Pattern;
+use crate::policy::{Limit, Mode, Route};
+use crate::proxy::respond::{RefusalPages, Template};
+
+/// The pages of `[refuse]`.
+pub(super) fn check(raw: &RawRefuse, files: &mut Files<'_>, f: &mut Findings) -> RefusalPages {
+    let built_in = RefusalPages::default();
+    let html = named(raw.html.as_ref());
+    RefusalPages {
+        html: html.and_then(|path| page(path, files, f)),
+        json: own(raw.json.as_ref(), &None, files, f),
+        text: own(raw.text.as_ref(), &None, files, f),
+        localized: texts::pages(&raw.texts, &built_in.localized, html, f),
+    }
+}
+
+/// The pages of each route that has any, by position.
+pub(super) fn of_routes(
+    raw: &RawFile,
+    common: &RefusalPages,
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Vec<Option<RefusalPages>> {
+    let mut of_route = |RawNamed { value: RawRoute { refuse: raw_route, .. }, .. }: &RawNamed<RawRoute>| {
+        let raw_route = &raw_route.as_ref()?.value;
+        let html = named(raw_route.html.as_ref().or(raw.refuse.html.as_ref()));
+        Some(RefusalPages {
+            html: own(raw_route.html.as_ref(), &common.html, files, f),
+            json: own(raw_route.json.as_ref(), &common.json, files, f),
+            text: own(raw_route.text.as_ref(), &common.text, files, f),
+            localized: texts::pages(&raw_route.texts, &common.localized, html, f),
+        })
+    };
+    raw.routes.iter().map(&mut of_route).collect()
+}
+
+/// Warns of pages that are never shown.
+pub(super) fn warn(raw: &RawFile, routes: &[Option<Route>], limits: &[Option<Limit>], f: &mut Findings) {
+    for (RawNamed { value, .. }, route) in raw.routes.iter().zip(routes) {
+        let (Some(pages), Some(route)) = (&value.refuse, route) else { continue };
+        let may_refuse = |limit: &usize| {
+            let limit = limits.get(*limit).and_then(Option::as_ref);
+            limit.is_none_or(|limit| !matches!(limit.mode, Mode::Mark | Mode::Off))
+        };
+        if route.patterns.iter().all(Pattern::is_of_descriptors) {
+            f.warning(&pages.name.spot, "Envoy shows no page of the gate", "leave it out");
+        } else if !route.limits.iter().any(may_refuse) {
+            let message = format!("no limit refuses an attempt of route `{}`", route.name);
+            f.warning(&pages.name.spot, message, "leave it out until one does");
+        }
+    }
+}
+
+/// A custom page, or the one that is inherited where the key is absent.
+fn own(
+    path: Option<&Located<String>>,
+    inherited: &Option<Template>,
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Option<Template> {
+    match path {
+        Some(_) => named(path).and_then(|path| page(path, files, f)),
+        None => inherited.clone(),
+    }
+}
+
+/// An empty name means the built-in page.
+fn named(path: Option<&Located<String>>) -> Option<&Located<String>> {
+    path.filter(|path| !path.value.is_empty())
+}
+
+fn page(path: &Located<String>, files: &mut Files<'_>, f: &mut Findings) -> Option<Template> {
+    let source = files.text(&path.value, &path.spot, f)?;
+    for (at, _) in source.text.match_indices("{{") {
+        let Some((name, _)) = source.text[at + 2..].split_once("}}") else { continue };
+        if is_name(name.trim()) && !PLACEHOLDERS.contains(&name) {
+            let spot = Spot::new(&source, at..at + name.len() + 4);
+            f.warning(&spot, format!("unknown placeholder `{name}`"), suggest(name.trim(), PLACEHOLDERS));
+        }
+    }
+    Some(Template::parse(&source.text))
+}
+
+/// Whether the text between braces is a placeholder's name; other braces belong to a script of the page.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+const PLACEHOLDERS: [&str; 4] = ["retry_after", "limit", "request_id", "challenge"];
