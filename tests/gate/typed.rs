@@ -142,8 +142,11 @@ fn explain_takes_a_path_alone_as_a_post_from_the_default_client() {
     let long = folder.run(&["explain", "-c", "site.toml", "--peer", "192.0.2.1", "POST", "/login"]);
     assert_eq!((short.code, &*short.out), (Some(0), &*long.out));
     assert!(short.out.contains("route     login\n"), "{}", short.out);
+    let quoted = folder.run(&["explain", "-c", "site.toml", "POST /login"]);
+    assert_eq!((quoted.code, &*quoted.out), (Some(0), &*short.out), "as the file writes it");
     for (words, hint) in [
-        (&["explain", "login"][..], "`login` is no address"),
+        (&["explain"][..], "[METHOD] <URL>"),
+        (&["explain", "login"], "`login` is no address"),
         (&["explain", "POST"], "`POST` is no address"),
         (&["explain", "PO ST", "/login"], "`PO ST` is not a method"),
         (&["explain", "POST", "http://"], "neither an address nor a path"),
