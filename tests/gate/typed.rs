@@ -87,6 +87,11 @@ fn a_misspelt_command_is_answered_with_the_right_one() {
     let said = with_file().run(&["site.toml"]);
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("`tollgate -c site.toml` runs the gate with this file"), "{}", said.err);
+    for command in ["run", "doctor", "status"] {
+        let said = with_file().run(&[command, "site.toml"]);
+        assert_eq!((said.code, &*said.out), (Some(2), ""));
+        assert!(said.err.contains("`-c site.toml` names the configuration"), "{command}: {}", said.err);
+    }
 }
 
 #[test]
