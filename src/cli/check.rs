@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use self::probe::{ProbeReport, probe};
 
 use super::Exit;
-use super::sources::{ConfigArgs, report};
+use super::sources::{ConfigArgs, counted, report_all};
 use crate::config::{Loaded, combined, load, worst_cases};
 
 #[derive(Debug, Args)]
@@ -64,21 +64,14 @@ pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
 }
 
 fn print_text(loaded: &Loaded, name: &str) {
-    loaded.diagnostics.iter().for_each(report);
-    match &loaded.config {
-        Some(config) => {
-            worst_cases(&config.policy).iter().for_each(|(_, words)| println!("{words}"));
-            combined(&config.policy).iter().for_each(|route| println!("{route}"));
-            if config.observes {
-                println!("mode = \"observe\": every limit only observes, nothing is refused");
-            }
-            println!("{name}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
-        }
-        None => {
-            let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
-            eprintln!("{name}: {}", counted(mistakes, "mistake"));
-        }
+    report_all(loaded, name);
+    let Some(config) = &loaded.config else { return };
+    worst_cases(&config.policy).iter().for_each(|(_, words)| println!("{words}"));
+    combined(&config.policy).iter().for_each(|route| println!("{route}"));
+    if config.observes {
+        println!("mode = \"observe\": every limit only observes, nothing is refused");
     }
+    println!("{name}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
 }
 
 fn print_probed(probed: &ProbeReport) {
@@ -98,12 +91,4 @@ fn print_json(loaded: &Loaded, probed: Option<&ProbeReport>) -> anyhow::Result<(
     }
     println!("{}", serde_json::to_string_pretty(&result)?);
     Ok(())
-}
-
-fn counted(count: usize, what: &str) -> String {
-    match count {
-        0 => format!("no {what}s"),
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
-    }
 }

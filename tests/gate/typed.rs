@@ -31,6 +31,18 @@ fn check_takes_a_file_without_an_option() {
 }
 
 #[test]
+fn every_command_ends_with_the_number_of_mistakes_of_its_configuration() {
+    let folder = Folder::new();
+    fs::write(folder.0.join("site.toml"), MINIMAL.replace("upstream", "upstreem")).unwrap();
+    for command in [&["check"][..], &["run"], &["doctor"], &["explain", "/login"], &["migrate"], &["reload"]]
+    {
+        let said = folder.run(&[&["-c", "site.toml"], command].concat());
+        assert_eq!((said.code, &*said.out), (Some(78), ""), "{command:?}");
+        assert!(said.err.ends_with("\nsite.toml: 2 mistakes\n"), "{command:?}: {}", said.err);
+    }
+}
+
+#[test]
 fn options_of_the_configuration_stand_before_or_after_the_command() {
     let folder = with_file();
     for words in [
