@@ -47,7 +47,7 @@ fn attempt<'a>(path: &'a str, number: u32, headers: &'a HeaderMap) -> Attempt<'a
         headers,
         body: AttemptBody::Unread,
         descriptor: None,
-        certificate: None,
+        tls: None,
     }
 }
 

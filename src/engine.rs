@@ -3,6 +3,7 @@
 //! The engine knows no sockets and formats no responses. A taken token is a value, a [`Reservation`]: dropping it keeps
 //! the charge, so that a client wins nothing by hanging up.
 
+mod address_admin;
 mod attack_mode;
 mod attempt_facts;
 mod bucket_admin;
@@ -11,6 +12,7 @@ mod earned_attempts;
 mod freeze;
 mod known_addresses;
 mod limit_status;
+mod network_outcomes;
 mod open_attempts;
 mod overrides;
 mod own_rates;
@@ -20,6 +22,7 @@ mod reservation;
 mod rules;
 mod snapshot;
 mod store_observer;
+mod weights;
 
 use std::sync::Arc;
 
@@ -29,6 +32,7 @@ pub use self::attempt_facts::AttemptFacts;
 pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
 pub use self::concurrency_limit::ConcurrencyPermits;
 pub use self::earned_attempts::NothingEarned;
+pub use self::known_addresses::KnownAddressCount;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
 pub use self::open_attempts::{AttemptReceipt, NoSuchReceipt, OpenAttempt, OpenAttempts};
 pub use self::overrides::{
@@ -44,9 +48,11 @@ use self::attack_mode::AttackModes;
 use self::earned_attempts::EarnedAttempts;
 use self::known_addresses::AddressSets;
 use self::limit_status::longest_wait;
+use self::network_outcomes::NetworkOutcomes;
 use self::own_rates::RateOwners;
 use self::recent_sign_ins::RecentSignIns;
 use self::rules::new_buckets;
+use self::weights::LastFailures;
 use crate::bucket::Op;
 use crate::event::{Event, Events, LimitDecision};
 use crate::policy::attempt::Attempt;
@@ -68,6 +74,8 @@ pub struct Engine {
     rules: ArcSwap<Rules>,
     rate_owners: RateOwners,
     sign_ins: RecentSignIns,
+    last_failures: LastFailures,
+    network_outcomes: NetworkOutcomes,
 }
 
 /// The decision on a request.
@@ -136,7 +144,16 @@ impl Engine {
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         let (hasher, rules, rate_owners) =
             (KeyHasher::default(), ArcSwap::from_pointee(rules), RateOwners::default());
-        Ok(Self { store, hasher, events, rules, rate_owners, sign_ins: RecentSignIns::default() })
+        Ok(Self {
+            store,
+            hasher,
+            events,
+            rules,
+            rate_owners,
+            sign_ins: RecentSignIns::default(),
+            last_failures: LastFailures::default(),
+            network_outcomes: NetworkOutcomes::default(),
+        })
     }
 
     /// The store with the buckets.
@@ -272,7 +289,7 @@ impl Engine {
                 return Ok(DecisionState::Ready(Decision::Exposed));
             }
         }
-        rules.raise_cost_under_attack(&mut found, false);
+        self.raise_cost_under_attack(rules, &mut found, false);
         let address = self.ask_for_address(rules, attempt, &found, (own, now))?;
         let state = self.store.take(&rules.withdrawals(&found), now);
         Ok(match (state.map_err(|stale| self.undecided(stale))?, address) {
@@ -316,8 +333,22 @@ impl Engine {
     fn decision_of(&self, rules: &Rules, found: Charges, verdict: &CombinedVerdict, now: Time) -> Decision {
         let mut statuses = self.limit_statuses(rules, &found, verdict);
         rules.count_consecutive(&mut statuses, verdict.admitted, now);
-        self.remember_sign_in(&found, verdict.admitted);
-        Decision::of(rules, found, statuses, (verdict.admitted, DecidedBy::Memory), now)
+        self.decided(rules, (found, statuses), (verdict.admitted, DecidedBy::Memory), now)
+    }
+
+    /// What follows from the verdicts.
+    fn decided(
+        &self,
+        rules: &Rules,
+        (found, statuses): (Charges, LimitStatuses),
+        (admitted, decided_by): (bool, DecidedBy),
+        now: Time,
+    ) -> Decision {
+        if admitted {
+            self.remember_sign_in(&found);
+            self.charge_bait(rules, &found, (&statuses, decided_by));
+        }
+        Decision::of(rules, found, statuses, (admitted, decided_by), now)
     }
 
     /// Refuses an attempt as [`decide_on`](Self::decide_on) would at once, and takes nothing if that would admit it: for
@@ -339,7 +370,7 @@ impl Engine {
         if self.must_ask_for_address(rules, &found, now) {
             return Ok(None);
         }
-        rules.raise_cost_under_attack(&mut found, rules.policy.knows_owners());
+        self.raise_cost_under_attack(rules, &mut found, rules.policy.knows_owners());
         let refused = self.store.refuse(&rules.withdrawals(&found), now);
         let Some(verdict) = refused.map_err(|stale| self.undecided(stale))? else { return Ok(None) };
         let mut statuses = self.limit_statuses(rules, &found, &verdict);
@@ -359,7 +390,7 @@ impl Engine {
     ) -> Result<(Charges, LimitStatuses), Unchargeable> {
         let now = self.clock().now();
         let mut found = rules.charges(self, attempt)?;
-        rules.raise_cost_under_attack(&mut found, false);
+        self.raise_cost_under_attack(rules, &mut found, false);
         let status = |charge: &Charge| {
             let Withdrawal { buckets, bucket, cost, .. } = rules.withdrawal(charge);
             LimitStatus { charge: *charge, verdict: buckets.in_memory().peek(&bucket, now, cost) }

@@ -304,6 +304,8 @@ pub enum Change {
     },
     /// The buckets are full and refuse nothing more than before the ban.
     BanEnded,
+    /// The addresses that the account was known from are forgotten.
+    AddressesForgotten,
 }
 
 /// One request and its response, for the access log.
@@ -390,6 +392,8 @@ pub struct AttemptRecord {
     pub decided: Time,
     /// Whether the route was in attack mode.
     pub is_under_attack: bool,
+    /// Whether it is at an account that no person uses.
+    pub is_bait: bool,
     /// Failures in a row of the account before this attempt, where `max_failures` counts them; zero for a known device
     /// or address.
     pub failures_before: u32,

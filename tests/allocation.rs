@@ -163,6 +163,7 @@ fn refused_attempt() -> (Policy, AccessLogEntry) {
         is_known_device: false,
         decided: Time::default(),
         is_under_attack: false,
+        is_bait: false,
         failures_before: 0,
         outcome: None,
         settled: None,

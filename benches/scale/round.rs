@@ -26,6 +26,11 @@ pub(super) enum Job {
     Look {
         attempt: usize,
     },
+    /// From the bucket of the limit that refuses most, before the other one.
+    First {
+        attempt: usize,
+        side: usize,
+    },
     Refund {
         receipt: Receipt,
         tries: u32,
@@ -63,7 +68,7 @@ impl Turn {
         self.said.clear();
         for job in &self.jobs {
             let op = match job {
-                Job::Take { .. } => Op::Take(1),
+                Job::Take { .. } | Job::First { .. } => Op::Take(1),
                 Job::Look { .. } => Op::Peek(1),
                 Job::Refund { receipt, .. } => Op::Refund(*receipt),
             };
@@ -221,7 +226,12 @@ impl World {
         for (job, (verdict, at)) in jobs.into_iter().zip(said) {
             match job {
                 Job::Take { attempt, side } => self.hear(attempt, side, Heard::Said { verdict, at }),
-                Job::Look { attempt } => self.looked(attempt, place.1, verdict.is_admitted()),
+                Job::First { attempt, side } if verdict.is_admitted() => {
+                    self.took_first(attempt, side, Heard::Said { verdict, at });
+                }
+                Job::Look { attempt } | Job::First { attempt, .. } => {
+                    self.looked(attempt, place.1, verdict.is_admitted());
+                }
                 Job::Refund { .. } => {}
             }
         }
@@ -233,7 +243,7 @@ impl World {
         for job in std::mem::take(&mut turn.jobs) {
             match job {
                 Job::Take { attempt, side } => self.hear(attempt, side, Heard::Nothing),
-                Job::Look { attempt } => self.hear_all(attempt, Heard::Nothing),
+                Job::Look { attempt } | Job::First { attempt, .. } => self.hear_all(attempt, Heard::Nothing),
                 Job::Refund { tries, .. } if tries >= MOST_TOLD => {}
                 Job::Refund { receipt, tries } => {
                     let pause = 500_000_000 << tries;
@@ -254,7 +264,7 @@ impl World {
                     self.second().crowded += self.weight(place.1);
                     self.hear(attempt, side, Heard::Crowded);
                 }
-                Job::Look { attempt } => self.hear_all(attempt, Heard::Crowded),
+                Job::Look { attempt } | Job::First { attempt, .. } => self.hear_all(attempt, Heard::Crowded),
                 Job::Refund { .. } => {}
             }
         }

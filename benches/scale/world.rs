@@ -195,13 +195,17 @@ impl World {
         });
         self.attempts[slot] = attempt;
         // A bucket that refuses as far as the gate knows is checked first; of two, the one that was seen longer ago. Else one of
-        // the limit that refuses most.
+        // the limit that refuses most is taken from first.
         let here = &self.gates[gate];
         let refuses = |bucket: &BucketId| here.refuses(*bucket, &self.spec(*bucket), self.now);
         let oldest = buckets.into_iter().filter(refuses).min_by_key(|bucket| here.mirror[bucket].seen_at);
-        match oldest.or_else(|| here.refusing_most(buckets, self.now)) {
-            Some(bucket) => self.enqueue((gate, bucket), Job::Look { attempt: slot }),
-            None => self.ask_all(slot),
+        match (oldest, here.refusing_most(buckets, self.now)) {
+            (Some(bucket), _) => self.enqueue((gate, bucket), Job::Look { attempt: slot }),
+            (None, Some(bucket)) => {
+                let side = usize::from(buckets[1] == bucket);
+                self.enqueue((gate, bucket), Job::First { attempt: slot, side });
+            }
+            (None, None) => self.ask_all(slot),
         }
     }
 
@@ -231,6 +235,13 @@ impl World {
             return self.hear_all(slot, Heard::Crowded);
         }
         self.ask_all(slot);
+    }
+
+    /// One bucket admitted: the other one is called.
+    pub(super) fn took_first(&mut self, slot: usize, side: usize, heard: Heard) {
+        self.attempts[slot].heard[side] = Some(heard);
+        let (other, Attempt { gate, buckets, .. }) = (1 - side, self.attempts[slot]);
+        self.enqueue((gate, buckets[other]), Job::Take { attempt: slot, side: other });
     }
 
     /// What is not sampled is noted as seldom as what is.

@@ -4,6 +4,7 @@
 
 #![no_main]
 
+use http::HeaderMap;
 use libfuzzer_sys::fuzz_target;
 use tollgate::policy::count::Count;
 
@@ -19,4 +20,6 @@ fuzz_target!(|body: &[u8]| {
             assert_eq!(before, after, "before a line feed");
         }
     }
+    let (fields, headers) = (Count::Fields(vec!["a".into()]), HeaderMap::new());
+    let _ = fields.of_request(&headers, std::str::from_utf8(body).ok(), body);
 });

@@ -44,7 +44,7 @@ fuzz_target!(|text: &str| {
         headers: &HeaderMap::new(),
         body: AttemptBody::Unread,
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     let matches = |case| {
         readings.iter().any(|reading| pattern.matches(&attempt, &split(reading), MethodReading::AsSent, case))

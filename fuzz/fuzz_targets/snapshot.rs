@@ -89,7 +89,7 @@ fn attempts(engine: &Engine) {
             headers: &headers,
             body: AttemptBody::Unread,
             descriptor: None,
-            certificate: None,
+            tls: None,
         };
         let now = NOW.after(Span::from_secs(u64::from(number) * 60));
         if let Ok(Decision::Admitted(reservation)) = engine.decide_in_memory(&rules, &attempt, now) {

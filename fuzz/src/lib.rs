@@ -47,7 +47,7 @@ pub fn read(field: &Field, kind: &'static str, body: &[u8]) -> Answer {
         headers: &headers,
         body: AttemptBody::Whole(body),
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     match values(std::slice::from_ref(field), Half::User, &attempt) {
         Ok(found) if found.is_unreadable() => Answer::Unreadable,

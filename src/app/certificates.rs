@@ -54,7 +54,8 @@ impl TlsState {
         }
         let clients = settings.client_auth.as_ref();
         let acceptor =
-            Acceptor::new(&settings.certificates, settings.minimum, &self.sessions, (&PROTOCOLS, clients))?;
+            Acceptor::new(&settings.certificates, settings.minimum, &self.sessions, (&PROTOCOLS, clients))?
+                .with_ja4(settings.has_ja4);
         let is_by_handshake = |acme: &AcmeSettings| acme.challenge == ChallengeKind::TlsAlpn01;
         let is_challenged = settings.acme.as_ref().is_some_and(is_by_handshake);
         Ok(Some(if is_challenged { acceptor.answering(&self.challenges) } else { acceptor }))

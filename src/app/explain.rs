@@ -181,7 +181,7 @@ impl Explanation {
         let (path, query, headers) = (uri.path(), uri.query(), request.headers());
         let (method, body) = (request.method(), body_of(asked));
         let attempt =
-            Attempt { method, path, query, host, client, headers, body, descriptor: None, certificate: None };
+            Attempt { method, path, query, host, client, headers, body, descriptor: None, tls: None };
         self.client(&attempt, asked);
         self.readings(&attempt);
         if policy.could_be_a_write(&attempt) {
@@ -263,6 +263,12 @@ impl Explanation {
         }
         if found.exposed.is_some() {
             self.step("password", "exposed");
+        }
+        if let Some(weight) = found.bait_weight {
+            self.step(
+                "bait",
+                format!("counts as {weight} for limits by address, as far as they have tokens"),
+            );
         }
         let exempt = found.exempt.iter().map(|&limit| &rules.policy.limits[limit]);
         for limit in exempt.filter(|limit| limit.kind == LimitKind::Rate) {

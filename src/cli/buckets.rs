@@ -51,6 +51,8 @@ enum BucketsAction {
         #[arg(long, value_name = "NAME")]
         limit: Option<String>,
     },
+    /// Forget the addresses that an account is known from, by user:NAME
+    Forget(BucketKeyArgs),
     /// Give buckets a rate of their own for a while, or end that
     Rate(RateArgs),
     /// Exempt clients from all limits for a while, end that, or list who is exempt
@@ -74,7 +76,7 @@ enum BucketsAction {
 #[derive(Debug, Args)]
 struct BucketKeyArgs {
     /// The keys: ADDRESS, ip:ADDRESS, user:NAME, user+ip:NAME,ADDRESS, device:TOKEN, host:NAME, header:NAME=VALUE,
-    /// cookie:NAME=VALUE, asn:NUMBER, cert:NAME, all:LIMIT
+    /// cookie:NAME=VALUE, asn:NUMBER, cert:NAME, ja4:FINGERPRINT, all:LIMIT
     #[arg(required = true, value_name = "KEY", value_parser = key)]
     keys: Vec<String>,
     #[command(flatten)]
@@ -115,6 +117,7 @@ impl BucketsArgs {
             BucketsAction::Rate(rate) => &mut rate.admin,
             BucketsAction::Exempt(exempt) => &mut exempt.admin,
             BucketsAction::Show(at)
+            | BucketsAction::Forget(at)
             | BucketsAction::Credit { at, .. }
             | BucketsAction::Reset { at, .. }
             | BucketsAction::Ban { at, .. } => &mut at.admin,
@@ -129,6 +132,7 @@ pub(super) fn buckets(BucketsArgs { action }: &BucketsArgs) -> anyhow::Result<Ex
         BucketsAction::List(list) => return list.run(),
         BucketsAction::Rate(rate) => return rate.run(),
         BucketsAction::Show(at) => (at, "GET", "", None),
+        BucketsAction::Forget(at) => (at, "DELETE", "/addresses", None),
         BucketsAction::Credit { at, tokens, limit } => {
             (at, "POST", "/credit", Some(with_limit(json!({"tokens": tokens}), limit.as_deref())))
         }

@@ -3,6 +3,7 @@
 //! One module for each topic. After a mistake each module goes on with a stand-in, so that one run reports all
 //! mistakes; [`load`](super::load) discards the result if there was any.
 
+mod account_lists;
 mod accounts;
 mod acme;
 mod addresses;
@@ -22,6 +23,7 @@ pub(super) mod files;
 mod geo;
 mod headers;
 mod hosts;
+mod ja4;
 mod limit_kinds;
 mod limits;
 mod log;
@@ -39,6 +41,7 @@ mod secret;
 mod settings;
 mod shapes;
 pub(super) mod store;
+mod suspicion;
 mod texts;
 mod tls;
 mod units;
@@ -78,7 +81,6 @@ pub(super) fn check(
     let mut routes = routes::check(&raw.routes, applications, &mut upstreams, f);
     let endpoints = endpoints::check(raw, &networks, &[&listen, &admin], (&refuse, &routes), f);
     let tls_settings = tls::check(raw, (&listen, &admin, &endpoints), &limits, &mut files, f);
-    let redirect = tls::redirect(&raw.tls, &listen, &client, f);
     settings::proxy_protocol(&raw.proxy, &listen, &client, f);
     let owners = device::check(&raw.device, (sources, client.prefixes, &limits), &mut files, f);
     bindings::check(raw, &mut routes, &limits, &whole, f);
@@ -86,6 +88,7 @@ pub(super) fn check(
     headers::warn_of_dropped(raw, f);
     accounts::check(raw, &mut routes, &limits, f);
     attack::check(raw, &mut routes, &limits, f);
+    suspicion::check(raw, (&mut routes, &limits), client.prefixes, &mut files, f);
     let exposed = exposed::check(raw, &mut routes, observes, &mut files, f);
     let (routes, limits) = limit_kinds::complete(&raw.limits, (routes, limits), f);
     let upstream_trust = tls::upstream_trust(raw, (&upstreams, &routes), &mut files, &whole, f);
@@ -94,6 +97,7 @@ pub(super) fn check(
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
     store::warn(raw, &store, (&routes, &limits), f);
     Config {
+        redirect: tls::redirect(&raw.tls, &listen, &client, f),
         listen,
         upstreams,
         sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
@@ -108,7 +112,6 @@ pub(super) fn check(
         endpoints,
         proxy,
         tls: tls_settings,
-        redirect,
         otel: otel::check(&raw.otel, f),
         log: log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f),
         admin,

@@ -76,6 +76,10 @@ raw_tables! {
         user: Option<StringList>,
         password: Option<StringList>,
         exposed: Option<Text>,
+        bait: Option<StringList>,
+        bait_weight: Option<Located<i64>>,
+        quick: Option<Text>,
+        quick_weight: Option<Located<i64>>,
         step: Option<Text>,
         attack: Option<RawNamed<RawAttack>>,
     }
@@ -85,6 +89,7 @@ raw_tables! {
         failures: Option<Text>,
         share: Option<Located<f64>>,
         scale: Option<Located<f64>>,
+        worst: Option<Located<f64>>,
         calm: Option<Text>,
         webhook: Option<Text>,
     }

@@ -109,6 +109,7 @@ fn describe_part(part: &KeyPart, lengths: PrefixLengths) -> String {
         KeyPart::Ip => format!("from {}", describe_prefix(lengths)),
         KeyPart::Asn => format!("from one autonomous system (where unknown: {})", describe_prefix(lengths)),
         KeyPart::Cert => format!("for one certificate (without one: {})", describe_prefix(lengths)),
+        KeyPart::Ja4 => format!("for one TLS fingerprint (without one: {})", describe_prefix(lengths)),
         KeyPart::Password => format!("with one password (without one: {})", describe_prefix(lengths)),
         KeyPart::Host => "to one host".to_owned(),
         KeyPart::All => "from all clients together".to_owned(),

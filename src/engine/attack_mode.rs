@@ -41,6 +41,30 @@ impl Engine {
     pub fn set_under_attack(&self, route: &str, on: bool) {
         self.rules.load().set_under_attack(route, on);
     }
+
+    /// Raises the cost of an attempt on a route under attack. While `may_be_known`, an attempt that is not from a known
+    /// device may still turn out to be from one.
+    pub(super) fn raise_cost_under_attack(&self, rules: &Rules, found: &mut Charges, may_be_known: bool) {
+        if !rules.attack_modes.any.load(Ordering::Relaxed) {
+            return;
+        }
+        for &at in &found.routes {
+            let route = rules.policy.routes.get(at).filter(|_| rules.attack_modes.is_on(at));
+            let Some((route, rule)) = route.and_then(|route| Some((route, route.attack.as_deref()?))) else {
+                continue;
+            };
+            found.is_under_attack = true;
+            if found.is_known_device || may_be_known {
+                continue;
+            }
+            let factor = rule.factor(self.outcomes_of(found.network, self.time()));
+            for charge in found.charges.iter_mut().filter(|charge| route.limits.contains(&charge.limit)) {
+                if AttackRule::applies_to(&rules.policy.limits[charge.limit]) {
+                    charge.cost = AttackRule::cost(factor, charge.cost, charge.spec.burst());
+                }
+            }
+        }
+    }
 }
 
 impl Rules {
@@ -60,29 +84,6 @@ impl Rules {
     /// The same routes are under attack as by the former rules.
     pub(super) fn keep_attack_modes(&self, former: &Self) {
         former.under_attack().for_each(|route| self.set_under_attack(route, true));
-    }
-
-    /// Raises the cost of an attempt on a route under attack. While `may_be_known`, an attempt that is not from a known
-    /// device may still turn out to be from one.
-    pub(super) fn raise_cost_under_attack(&self, found: &mut Charges, may_be_known: bool) {
-        if !self.attack_modes.any.load(Ordering::Relaxed) {
-            return;
-        }
-        for &at in &found.routes {
-            let route = self.policy.routes.get(at).filter(|_| self.attack_modes.is_on(at));
-            let Some((route, rule)) = route.and_then(|route| Some((route, route.attack.as_deref()?))) else {
-                continue;
-            };
-            found.is_under_attack = true;
-            if found.is_known_device || may_be_known {
-                continue;
-            }
-            for charge in found.charges.iter_mut().filter(|charge| route.limits.contains(&charge.limit)) {
-                if AttackRule::applies_to(&self.policy.limits[charge.limit]) {
-                    charge.cost = rule.cost(charge.cost, charge.spec.burst());
-                }
-            }
-        }
     }
 }
 
@@ -107,7 +108,14 @@ mod tests {
     }
 
     fn rule() -> AttackRule {
-        AttackRule { failures: 60, share: 0.8, cost_factor: 4, calm: Span::from_secs(600), webhook: None }
+        AttackRule {
+            failures: 60,
+            share: 0.8,
+            cost_factor: 4,
+            worst_factor: None,
+            calm: Span::from_secs(600),
+            webhook: None,
+        }
     }
 
     fn admitted(engine: &Engine, path: &str, host: u8, times: usize) -> usize {
@@ -121,7 +129,7 @@ mod tests {
             headers: &headers,
             body: AttemptBody::Whole(&[]),
             descriptor: None,
-            certificate: None,
+            tls: None,
         };
         let decide = || engine.decide_in_memory(&engine.rules(), &attempt, clock.now()).unwrap();
         let is_admitted = |decision: &Decision| matches!(decision, Decision::Admitted(Reservation { .. }));

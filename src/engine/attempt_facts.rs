@@ -20,6 +20,7 @@ pub struct AttemptFacts {
     account: Option<u64>,
     is_known_device: bool,
     is_under_attack: bool,
+    is_bait: bool,
     exposed: Option<ExposedAction>,
     failures_before: u32,
 }
@@ -28,8 +29,18 @@ impl AttemptFacts {
     /// `decided` is the time of the decision, by the clock of the store.
     pub(super) fn take(found: &mut Charges, decided: Time) -> Self {
         let exempt = std::mem::take(&mut found.exempt);
-        let Charges { account, is_known_device, is_under_attack, exposed, .. } = *found;
-        Self { decided, exempt, account, is_known_device, is_under_attack, exposed, failures_before: 0 }
+        let Charges { account, is_known_device, is_under_attack, exposed, bait_weight, .. } = *found;
+        let is_bait = bait_weight.is_some();
+        Self {
+            decided,
+            exempt,
+            account,
+            is_known_device,
+            is_under_attack,
+            is_bait,
+            exposed,
+            failures_before: 0,
+        }
     }
 
     /// The same of an admitted attempt. To a client that the account knows, failures of strangers are nothing.
@@ -43,6 +54,11 @@ impl AttemptFacts {
     #[must_use]
     pub fn failures_before(&self) -> u32 {
         self.failures_before
+    }
+
+    /// When it was decided, by the clock of the store.
+    pub(super) fn decided(&self) -> Time {
+        self.decided
     }
 
     /// The account in logs, if the attempt names a single one.
@@ -80,6 +96,7 @@ impl AttemptFacts {
             is_known_device: self.is_known_device,
             decided: self.decided,
             is_under_attack: self.is_under_attack,
+            is_bait: self.is_bait,
             failures_before: self.failures_before,
             outcome: None,
             settled: None,

@@ -4,11 +4,14 @@
 //! buckets here. They are shown together, and a reset resets all of them; tokens and own rates go to the bucket with the
 //! rate.
 
+mod changes;
+
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use smallvec::{SmallVec, smallvec};
 
+use self::changes::changes_of;
+use super::known_addresses::KnownAddressCount;
 use super::{Engine, MAX_TRIES, Rules};
 use crate::bucket::{Continuous, Own, Spec, SpecError, Verdict};
 use crate::event::{BucketOwner, BucketsChanged, Change, Event, Operator};
@@ -16,9 +19,9 @@ use crate::policy::attempt::Client;
 use crate::policy::bucket_ref::{BucketRef, BucketSelector, SelectedBuckets};
 use crate::policy::key::KeyPart;
 use crate::policy::{LimitKind, Mode};
+use crate::store::BucketChangeError;
 use crate::store::memory::{BucketKey, OwnRateError, Stale};
 use crate::store::shared::Unavailable;
-use crate::store::{BucketChange, BucketChangeError};
 use crate::time::{Span, Time};
 
 /// The buckets of a client or an account, for an operator.
@@ -30,6 +33,8 @@ pub struct BucketReport {
     pub exempt: Vec<Arc<str>>,
     /// Limits whose keys have parts that the selector does not name.
     pub not_shown: Vec<Arc<str>>,
+    /// The known addresses of the account, if the selector names one.
+    pub addresses: Vec<KnownAddressCount>,
 }
 
 /// One limit's buckets of one client or account.
@@ -328,7 +333,11 @@ impl Engine {
         for bucket in &selected.buckets {
             levels.push(self.level(rules, bucket).await?);
         }
-        Ok(rules.show(selector, selected, &levels))
+        let addresses = match selector.account() {
+            Some(account) => self.count_addresses(rules, account).await?,
+            None => Vec::new(),
+        };
+        Ok(BucketReport { addresses, ..rules.show(selector, selected, &levels) })
     }
 
     async fn level(
@@ -367,6 +376,7 @@ impl Rules {
             buckets: of_rates.map(|bucket| self.view_of(selector, bucket, selected, levels)).collect(),
             exempt: names(&selected.exempt),
             not_shown: names(&selected.not_addressable),
+            addresses: Vec::new(),
         }
     }
 
@@ -471,30 +481,4 @@ fn bucket_key(bucket_ref: &BucketRef) -> BucketKey {
 
 fn is_rate(kind: LimitKind) -> bool {
     kind == LimitKind::Rate
-}
-
-/// The changes for a bucket with this spec, one after the other.
-fn changes_of(change: Change, spec: &Spec, now: Time) -> SmallVec<[BucketChange; 2]> {
-    match change {
-        Change::Credited(tokens) => smallvec![BucketChange::Credit(tokens)],
-        Change::Reset => smallvec![BucketChange::Reset],
-        Change::RateGiven { rate, until } => {
-            smallvec![BucketChange::OwnRate(Some(Own { rate: with_debt_and_wait_of(spec, rate), until }))]
-        }
-        Change::RateEnded => smallvec![BucketChange::OwnRate(None)],
-        // One that is over by now changes nothing.
-        Change::Banned { until } => Own::ban(now, until).map(BucketChange::Ban).into_iter().collect(),
-        Change::BanEnded => smallvec![BucketChange::OwnRate(None), BucketChange::Reset],
-    }
-}
-
-/// The rate with the debt and the wait of the limit's own bucket.
-fn with_debt_and_wait_of(spec: &Spec, rate: Continuous) -> Continuous {
-    let like = match spec {
-        Spec::Continuous(bucket) => *bucket,
-        Spec::Floor(floor) => floor.pool(),
-        _ => return rate,
-    };
-    let whole = rate.with_debt(like.debt()).and_then(|rate| rate.with_hold(like.hold()));
-    whole.unwrap_or(rate)
 }

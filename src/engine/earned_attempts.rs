@@ -82,7 +82,7 @@ impl Engine {
         let route = rules.policy.routes.get(refusal.route)?;
         let may_be_lifted = refusal.violated().all(|status| is_lifted(rules, status));
         // A proof comes without the body that chose the route.
-        if refusal.facts.is_under_attack() || !route.when.is_empty() || !may_be_lifted {
+        if refusal.facts.is_under_attack() || route.is_conditional() || !may_be_lifted {
             return None;
         }
         let mut earned_before = 0;
@@ -131,7 +131,7 @@ impl Engine {
             WorkProof::parse(proof).ok()?.verify(&self.hasher, &Solver { client, route }, now).ok()?;
         let both = (now, self.store.time(now));
         let mut found = self.charges_of(rules, attempt, routes, both).ok()?;
-        rules.raise_cost_under_attack(&mut found, true);
+        self.raise_cost_under_attack(rules, &mut found, true);
         if found.is_under_attack {
             return None;
         }
@@ -231,7 +231,7 @@ mod tests {
     fn with_attempt<T>(last: u8, act: impl FnOnce(&Attempt<'_>) -> T) -> T {
         act(&Attempt {
             descriptor: None,
-            certificate: None,
+            tls: None,
             method: &Method::POST,
             path: "/login",
             query: None,
@@ -345,7 +345,14 @@ mod tests {
 
     #[test]
     fn under_attack_nothing_is_offered_and_nothing_earned() {
-        let rule = AttackRule { failures: 9, share: 0.5, cost_factor: 1, calm: PER_HOUR, webhook: None };
+        let rule = AttackRule {
+            failures: 9,
+            share: 0.5,
+            cost_factor: 1,
+            worst_factor: None,
+            calm: PER_HOUR,
+            webhook: None,
+        };
         let engine = engine(Some(rule));
         assert!(is_admitted(&engine, 1));
         engine.set_under_attack("login", true);

@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use super::{Engine, Rules};
-use crate::bucket::{Op, Spec};
+use crate::bucket::{Key, Op, Recent, Spec};
+use crate::policy::account::Account;
 use crate::policy::attempt::Attempt;
 use crate::policy::{AccountAddress, Charges, Policy, Remembered, Unchargeable};
 use crate::store::memory::{BucketKey, CombinedVerdict, TooLarge};
-use crate::store::shared::ReplyFuture;
+use crate::store::shared::{ReplyFuture, Unavailable};
 use crate::store::{DecidedBy, LimitBuckets, Store};
 use crate::time::Time;
 
@@ -20,6 +21,17 @@ use crate::time::Time;
 pub(super) struct AddressSets {
     pub(super) buckets: LimitBuckets,
     pub(super) spec: Spec,
+}
+
+/// The known addresses of an account of one application.
+#[derive(Debug, Clone)]
+pub struct KnownAddressCount {
+    /// The application: the name of its route, or of its first one.
+    pub application: Arc<str>,
+    /// How many there are.
+    pub known: u32,
+    /// When the last of them is forgotten.
+    pub until: Time,
 }
 
 /// An attempt whose address may be known to the store.
@@ -62,7 +74,12 @@ impl AddressSets {
     }
 
     fn bucket_of(&self, address: &AccountAddress) -> BucketKey {
-        BucketKey { key: address.account, class: 0, spec: self.spec }
+        self.bucket(address.account)
+    }
+
+    /// The set of this key.
+    pub(super) fn bucket(&self, key: Key) -> BucketKey {
+        BucketKey { key, class: 0, spec: self.spec }
     }
 }
 
@@ -122,7 +139,7 @@ impl Engine {
         // Second steps have no addresses.
         let known = Remembered { is_known: &|_: &AccountAddress| true, ..Remembered::NOTHING };
         let mut found = rules.policy.charges_of(attempt, found.routes.clone(), (&self.hasher, known), own)?;
-        rules.raise_cost_under_attack(&mut found, false);
+        self.raise_cost_under_attack(rules, &mut found, false);
         Ok(Some(Box::new(PendingAddress { reply, found })))
     }
 
@@ -133,6 +150,24 @@ impl Engine {
         if sets.buckets.in_memory().dry_run(&bucket, self.time(), see).changed {
             self.store.apply(by, [(&sets.buckets, bucket, see)]);
         }
+    }
+
+    /// How many addresses an account is known from; takes nothing.
+    pub(super) async fn count_addresses(
+        &self,
+        rules: &Rules,
+        account: &Account,
+    ) -> Result<Vec<KnownAddressCount>, Unavailable> {
+        let Some(sets) = &rules.addresses else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for (application, key) in rules.policy.address_sets_of(account, &self.hasher) {
+            let (verdict, _) = self.store.inspect(&sets.buckets, sets.bucket(key), 1).await?;
+            let known = MAX_ADDRESSES.saturating_sub(verdict.left);
+            if known > 0 {
+                found.push(KnownAddressCount { application, known, until: verdict.full_at });
+            }
+        }
+        Ok(found)
     }
 
     /// Gives back what an attempt took as a stranger's.
@@ -146,6 +181,10 @@ impl Engine {
         self.apply(rules, *by, both.map(|(charge, verdict)| (charge, Op::Refund(verdict.receipt))));
     }
 }
+
+/// Addresses of one account at most.
+#[expect(clippy::cast_possible_truncation, reason = "sixteen")]
+const MAX_ADDRESSES: u32 = Recent::MAX_TAGS as u32;
 
 fn spec_of(policy: &Policy) -> Option<Spec> {
     policy.addresses.map(|addresses| Spec::Recent(addresses.recent))
@@ -207,7 +246,7 @@ mod tests {
             headers: &HeaderMap::new(),
             body: AttemptBody::Whole(b"log=alice"),
             descriptor: None,
-            certificate: None,
+            tls: None,
         };
         match engine.decide_in_memory(&rules, &attempt, engine.clock().now()).unwrap() {
             Decision::Admitted(reservation) => {

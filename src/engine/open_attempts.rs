@@ -208,7 +208,7 @@ mod tests {
             headers: &HeaderMap::new(),
             body: AttemptBody::Whole(&[]),
             descriptor: None,
-            certificate: None,
+            tls: None,
         })
     }
 

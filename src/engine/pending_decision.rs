@@ -67,8 +67,7 @@ impl Engine {
                 statuses[at].verdict = verdict;
             }
         }
-        self.remember_sign_in(&found, combined.admitted);
-        Decision::of(rules, found, statuses, (combined.admitted, decided_by), self.time())
+        self.decided(rules, (found, statuses), (combined.admitted, decided_by), self.time())
     }
 }
 

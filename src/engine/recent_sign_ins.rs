@@ -67,8 +67,8 @@ impl RecentSignIns {
 
 impl Engine {
     /// Remembers the cookies of an attempt that goes to the application.
-    pub(super) fn remember_sign_in(&self, found: &Charges, is_admitted: bool) {
-        if let Some(sign_in) = found.sign_in.as_ref().filter(|_| is_admitted) {
+    pub(super) fn remember_sign_in(&self, found: &Charges) {
+        if let Some(sign_in) = &found.sign_in {
             self.sign_ins.remember(&sign_in.cookies, &sign_in.accounts, self.clock().now());
         }
     }
@@ -198,7 +198,7 @@ mod tests {
                 headers: &headers(COOKIE, sessions),
                 body: AttemptBody::Whole(body.as_bytes()),
                 descriptor: None,
-                certificate: None,
+                tls: None,
             };
             let (engine, rules) = (&self.engine, self.engine.rules());
             match engine.decide_in_memory(&rules, &attempt, engine.clock().now()) {

@@ -6,12 +6,13 @@
 use http::{HeaderMap, HeaderValue};
 use smallvec::SmallVec;
 
+use super::weights::{Weight, extra};
 use super::{AttemptFacts, Engine, LimitStatus, LimitStatuses, Rules, limit_status};
 use crate::bucket::{Effect, Op};
 use crate::event::{Event, GuessWorked, Outcome};
 use crate::policy::device::Claim;
 use crate::policy::outcome::Judgement;
-use crate::policy::{AccountAddress, Charge, ChargeOn, Charges, Limit, LimitKind, SignIn, Unit};
+use crate::policy::{AccountAddress, Charge, ChargeOn, Charges, Limit, LimitKind, QuickFailure, SignIn};
 use crate::store::DecidedBy;
 use crate::time::{Span, Time};
 
@@ -34,6 +35,8 @@ pub struct Reservation {
     claim: Option<Box<Claim>>,
     address: Option<AccountAddress>,
     sign_in: Option<Box<SignIn>>,
+    quick: Option<Box<QuickFailure>>,
+    network: Option<u64>,
     decided_by: DecidedBy,
 }
 
@@ -46,7 +49,17 @@ impl Reservation {
     ) -> Self {
         let hold = limit_status::longest_hold(&statuses);
         let facts = AttemptFacts::take(&mut found, now).with_failures(rules, &statuses);
-        let Charges { routes, refilled_on_success, is_single_account, claim, address, sign_in, .. } = found;
+        let Charges {
+            routes,
+            refilled_on_success,
+            is_single_account,
+            claim,
+            address,
+            sign_in,
+            quick,
+            network,
+            ..
+        } = found;
         Self {
             generation: rules.generation,
             routes,
@@ -58,6 +71,8 @@ impl Reservation {
             claim,
             address,
             sign_in,
+            quick,
+            network,
             decided_by,
         }
     }
@@ -112,14 +127,22 @@ impl Reservation {
             return;
         }
         self.tell_if_guessed(engine, rules, outcome);
+        engine.count_of_network(self.network, outcome);
         // Limits that enforced would have refused it: it would have no outcome.
         let is_observed_refusal = self.statuses.iter().any(LimitStatus::would_refuse);
         let settled = self.statuses.iter().filter_map(|status| {
             let is_settled = !(is_observed_refusal && status.charge.effect == Effect::Observe);
             Some((&status.charge, self.settling(status, rules, outcome).filter(|_| is_settled)?))
         });
-        let is_heavy = outcome == Outcome::Failure && weight > 1;
-        let heavy = self.statuses.iter().filter(|_| is_heavy).flat_map(|status| extra(status, rules, weight));
+        let is_failure = outcome == Outcome::Failure;
+        let suspicion = match is_failure {
+            true => engine.weight_of_failure(self.quick.as_deref(), self.facts.decided()),
+            false => 1,
+        };
+        let weights = [Weight::Failure(weight), Weight::Suspicion(suspicion)];
+        let is_heavy = is_failure && weight.max(suspicion) > 1;
+        let heavy = self.statuses.iter().filter(|_| is_heavy);
+        let heavy = heavy.flat_map(|status| extra(status, rules, &weights));
         let is_reset = outcome == Outcome::Success && self.is_of_one_account;
         let reset = self.refilled_on_success.iter().filter(|_| is_reset);
         let reset = reset.map(|charge| (charge, Op::Give(u32::MAX)));
@@ -175,19 +198,4 @@ impl Reservation {
         let refunds = self.statuses.iter().map(|status| (&status.charge, Op::Refund(status.verdict.receipt)));
         engine.apply(rules, self.decided_by, refunds);
     }
-}
-
-/// What a failure that counts as several takes besides, one failure at a time: as much as is there. Only where failures are
-/// what a bucket counts.
-fn extra<'s>(
-    LimitStatus { charge, .. }: &'s LimitStatus,
-    rules: &Rules,
-    weight: u32,
-) -> impl Iterator<Item = (&'s Charge, Op)> {
-    let limit = &rules.policy.limits[charge.limit];
-    let counts = limit.kind == LimitKind::Rate
-        && limit.charge_on == ChargeOn::Failures
-        && limit.unit == Unit::Attempts;
-    let times = if counts { weight.saturating_sub(1) } else { 0 };
-    std::iter::repeat_with(move || (charge, Op::Take(charge.cost))).take(usize::try_from(times).unwrap_or(0))
 }

@@ -10,13 +10,14 @@ pub mod certificate;
 mod challenges;
 mod client_auth;
 mod handshake;
+mod ja4;
 
 pub use self::acceptor::{Acceptor, MinVersion, SessionCache};
 pub use self::acme::{AcmeSettings, ChallengeKind};
 pub use self::certificate::Certificate;
 pub use self::challenges::{ChallengeError, Challenges, OpenChallenge};
 pub use self::client_auth::{ClientAuth, ClientAuthError, common_name};
-pub use self::handshake::{accept, connect, is_about_certificate};
+pub use self::handshake::{accept, connect, is_about_certificate, ja4_of};
 pub use tollgate_store::tls::{self as trust, TlsConfigError, Trust};
 
 use tollgate_store::tls::provider;
@@ -32,4 +33,6 @@ pub struct TlsSettings {
     pub minimum: MinVersion,
     /// Whose certificates clients may show, or have to.
     pub client_auth: Option<ClientAuth>,
+    /// Whether a limit tells clients apart by JA4.
+    pub has_ja4: bool,
 }

@@ -38,7 +38,7 @@ pub(super) fn write(
     text(line, "outcome", attempt.outcome.map(|outcome| outcome_name(outcome).as_bytes()));
     let word = |is: bool| if is { "true" } else { "false" };
     let (device, attack) = (word(attempt.is_known_device), word(attempt.is_under_attack));
-    put(line, &[",\"device\":", device, ",\"attack\":", attack]);
+    put(line, &[",\"device\":", device, ",\"attack\":", attack, ",\"bait\":", word(attempt.is_bait)]);
     key(line, "failures");
     number(line, attempt.failures_before);
     line.push(b'}');
@@ -101,7 +101,7 @@ mod tests {
             line(&attempt(), 0),
             "{\"time\":\"2026-11-20T23:21:52.043Z\",\"request_id\":\"0192f0c1\",\"route\":\"login\",\
              \"limit\":\"address\",\"verdict\":\"refuse\",\"client\":\"203.0.113.9\",\
-             \"account\":\"123456789abc\",\"left\":0,\"wait\":21.500,\"outcome\":null,\"device\":false,\"attack\":false,\"failures\":3}"
+             \"account\":\"123456789abc\",\"left\":0,\"wait\":21.500,\"outcome\":null,\"device\":false,\"attack\":false,\"bait\":false,\"failures\":3}"
         );
     }
 

@@ -56,6 +56,7 @@ pub(super) fn attempt() -> AttemptRecord {
         is_known_device: false,
         decided: AT,
         is_under_attack: false,
+        is_bait: false,
         failures_before: 3,
         outcome: None,
         settled: None,

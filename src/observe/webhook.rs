@@ -181,7 +181,14 @@ mod tests {
 
     fn rule(webhook: &str) -> AttackRule {
         let webhook = Some(webhook.parse().unwrap());
-        AttackRule { failures: 60, share: 0.8, cost_factor: 4, calm: Span::from_secs(600), webhook }
+        AttackRule {
+            failures: 60,
+            share: 0.8,
+            cost_factor: 4,
+            worst_factor: None,
+            calm: Span::from_secs(600),
+            webhook,
+        }
     }
 
     fn change(rule: &AttackRule) -> AttackChange<'_> {

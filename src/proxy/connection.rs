@@ -11,6 +11,7 @@ pub use self::state::{ConnectionState, Phase};
 use crate::net::connection_limit::Permit;
 use crate::net::listener::ListenerKind;
 use crate::net::stream::PeerAddr;
+use crate::policy::attempt::TlsClient;
 use crate::time::Clock;
 
 /// A client connection, shared by its socket, its driver and its service.
@@ -26,8 +27,8 @@ pub struct DownstreamConnection {
     pub peer_value: Option<HeaderValue>,
     /// Phase and deadlines.
     pub state: ConnectionState,
-    /// The name in the certificate that the peer showed.
-    pub peer_name: OnceLock<String>,
+    /// What the peer showed in the handshake of TLS.
+    pub tls: OnceLock<Box<TlsClient>>,
     permit: Permit,
 }
 
@@ -45,15 +46,7 @@ impl DownstreamConnection {
             PeerAddr::Unix => None,
         };
         let state = ConnectionState::new(clock);
-        Arc::new(Self {
-            listener_kind,
-            endpoint,
-            peer,
-            peer_value,
-            state,
-            peer_name: OnceLock::new(),
-            permit,
-        })
+        Arc::new(Self { listener_kind, endpoint, peer, peer_value, state, tls: OnceLock::new(), permit })
     }
 
     /// The permit that counts the connection for its prefix.

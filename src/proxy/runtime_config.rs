@@ -26,7 +26,7 @@ use crate::engine::Rules;
 use crate::net::listener::ListenerKind;
 use crate::net::stream::PeerAddr;
 use crate::net::tls::Acceptor;
-use crate::policy::attempt::Client;
+use crate::policy::attempt::{Client, TlsClient};
 
 /// The parts of the configuration that a request uses, shared by all workers.
 pub struct RuntimeConfig {
@@ -89,9 +89,9 @@ impl RuntimeConfig {
         connection.endpoint.is_some() || self.client.trusts(connection.peer)
     }
 
-    /// The name in the certificate of a connection's client; that of a trusted proxy is not its clients'.
-    pub(super) fn certificate_of<'c>(&self, connection: &'c DownstreamConnection) -> Option<&'c str> {
-        connection.peer_name.get().filter(|_| !self.trusts_peer_of(connection)).map(String::as_str)
+    /// What a connection's client showed in the handshake; what a trusted proxy showed is not its clients'.
+    pub(super) fn tls_of<'c>(&self, connection: &'c DownstreamConnection) -> Option<&'c TlsClient> {
+        connection.tls.get().filter(|_| !self.trusts_peer_of(connection)).map(|tls| &**tls)
     }
 
     /// The `Location` for a redirected request.

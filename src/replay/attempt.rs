@@ -107,7 +107,7 @@ fn attempt<'a>(
 ) -> Attempt<'a> {
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let body = if has_body { AttemptBody::Unread } else { AttemptBody::Whole(&[]) };
-    Attempt { method, path, query, host, client, headers, body, descriptor: None, certificate: None }
+    Attempt { method, path, query, host, client, headers, body, descriptor: None, tls: None }
 }
 
 /// Path and query of a target, and its host if it has one (RFC 9112, section 3.2).

@@ -97,7 +97,7 @@ impl Recorded {
             headers: &self.headers,
             body: AttemptBody::Whole(self.body.as_bytes()),
             descriptor: None,
-            certificate: None,
+            tls: None,
         }
     }
 

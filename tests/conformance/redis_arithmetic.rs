@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use tollgate::store::StepProgram;
-use tollgate::time::Time;
+use tollgate::time::{Span, Time};
 
 use crate::arithmetic::{Case, Shape};
 use crate::support::servers::redis::Redis;
@@ -38,10 +38,12 @@ fn same_as_step(shape: Shape) {
         let what =
             || format!("case {number}: {:?} {:?} {:?} at {:?}", case.spec, case.words, case.ops, case.now);
         let expected = case.expected();
-        usual += usize::from(expected.is_some() && !case.is_unusual());
+        // Numbers of Lua are not exact beyond.
+        let is_unusual = case.is_unusual() || case.spec.max_ttl() >= Span::from_nanos(1 << 53);
+        usual += usize::from(expected.is_some() && !is_unusual);
         if !written {
             assert_eq!(after, found, "{}", what());
-            assert!(expected.is_none() || case.is_unusual(), "{} is usual: {expected:?}", what());
+            assert!(expected.is_none() || is_unusual, "{} is usual: {expected:?}", what());
             continue;
         }
         stepped += 1;
@@ -70,7 +72,7 @@ impl Script {
         let script = include_str!("../../crates/store/src/redis/swap.lua");
         let text = format!(
             "redis.call('SET', KEYS[1], ARGV[7])\nlocal function run()\n{}\nend\nlocal reply = run()\n\
-             return {{reply[2][1], redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}}",
+             return {{type(reply[2]) == 'number' and reply[2] or 0, redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}}",
             script.replace("redis.call('TIME')", "{ARGV[5], ARGV[6]}")
         );
         let value = [b"VERSION0", found].concat();

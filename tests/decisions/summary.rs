@@ -50,6 +50,7 @@ fn refusal() -> AccessLogEntry {
         account: None,
         is_known_device: false,
         is_under_attack: false,
+        is_bait: false,
         failures_before: 0,
         decided: Time::default(),
         outcome: None,

@@ -66,6 +66,21 @@ fn under_attack_strangers_get_a_share_and_known_devices_all_of_it() {
 }
 
 #[test]
+fn under_attack_networks_whose_attempts_fail_pay_more_than_those_of_people() {
+    let application = application();
+    let attack = "[route.login.attack]\nfailures = \"20/min\"\nshare = 0.5\nscale = 0.3\nworst = 0.1\n";
+    let gate =
+        Gate::start(&application.file(&format!("{ROUTE}{attack}[limit.address]\nrate = \"12 per 1h\"\n")));
+    let person = |host: u8| Ipv4Addr::new(127, 0, 6, host);
+    (0..25).for_each(|host| _ = status_from(&gate, person(host), "alice", &right("alice")));
+    (0..3).for_each(|_| self::attack(&gate, 20));
+    assert!(eventually(Duration::from_secs(5), || is_on(&gate)));
+    assert_eq!(admitted(&gate, person(100)), 3, "four tokens each of twelve");
+    assert_eq!(admitted(&gate, Ipv4Addr::new(127, 0, 8, 100)), 1, "ten each");
+    assert_eq!(admitted(&gate, Ipv4Addr::new(127, 0, 5, 1)), 3, "a network that nothing is known of");
+}
+
+#[test]
 fn successes_keep_a_busy_route_at_peace() {
     let application = application();
     let (gate, _) = launch(&application, "");

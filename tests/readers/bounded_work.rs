@@ -62,7 +62,7 @@ fn an_unchecked_path_counts_for_every_route_that_its_method_fits() {
         headers: &HeaderMap::new(),
         body: AttemptBody::Unread,
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     assert_eq!(policy.routes_of(&attempt)[..], [0, 2]);
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::unreachable, reason = "these are tests")]
 
 mod bounded_work;
+mod graphql;
 mod ixr;
 #[path = "../support/parsers.rs"]
 mod parsers;

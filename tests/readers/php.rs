@@ -55,7 +55,7 @@ fn php_without_a_php_ini_never_finds_a_guess_that_is_free() {
             headers: &headers,
             body: AttemptBody::Whole(&request.body),
             descriptor: None,
-            certificate: None,
+            tls: None,
         };
         let is_counted = !policy.routes_of(&attempt).is_empty();
         // What is no request to PHP has no answer.
@@ -145,7 +145,7 @@ fn read(name: &str, kind: &[u8], body: &[u8]) -> Result<Values, TooManyValues> {
         headers: &headers,
         body: AttemptBody::Whole(body),
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     values(&[Field::form(name).unwrap()], Half::User, &attempt)
 }

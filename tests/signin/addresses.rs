@@ -3,6 +3,10 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::application::{ROUTE, application, form, right, sign_in_with, status_from};
 use crate::support::{Gate, eventually, new_directory};
@@ -115,6 +119,37 @@ fn after_too_many_failures_in_a_row_a_known_address_gets_in_and_ends_the_row() {
     assert_eq!(status_from(&gate, NEIGHBOUR, "alice", &right("alice")), 302, "the row is over");
 }
 
+/// The answer of the admin API about an account.
+fn operator(gate: &Gate, method: &str, below: &str) -> (String, Value) {
+    let socket = gate.admin_socket();
+    let mut command = Command::new("curl");
+    command.args(["-sS", "-X", method, "-w", "\n%{http_code}", "--unix-socket"]).arg(socket);
+    let output = command.arg(format!("http://localhost/api/v1/buckets/user:Alice{below}")).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (body, status) = text.rsplit_once('\n').unwrap();
+    (status.to_owned(), serde_json::from_str(body).unwrap())
+}
+
+#[test]
+fn an_operator_sees_how_many_addresses_are_known_and_has_them_forgotten() {
+    let application = application();
+    let gate = Gate::start(&application.file(&file("")));
+    for address in [HOME, NEIGHBOUR] {
+        assert_eq!(status_from(&gate, address, "alice", &right("alice")), 302);
+    }
+    assert_eq!(foreign_guesses(&gate, "alice", 20), 10);
+    let (status, shown) = operator(&gate, "GET", "");
+    let known = &shown["addresses"];
+    assert_eq!((&*status, &known[0]["application"], &known[0]["known"]), ("200", &"login".into(), &2.into()));
+    assert!(known[0]["until"].as_str().unwrap().ends_with('Z'), "{shown}");
+    let (status, shown) = operator(&gate, "DELETE", "/addresses");
+    assert_eq!((&*status, shown.get("addresses")), ("200", None), "{shown}");
+    assert_eq!(status_from(&gate, HOME, "alice", &right("alice")), 429, "a stranger again");
+    let is_told = || gate.messages().contains("an operator had the known addresses of an account forgotten");
+    assert!(eventually(Duration::from_secs(5), is_told), "{}", gate.messages());
+    assert!(!gate.messages().to_lowercase().contains("alice"), "{}", gate.messages());
+}
+
 #[test]
 fn an_address_is_still_known_after_a_restart_and_no_name_or_address_stands_in_the_snapshot() {
     let application = application();
@@ -157,7 +192,7 @@ fn a_reload_keeps_the_addresses_and_turning_them_off_forgets_them() {
 
 fn stop(mut gate: Gate) {
     gate.signal("TERM");
-    assert!(gate.exit_status(std::time::Duration::from_secs(10)).is_some());
+    assert!(gate.exit_status(Duration::from_secs(10)).is_some());
 }
 
 fn hides(snapshot: &Path) {
@@ -178,7 +213,7 @@ fn a_device_cookie_and_an_address_are_known_side_by_side() {
     let mut client = gate.connect_from(HOME);
     client.send(sign_in_with("", &form("alice", &right("alice"))));
     let device = crate::application::cookie(&client.answer(), "tollgate_device").unwrap();
-    assert!(eventually(std::time::Duration::from_secs(5), || foreign_guesses(&gate, "alice", 12) == 0));
+    assert!(eventually(Duration::from_secs(5), || foreign_guesses(&gate, "alice", 12) == 0));
     assert_eq!(status_from(&gate, HOME, "alice", &right("alice")), 302, "without the cookie, from home");
     let elsewhere =
         sign_in_with(&format!("Cookie: tollgate_device={device}\r\n"), &form("alice", &right("alice")));

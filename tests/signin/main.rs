@@ -17,6 +17,7 @@ mod attacks;
 mod bodies;
 mod devices;
 mod exposed;
+mod graphql;
 mod growing;
 mod guesses;
 mod nameless;
@@ -29,4 +30,5 @@ mod second_steps;
 mod settling;
 #[path = "../support/mod.rs"]
 mod support;
+mod suspicion;
 mod told;

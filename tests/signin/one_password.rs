@@ -117,7 +117,7 @@ fn is_admitted(engine: &Engine, address: u8, user: u8, password: u8) -> bool {
         headers: &headers,
         body: AttemptBody::Whole(body.as_bytes()),
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     let now = engine.clock().now();
     matches!(engine.decide_in_memory(&engine.rules(), &attempt, now), Ok(Decision::Admitted(_)))

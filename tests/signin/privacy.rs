@@ -179,7 +179,7 @@ fn no_planted_value_is_in_what_the_core_shows_of_itself() {
         headers: &headers,
         body: AttemptBody::Whole(b"log=planted-user&pwd=planted-password"),
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     hides(&format!("{attempt:?}"), "an attempt");
     let rules = engine.rules();

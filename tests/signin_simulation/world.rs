@@ -155,7 +155,7 @@ impl World {
             headers: &headers,
             body: AttemptBody::Whole(b""),
             descriptor: None,
-            certificate: None,
+            tls: None,
         };
         let rules = Arc::clone(&self.engine.rules());
         // To look costs as much as to decide.

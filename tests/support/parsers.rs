@@ -498,7 +498,7 @@ fn decide_on(method: &Method, path: &str, query: Option<&str>, headers: &HeaderM
         headers,
         body: AttemptBody::Whole(body),
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     black_box(POLICY.charges(&attempt, &HASHER, NOW).is_ok());
     black_box(POLICY.upstream_of(&attempt));
@@ -535,7 +535,7 @@ fn read_values(fields: &[Field], headers: &HeaderMap, body: &[u8]) {
         headers,
         body: AttemptBody::Whole(body),
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     if let Ok(found) = values(fields, Half::User, &attempt) {
         for value in found.iter() {

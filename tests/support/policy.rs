@@ -31,6 +31,6 @@ pub fn attempt<'a>(path: &'a str, client: IpAddr, headers: &'a HeaderMap) -> Att
         headers,
         body: AttemptBody::Unread,
         descriptor: None,
-        certificate: None,
+        tls: None,
     }
 }

@@ -42,7 +42,7 @@ fn with_attempt<T>(number: u8, path: &str, run: impl FnOnce(&Attempt<'_>) -> T) 
         headers: &headers,
         body: AttemptBody::Unread,
         descriptor: None,
-        certificate: None,
+        tls: None,
     })
 }
 

@@ -44,7 +44,7 @@ impl Flood {
             headers: &HeaderMap::new(),
             body: AttemptBody::Unread,
             descriptor: None,
-            certificate: None,
+            tls: None,
         };
         matches!(
             self.engine.decide_in_memory(&self.engine.rules(), &attempt, self.clock.now()),

@@ -44,7 +44,7 @@ fn attempt(engine: &Engine, rules: &Rules, path: &str) -> Result<bool, Undecided
         headers: &HeaderMap::new(),
         body: AttemptBody::Unread,
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     engine.decide_in_memory(rules, &attempt, NOW).map(|ruling| matches!(ruling, Decision::Admitted(_)))
 }

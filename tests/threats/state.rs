@@ -161,7 +161,7 @@ fn the_names_of_buckets_differ_from_process_to_process() {
         headers: &headers,
         body: AttemptBody::Unread,
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(1), 1).unwrap());
     let route = Route { limits: vec![0], ..Route::new("login", vec!["POST /login".parse().unwrap()]) };

@@ -18,6 +18,7 @@ mod acme;
 mod attacks;
 mod authority;
 mod client_certificates;
+mod fingerprints;
 mod pebble;
 mod reloading;
 mod requests;

@@ -33,7 +33,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
             headers: &headers,
             body: AttemptBody::Whole(b"log=Anna&pwd=secret"),
             descriptor: None,
-            certificate: None,
+            tls: None,
         };
         let found = policy.charges(&attempt, &hasher, Time::from_nanos(1))?;
         let names = found.charges.iter().map(|charge| &*policy.limits[charge.limit].name);

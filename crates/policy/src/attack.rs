@@ -19,10 +19,22 @@ pub struct AttackRule {
     pub share: f64,
     /// How many times its cost an attempt of a stranger takes, at least 1.
     pub cost_factor: u32,
+    /// The same for a network of which hardly any attempt succeeds, at least `cost_factor`; `None` if networks make no
+    /// difference.
+    pub worst_factor: Option<u32>,
     /// The time below the thresholds that ends it.
     pub calm: Span,
     /// Where begin and end are reported, by `http` or `https`.
     pub webhook: Option<Uri>,
+}
+
+/// The recent outcomes of a network's attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NetworkRecord {
+    /// Attempts that succeeded.
+    pub successes: u32,
+    /// Attempts that failed.
+    pub failures: u32,
 }
 
 impl AttackRule {
@@ -34,11 +46,31 @@ impl AttackRule {
         ((1.0 / scale - 1e-9).ceil() as u32).max(1)
     }
 
-    /// The tokens that an attempt of a stranger takes from a bucket of this burst, which costs `cost` otherwise. A full
-    /// bucket is always enough for what it would be enough for otherwise.
+    /// The factor for a stranger from a network with these outcomes: people succeed in more than half of their attempts, and
+    /// who tries stolen passwords in less than one of fifty. Between the two it grows evenly.
     #[must_use]
-    pub fn cost(&self, cost: u32, burst: u32) -> u32 {
-        cost.saturating_mul(self.cost_factor).min(burst).max(cost)
+    pub fn factor(&self, seen: NetworkRecord) -> u32 {
+        let attempts = seen.successes.saturating_add(seen.failures);
+        let Some(worst) = self.worst_factor.filter(|_| attempts >= MIN_ATTEMPTS) else {
+            return self.cost_factor;
+        };
+        let share = u64::from(seen.successes) * 1000 / u64::from(attempts);
+        let missing = OF_PEOPLE - share.clamp(OF_STUFFING, OF_PEOPLE);
+        let more = u64::from(worst.saturating_sub(self.cost_factor)) * missing / (OF_PEOPLE - OF_STUFFING);
+        self.cost_factor.saturating_add(u32::try_from(more).unwrap_or(u32::MAX))
+    }
+
+    /// The highest factor.
+    #[must_use]
+    pub fn highest_factor(&self) -> u32 {
+        self.worst_factor.unwrap_or(self.cost_factor)
+    }
+
+    /// The tokens that an attempt takes from a bucket of this burst, which costs `cost` otherwise. A full bucket is always
+    /// enough for what it would be enough for otherwise.
+    #[must_use]
+    pub fn cost(factor: u32, cost: u32, burst: u32) -> u32 {
+        cost.saturating_mul(factor).min(burst).max(cost)
     }
 
     /// Whether attempts under this limit cost more: limits for known devices and sub-limits stay as they are.
@@ -48,9 +80,33 @@ impl AttackRule {
     }
 }
 
+/// Attempts of a network from which on its share says something.
+const MIN_ATTEMPTS: u32 = 20;
+/// Of a thousand attempts.
+const OF_PEOPLE: u64 = 500;
+const OF_STUFFING: u64 = 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn rule() -> AttackRule {
+        let (share, calm) = (0.8, Span::from_secs(600));
+        AttackRule { failures: 60, share, cost_factor: 4, worst_factor: Some(10), calm, webhook: None }
+    }
+
+    #[test]
+    fn the_factor_grows_as_fewer_attempts_of_a_network_succeed_and_stays_within_its_bounds() {
+        let factor = |successes, failures| rule().factor(NetworkRecord { successes, failures });
+        assert_eq!(factor(0, 19), 4, "too few to tell");
+        assert_eq!(
+            [(0, 20), (1, 99), (26, 74), (5, 5), (50, 50), (100, 0)].map(|(s, f)| factor(s, f)),
+            [10, 10, 7, 4, 4, 4]
+        );
+        assert_eq!(factor(u32::MAX, u32::MAX), 4);
+        let unaware = AttackRule { worst_factor: None, ..rule() };
+        assert_eq!(unaware.factor(NetworkRecord { successes: 0, failures: 900 }), 4);
+    }
 
     #[test]
     fn a_scale_becomes_a_factor_that_admits_at_most_that_share() {
@@ -60,15 +116,8 @@ mod tests {
 
     #[test]
     fn a_full_bucket_is_enough_for_an_attempt_that_it_was_enough_for() {
-        let rule = AttackRule {
-            failures: 60,
-            share: 0.8,
-            cost_factor: 4,
-            calm: Span::from_secs(600),
-            webhook: None,
-        };
         assert_eq!(
-            [(1, 10), (1, 3), (3, 3), (5, 3), (1, 1)].map(|(cost, burst)| rule.cost(cost, burst)),
+            [(1, 10), (1, 3), (3, 3), (5, 3), (1, 1)].map(|(cost, burst)| AttackRule::cost(4, cost, burst)),
             [4, 3, 3, 5, 1]
         );
     }

@@ -86,8 +86,31 @@ pub struct Attempt<'a> {
     pub body: AttemptBody<'a>,
     /// What a rate limit service is told instead of the request; `None` for a request.
     pub descriptor: Option<&'a Descriptor<'a>>,
-    /// The name in the certificate that the client itself showed in the handshake of TLS.
-    pub certificate: Option<&'a str>,
+    /// What the client itself showed in the handshake of TLS.
+    pub tls: Option<&'a TlsClient>,
+}
+
+/// What a client showed in the handshake of TLS; its `Debug` form hides it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct TlsClient {
+    /// The name in its certificate.
+    pub certificate: Option<String>,
+    /// The fingerprint of its first message: JA4.
+    pub ja4: Option<String>,
+}
+
+impl TlsClient {
+    /// Whether it showed nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl std::fmt::Debug for TlsClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TlsClient(hidden)")
+    }
 }
 
 impl std::fmt::Debug for Attempt<'_> {

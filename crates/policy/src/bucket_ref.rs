@@ -150,7 +150,7 @@ impl KeyValues {
             headers: &self.headers,
             body: AttemptBody::Unread,
             descriptor: None,
-            certificate: self.certificate.as_deref(),
+            tls: Some(&self.tls),
         }
     }
 }
@@ -186,7 +186,7 @@ impl PrefixLengths {
 mod tests {
     use super::*;
     use crate::account::Account;
-    use crate::attempt::Client;
+    use crate::attempt::{Client, TlsClient};
     use crate::device::{DeviceTokens, Devices};
     use crate::field::Field;
     use crate::geo::{Database, DatabaseKind, Geo};
@@ -253,11 +253,13 @@ mod tests {
         assert_ne!(alice[0].key, alice[1].key);
     }
 
+    const FINGERPRINT: &str = "t13d1516h2_8daaf6152771_e5627efa2ab1";
+
     /// A policy with a limit for each kind of key, and the selectors of what one attempt from a known device pays from.
     fn every_kind_of_key(token: &str) -> (Vec<Limit>, Vec<String>) {
         let header = || KeyPart::Header(http::HeaderName::from_static("x-key"));
         let cookie = || KeyPart::Cookie("sid".into());
-        let rows: [(&[KeyPart], String); 12] = [
+        let rows: [(&[KeyPart], String); 13] = [
             (&[KeyPart::Ip], "127.0.3.7".into()),
             (&[KeyPart::User], format!("user+device:alice,{token}")),
             (&[KeyPart::Device], format!("device:{token}")),
@@ -270,6 +272,7 @@ mod tests {
             (&[KeyPart::All], "all:limit9".into()),
             (&[KeyPart::Asn, KeyPart::Host], "asn+host:64500,a.example".into()),
             (&[KeyPart::Cert, KeyPart::Host], "cert+host:mail, relay,a.example".into()),
+            (&[KeyPart::Ja4, KeyPart::Host], format!("ja4+host:{FINGERPRINT},a.example")),
         ];
         let named = |(at, (key, _)): (usize, &(&[KeyPart], String))| of(key, &format!("limit{at}"));
         (rows.iter().enumerate().map(named).collect(), rows.iter().map(|(_, text)| text.clone()).collect())
@@ -303,6 +306,8 @@ mod tests {
         let client = Client::from_ip([127, 0, 3, 7].into());
         let (method, path) = (&Method::POST, "/login");
         let body = AttemptBody::Whole(b"");
+        let tls =
+            TlsClient { certificate: Some("mail, relay".to_owned()), ja4: Some(FINGERPRINT.to_owned()) };
         let attempt = Attempt {
             method,
             path,
@@ -312,7 +317,7 @@ mod tests {
             headers: &headers,
             body,
             descriptor: None,
-            certificate: Some("mail, relay"),
+            tls: Some(&tls),
         };
         let charges = policy.charges(&attempt, &hasher, now).unwrap().charges;
         assert_eq!(

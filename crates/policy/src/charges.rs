@@ -17,6 +17,7 @@ use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
 use super::known_address::AccountAddress;
 use super::second_step::{Remembered, SignIn};
+use super::suspicion::QuickFailure;
 use super::{Limit, LimitKind, MatchedRoutes, Mode, Policy, Route, Unit};
 use tollgate_bucket::Time;
 use tollgate_bucket::{Effect, Key, Spec};
@@ -81,6 +82,13 @@ pub struct Charges {
     pub is_known_device: bool,
     /// What happens to it because its password is exposed, if that is known and a route asks.
     pub exposed: Option<ExposedAction>,
+    /// As how many attempts it counts for its client's address, if that is more than one: it is at an account that no
+    /// person uses.
+    pub bait_weight: Option<u32>,
+    /// The failure that it may become, if a route tells quick ones.
+    pub quick: Option<Box<QuickFailure>>,
+    /// The hash of its client's network, if a route goes by what succeeds from there.
+    pub network: Option<u64>,
     /// Whether a route that counts it is under attack, as far as its caller knows.
     pub is_under_attack: bool,
 }
@@ -193,6 +201,14 @@ impl Policy {
                     sign_in.and(identity.sign_in(route, &request, hasher)?);
                 }
                 found.exposed = found.exposed.max(route.exposed.filter(|_| identity.is_exposed));
+                let bait = route.bait.as_ref().filter(|_| identity.is_bait);
+                found.bait_weight = found.bait_weight.max(bait.map(|bait| bait.weight));
+            }
+            if route.attack.as_ref().is_some_and(|rule| rule.worst_factor.is_some()) {
+                found.network = hasher.tag_of_network(origin, attempt.client);
+            }
+            if let Some(rule) = route.quick.filter(|_| !found.is_known_device) {
+                found.quick = rule.of(hasher, attempt.client).map(Box::new);
             }
             let here = identity.proven_by_success();
             proven = Some(match proven {
@@ -246,6 +262,7 @@ impl Policy {
         let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
         ((self.knows_owners() || self.has_second_steps) && !route.user.is_empty())
             || route.exposed.is_some()
+            || route.bait.is_some()
             || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
@@ -268,6 +285,7 @@ impl Policy {
         !self.knows_owners()
             && !self.has_second_steps
             && route.exposed.is_none()
+            && route.bait.is_none()
             && !route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 

@@ -18,7 +18,9 @@ use http::HeaderName;
 use smallvec::{SmallVec, smallvec};
 
 pub(super) use self::filter::NameKinds;
+pub(super) use self::form::{name_and_value, split};
 pub(super) use self::lookup::{FieldNames, FieldSlots, MAX_NAME_READS, RequestFields};
+pub(super) use self::multipart::parts as multipart_parts;
 use self::name::FieldName;
 use super::attempt::{Attempt, AttemptBody};
 use super::key::{MAX_VALUES, TooManyValues};

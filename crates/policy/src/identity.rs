@@ -40,6 +40,8 @@ pub(super) struct Identity {
     pub(super) is_beside_basic: bool,
     /// Whether a password is on the list of exposed ones.
     pub(super) is_exposed: bool,
+    /// Whether it names an account that no person uses, from no known device of it.
+    pub(super) is_bait: bool,
     /// Whether it is that of a second step, and nothing is proven by a success.
     pub(super) is_second_step: bool,
     /// The claim to a device token, if there is a single account.
@@ -63,7 +65,7 @@ pub(super) struct IdentityReaders<'p> {
     pub(super) keeps_passwords: bool,
     /// The list in which passwords are looked up, if they are.
     pub(super) exposed: Option<&'p dyn ExposedPasswords>,
-    /// Whether accounts have rates of their own.
+    /// Whether the file lists accounts.
     pub(super) lists_users: bool,
 }
 
@@ -118,6 +120,12 @@ impl Identity {
                 |(devices, tokens): &(&Devices, _)| Box::new(devices.claim(tokens, &route.application, only));
             identity.claim = bearer.as_ref().map(claim);
             identity.read_address((&route.application, only), request.attempt.client, hasher, readers);
+        }
+        if let Some(bait) = &route.bait {
+            let is_bait = |named: &NamedAccount| {
+                named.device.is_none() && named.listed.is_some_and(|account| bait.accounts.contains(&account))
+            };
+            identity.is_bait = identity.named.iter().any(is_bait);
         }
         Ok(identity)
     }
@@ -345,7 +353,7 @@ mod tests {
             headers,
             body: AttemptBody::Whole(body),
             descriptor: None,
-            certificate: None,
+            tls: None,
         };
         let found = policy().charges(&attempt, &KeyHasher::seeded(1), Time::default()).ok()?;
         Some((found.accounts?, found.charges.iter().map(|charge| charge.key).collect()))

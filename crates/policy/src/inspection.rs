@@ -92,7 +92,9 @@ impl Route {
 
 /// Whether one of the route's fields is in the query or in a header.
 fn is_in_head(route: &Route, slots: &RouteFieldSlots, request: &RequestFields<'_>) -> bool {
+    let may_have_document = || route.cost.tells_attempts() && request.attempt.query.is_some();
     [&slots.user, &slots.password, &slots.when].into_iter().any(|list| request.has_in_query(list))
+        || may_have_document()
         || [&route.user, &route.password, &route.when]
             .into_iter()
             .any(|fields| are_in_headers(fields, request.attempt))

@@ -42,6 +42,8 @@ pub enum KeyPart {
     Asn,
     /// The name in the client's certificate.
     Cert,
+    /// The fingerprint of the client's first message in TLS.
+    Ja4,
     /// The password that is tried.
     Password,
 }
@@ -191,6 +193,19 @@ impl KeyHasher {
         hasher.finish()
     }
 
+    /// The tag of the autonomous system of a client, or of its network where that is unknown; `None` for a client without
+    /// an address of its own.
+    pub(super) fn tag_of_network(&self, origin: Origin, client: Client) -> Option<u64> {
+        client.known_ip()?;
+        let mut hasher = self.start();
+        hasher.write_u8(b'T');
+        match origin.asn {
+            Some(asn) => hasher.write_u32(asn),
+            None => write_client(&mut hasher, NETWORK, client),
+        }
+        Some(hasher.finish())
+    }
+
     /// The bucket of what was earned for another bucket.
     #[must_use]
     pub fn of_earned(&self, bucket: Key) -> Key {
@@ -281,10 +296,20 @@ fn extend(
             }
             None => absent(hasher),
         }),
-        KeyPart::Cert => hashers.iter_mut().for_each(|hasher| match attempt.certificate {
-            Some(name) => write_bytes(hasher, b'q', name.as_bytes()),
-            None => absent(hasher),
-        }),
+        KeyPart::Cert => {
+            let name = attempt.tls.and_then(|tls| tls.certificate.as_deref());
+            hashers.iter_mut().for_each(|hasher| match name {
+                Some(name) => write_bytes(hasher, b'q', name.as_bytes()),
+                None => absent(hasher),
+            });
+        }
+        KeyPart::Ja4 => {
+            let fingerprint = attempt.tls.and_then(|tls| tls.ja4.as_deref());
+            hashers.iter_mut().for_each(|hasher| match fingerprint {
+                Some(fingerprint) => write_bytes(hasher, b'j', fingerprint.as_bytes()),
+                None => absent(hasher),
+            });
+        }
         KeyPart::Password => {
             let all = hashers.iter().flat_map(|hasher| passwords.iter().map(move |tried| (*hasher, *tried)));
             let all = all.map(|(mut hasher, tried)| {
@@ -359,6 +384,9 @@ pub(super) fn write_bytes(hasher: &mut SipHasher13, kind: u8, bytes: &[u8]) {
     hasher.write(bytes);
 }
 
+/// The network of a site.
+const NETWORK: PrefixLengths = PrefixLengths { ipv4: 24, ipv6: 48 };
+
 /// Values of one header, cookie or field that are accepted.
 pub(super) const MAX_VALUES: usize = 8;
 
@@ -412,7 +440,7 @@ mod tests {
             headers,
             body: AttemptBody::Unread,
             descriptor: None,
-            certificate: None,
+            tls: None,
         }
     }
 

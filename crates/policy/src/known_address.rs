@@ -4,8 +4,11 @@
 //! It names the set of an account and the client's tag within; both are keyed hashes, for one application each. The
 //! sets themselves are kept by the caller, who also says what is in them.
 
+use std::sync::Arc;
+
 use siphasher::sip128::SipHasher13;
 
+use super::Policy;
 use super::account::Account;
 use super::attempt::Client;
 use super::device::DeviceId;
@@ -43,16 +46,34 @@ impl KnownAddresses {
         client: Client,
     ) -> Option<AccountAddress> {
         client.known_ip()?;
-        let set = |hasher: &mut SipHasher13| {
-            write_bytes(hasher, b's', application.as_bytes());
-            write_bytes(hasher, b's', account.as_bytes());
-        };
         let address = hasher.of(|hasher| {
-            set(hasher);
+            write_set(hasher, application, account);
             write_client(hasher, self.prefixes, client);
         });
-        Some(AccountAddress { account: Key(hasher.of(set)), device: DeviceId(address) })
+        let account = Key(hasher.of(|hasher| write_set(hasher, application, account)));
+        Some(AccountAddress { account, device: DeviceId(address) })
     }
+}
+
+impl Policy {
+    /// The sets of an account, each with the application that it belongs to; none unless addresses are known.
+    #[must_use]
+    pub fn address_sets_of(&self, account: &Account, hasher: &KeyHasher) -> Vec<(Arc<str>, Key)> {
+        let mut found: Vec<(Arc<str>, Key)> = Vec::new();
+        let routes = self.routes.iter().filter(|route| self.addresses.is_some() && !route.user.is_empty());
+        for application in routes.map(|route| &route.application) {
+            if !found.iter().any(|(known, _)| known == application) {
+                let key = Key(hasher.of(|hasher| write_set(hasher, application, account)));
+                found.push((Arc::clone(application), key));
+            }
+        }
+        found
+    }
+}
+
+fn write_set(hasher: &mut SipHasher13, application: &str, account: &Account) {
+    write_bytes(hasher, b's', application.as_bytes());
+    write_bytes(hasher, b's', account.as_bytes());
 }
 
 impl AccountAddress {

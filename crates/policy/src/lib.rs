@@ -25,6 +25,7 @@ mod identity;
 mod inspection;
 pub mod key;
 mod known_address;
+mod legibility;
 mod limit;
 pub mod matcher;
 mod method;
@@ -39,9 +40,10 @@ mod random;
 pub mod rates;
 mod route;
 pub mod second_step;
+mod suspicion;
 mod urlencoded;
 
-pub use self::attack::AttackRule;
+pub use self::attack::{AttackRule, NetworkRecord};
 pub use self::charges::{Charge, Charges, Unchargeable};
 pub use self::exposed::{ExposedAction, ExposedPasswords};
 pub use self::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
@@ -51,6 +53,7 @@ pub use self::random::random_bytes;
 pub use self::rates::{ClassRate, Rates};
 pub use self::route::{AllowedOrigins, Cost, DEFAULT_BODY_BYTES, Route};
 pub use self::second_step::{Remembered, SignIn};
+pub use self::suspicion::{Bait, QuickFailure, QuickFailures, is_charged_for_suspicion};
 
 use std::sync::Arc;
 
@@ -94,7 +97,7 @@ pub struct Policy {
     body_chooses_routes: bool,
     /// Whether a route reads `Authorization: Basic`.
     reads_basic: bool,
-    /// Whether accounts have rates of their own under a limit.
+    /// Whether accounts are listed: with rates of their own under a limit, or as bait.
     lists_users: bool,
     /// Whether a route is a second step.
     has_second_steps: bool,
@@ -143,7 +146,8 @@ impl Policy {
         let slots = routes.iter().map(|route| RouteFieldSlots::of(route, names.field_names())).collect();
         let body_chooses_routes = routes.iter().any(Route::may_be_chosen_by_body);
         let reads_basic = routes.iter().any(Route::reads_basic);
-        let lists_users = limits.iter().any(|limit| limit.rates.lists_users());
+        let lists_users = limits.iter().any(|limit| limit.rates.lists_users())
+            || routes.iter().any(|route| route.bait.is_some());
         let has_second_steps = routes.iter().any(|route| route.is_second_step);
         Self {
             routes,
@@ -326,7 +330,7 @@ impl Policy {
                 continue;
             }
             if needs_cost {
-                count::check_headers(attempt.headers)?;
+                legibility::check_headers(attempt.headers)?;
             }
             let so_far = found.unwrap_or(BodyRequirement {
                 max_bytes: 0,

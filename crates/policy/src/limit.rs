@@ -144,7 +144,7 @@ impl Limit {
         }
         let class = account.and_then(|account| self.rates.of_user(account));
         let class = class.or_else(|| self.rates.of_headers(attempt.headers));
-        let class = class.or_else(|| self.rates.of_certificate(attempt.certificate?));
+        let class = class.or_else(|| self.rates.of_certificate(attempt.tls?.certificate.as_deref()?));
         let class = class.or_else(|| self.rates.of_address(attempt.client.known_ip()?));
         match class.or_else(|| self.rates.of_origin(origin)) {
             Some(rate) => rate.spec.map(|spec| (rate.number, &*rate.class, spec)),

@@ -437,7 +437,7 @@ mod tests {
             headers: &headers,
             body: AttemptBody::Unread,
             descriptor: None,
-            certificate: None,
+            tls: None,
         };
         let pattern: Pattern = pattern.parse().unwrap();
         readings(path)

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::attack::AttackRule;
 use super::attempt::{Attempt, AttemptBody};
 use super::canonical::Case;
-use super::count::{self, Count, UnreadableBody};
+use super::count::{Count, UnreadableBody};
 use super::exposed::ExposedAction;
 use super::field::{Field, FieldNames, FieldSlots, Half, RequestFields, values_but_cookies};
 use super::key::TooManyValues;
@@ -19,6 +19,7 @@ use super::matcher::{HostPattern, MethodReading, Pattern};
 use super::method::MethodReadings;
 use super::outcome;
 use super::query::QueryParameters;
+use super::suspicion::{Bait, QuickFailures};
 use tollgate_bucket::OnError;
 
 /// A protected route: `[route.NAME]`.
@@ -40,6 +41,10 @@ pub struct Route {
     pub is_second_step: bool,
     /// What happens to an attempt with an exposed password; `None` looks none up.
     pub exposed: Option<ExposedAction>,
+    /// The accounts that no person uses, if it lists some.
+    pub bait: Option<Box<Bait>>,
+    /// The failures that are too quick for a person, if it tells them.
+    pub quick: Option<QuickFailures>,
     /// The rules for the outcome of a response.
     pub rules: outcome::OutcomeRules,
     /// Any of these hosts; empty means any host.
@@ -118,9 +123,23 @@ impl Cost {
             (Self::Counted(_), AttemptBody::Unread) => Ok(1),
             (Self::Counted(_), AttemptBody::TooLong) => Err(UnreadableBody),
             (Self::Counted(count), AttemptBody::Whole(body)) => {
-                count::check_headers(attempt.headers)?;
-                Ok(count.of(body)?.max(1))
+                Ok(count.of_request(attempt.headers, attempt.query, body)?.max(1))
             }
+        }
+    }
+
+    /// Whether a request is an attempt only if something is counted in it.
+    pub(super) fn tells_attempts(&self) -> bool {
+        matches!(self, Self::Counted(count) if count.tells_attempts())
+    }
+
+    /// Whether a request is no attempt: its body was read, and nothing is counted in it.
+    fn finds_none(&self, attempt: &Attempt<'_>) -> bool {
+        match (self, attempt.body) {
+            (Self::Counted(count), AttemptBody::Whole(body)) if count.tells_attempts() => {
+                count.of_request(attempt.headers, attempt.query, body) == Ok(0)
+            }
+            _ => false,
         }
     }
 }
@@ -140,6 +159,8 @@ impl Route {
             password: Vec::new(),
             is_second_step: false,
             exposed: None,
+            bait: None,
+            quick: None,
             rules: outcome::OutcomeRules::default(),
             hosts: Vec::new(),
             other_than: None,
@@ -184,13 +205,19 @@ impl Route {
     }
 
     pub(super) fn is_chosen_by_body(&self) -> bool {
-        self.when.iter().any(Field::is_in_body)
+        self.when.iter().any(Field::is_in_body) || self.cost.tells_attempts()
+    }
+
+    /// Whether more than method, host and path of a request decides whether it is an attempt.
+    #[must_use]
+    pub fn is_conditional(&self) -> bool {
+        !self.when.is_empty() || self.cost.tells_attempts()
     }
 
     /// Whether a body may decide whether the route matches: by a field of `when`, or by the password beside one that a
     /// cookie carries.
     pub(super) fn may_be_chosen_by_body(&self) -> bool {
-        self.when.iter().any(|field| field.is_in_body() || matches!(field, Field::Query(_)))
+        self.is_chosen_by_body() || self.when.iter().any(|field| matches!(field, Field::Query(_)))
     }
 
     /// Whether the method alone could fit.
@@ -216,7 +243,7 @@ impl Route {
         let mut fitting =
             patterns.iter().filter(|pattern| pattern.fits_path(sent, reading, self.case)).peekable();
         fitting.peek()?;
-        Some(self.when.is_empty() && fitting.any(|pattern| pattern.parameters().is_empty()))
+        Some(!self.is_conditional() && fitting.any(|pattern| pattern.parameters().is_empty()))
     }
 
     pub(super) fn matches_strictly(
@@ -243,8 +270,11 @@ impl Route {
         Attempt { host: if is_other { "" } else { attempt.host }, ..*attempt }
     }
 
-    /// Whether one of the fields of `when` is present, or could be.
+    /// Whether one of the fields of `when` is present, or could be, and what `cost` counts.
     pub(super) fn matches_when(&self, slots: &RouteFieldSlots, request: &RequestFields<'_>) -> bool {
+        if self.cost.finds_none(request.attempt) {
+            return false;
+        }
         if self.when.is_empty() || (request.attempt.body == AttemptBody::Unread && self.is_chosen_by_body()) {
             return true;
         }

@@ -47,6 +47,11 @@ pub trait CompareAndSwap: Send + Sync {
         self.swap(key, old, new)
     }
 
+    /// Whether a step that is refused costs little more than a [load](Self::load).
+    fn refuses_cheaply(&self) -> bool {
+        false
+    }
+
     /// Whether these buckets can be [written together](Self::swap_all).
     fn can_swap_together(&self, _keys: &[Key]) -> bool {
         false

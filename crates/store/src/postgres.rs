@@ -3,14 +3,15 @@
 //! The address is `postgres://user:password@host:port/database`, with several hosts or a Unix socket's directory as the
 //! [driver](tokio_postgres::Config) takes them, and `sslmode=disable|require|verify-full` and `sslrootcert=FILE`;
 //! `require` checks the certificate too. No statement is prepared by name, so a pooler that gives each statement
-//! another connection (PgBouncer in transaction mode) may stand between. The pool is left to [`sql`](super::sql).
+//! another connection (PgBouncer in transaction mode) may stand between; functions in the database keep the plans instead.
+//! The pool is left to [`sql`](super::sql).
 
 mod address;
 mod connection;
 mod error;
 mod row;
 mod statements;
-mod swap_all;
+mod swap;
 
 use std::sync::Arc;
 

@@ -200,6 +200,10 @@ impl CompareAndSwap for Redis {
         Box::pin(self.write(SwapRequest { key, old, new, program: Some(program) }))
     }
 
+    fn refuses_cheaply(&self) -> bool {
+        true
+    }
+
     /// A script of a cluster reaches one slot only, and the keys of an attempt are in several.
     fn can_swap_together(&self, _keys: &[Key]) -> bool {
         matches!(self.topology, RedisTopology::Single(_))

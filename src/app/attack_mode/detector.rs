@@ -54,7 +54,9 @@ impl AttackDetector {
         let (many, mostly) = (failures >= rule.failures, share >= rule.share);
         let is_reached = match self.last_reached {
             None => many && mostly,
-            Some(_) => many || (mostly && failures.saturating_mul(rule.cost_factor.into()) >= rule.failures),
+            Some(_) => {
+                many || (mostly && failures.saturating_mul(rule.highest_factor().into()) >= rule.failures)
+            }
         };
         if is_reached {
             self.last_reached = Some(now);
@@ -73,8 +75,14 @@ const MAX_SAMPLES: usize = 61;
 mod tests {
     use super::*;
 
-    const RULE: AttackRule =
-        AttackRule { failures: 60, share: 0.8, cost_factor: 4, calm: Span::from_secs(120), webhook: None };
+    const RULE: AttackRule = AttackRule {
+        failures: 60,
+        share: 0.8,
+        cost_factor: 4,
+        worst_factor: None,
+        calm: Span::from_secs(120),
+        webhook: None,
+    };
 
     /// Feeds each second's failures and successes, and says in which seconds the mode was on.
     fn on_in(seconds: impl IntoIterator<Item = (u64, u64)>) -> Vec<usize> {

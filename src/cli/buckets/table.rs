@@ -26,6 +26,14 @@ pub(super) fn text(response: &Value, key: &str) -> String {
             let _ = writeln!(text, "{} {words}", names.join(", "));
         }
     }
+    for known in list(&response["addresses"]) {
+        let (application, until) = (plain(&known["application"]), plain(&known["until"]));
+        let _ = writeln!(
+            text,
+            "known from {} addresses at {application}, the last until {until}",
+            known["known"]
+        );
+    }
     text
 }
 
@@ -115,6 +123,7 @@ mod tests {
             ],
             "exempt": ["subnet"],
             "not_shown": ["pair", "device"],
+            "addresses": [{"application": "blog", "known": 3, "until": "2026-12-21T00:00:00.000Z"}],
         });
         let expected = "\
 LIMIT              TOKENS   NEXT      FULL AT                   NOTES
@@ -131,6 +140,7 @@ address            3 of 10  in 12s500ms  2026-11-21T00:00:00.000Z  192.0.2.1/32;
                  waits for 1m30s; mode observe",
                 "subnet do not see this client",
                 "pair, device are kept for more than this, so their buckets are not shown",
+                "known from 3 addresses at blog, the last until 2026-12-21T00:00:00.000Z",
             ]
         );
     }

@@ -6,7 +6,7 @@
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
 use super::super::raw::{self, RawNamed};
-use super::{endpoints, passwords, second_steps};
+use super::{endpoints, ja4, passwords, second_steps};
 use crate::policy::key::KeyPart;
 use crate::policy::matcher::Pattern;
 use crate::policy::outcome::Outcome;
@@ -27,6 +27,7 @@ pub(super) fn check(
         let Some(route) = route else { continue };
         let reaching = reaching(route, limits);
         warn_of_passwords_alone(&raw.name, &reaching, f);
+        warn_of_fingerprints_alone(&raw.name, &reaching, f);
         let siblings = || routes.iter().flatten().filter(|other| other.application == route.application);
         // One route with the field is enough: not every route of an application has such a field.
         let is_described = route.patterns.iter().all(Pattern::is_of_descriptors);
@@ -91,6 +92,14 @@ fn warn_of_passwords_alone(name: &Located<String>, reaching: &[&Limit], f: &mut 
         let hint =
             "limits by password stop one password at many accounts; add [limit.address] and [limit.account]";
         f.warning(&name.spot, message, hint);
+    }
+}
+
+fn warn_of_fingerprints_alone(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
+    if ja4::stands_alone(reaching) {
+        let message =
+            format!("on route `{}` a client that changes its TLS fingerprint is not limited", name.value);
+        f.warning(&name.spot, message, "add [limit.address] with rate = \"10 per 5m\"");
     }
 }
 

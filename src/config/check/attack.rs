@@ -45,6 +45,13 @@ fn rule(RawNamed { value: raw, .. }: &RawNamed<raw::RawAttack>, f: &mut Findings
     let calm = raw.calm.as_ref().map_or(Some(CALM), |_| duration_within(raw.calm.as_ref(), CALM_RANGE, f));
     let webhook = raw.webhook.as_ref().filter(|text| !text.value.is_empty()).map(|text| webhook(text, f));
     let cost_factor = AttackRule::cost_factor_of(scale?);
+    let worst_factor = match &raw.worst {
+        Some(worst) => Some(AttackRule::cost_factor_of(fraction(worst, 0.001, f)?)),
+        None => None,
+    };
+    if let Some(worst) = raw.worst.as_ref().filter(|_| worst_factor <= Some(cost_factor)) {
+        f.warning(&worst.spot, "`worst` changes nothing: it is not below `scale`", "as in worst = 0.1");
+    }
     if cost_factor == 1
         && let Some(scale) = &raw.scale
     {
@@ -58,6 +65,7 @@ fn rule(RawNamed { value: raw, .. }: &RawNamed<raw::RawAttack>, f: &mut Findings
         failures: failures?,
         share: share?,
         cost_factor,
+        worst_factor: worst_factor.filter(|worst| *worst > cost_factor),
         calm: calm?,
         webhook: webhook.flatten(),
     })

@@ -38,7 +38,7 @@ fn check(
         return None;
     };
     let is_lifted = |limit: &usize| policy.limits.get(*limit).is_some_and(ChallengeRule::lifts);
-    let mut chosen_by_path = policy.routes.iter().filter(|route| route.when.is_empty());
+    let mut chosen_by_path = policy.routes.iter().filter(|route| !route.is_conditional());
     if !chosen_by_path.any(|route| route.limits.iter().any(is_lifted)) {
         f.warning(&word.spot, "no attempt can be earned: no limit is lifted by one".to_owned(), NO_LIMIT);
     }

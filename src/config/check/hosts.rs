@@ -114,7 +114,7 @@ fn takes_others(route: &Route) -> bool {
 /// Whether another route counts every request that this pattern of a route matches.
 fn covers(other: &Route, route: &Route, pattern: &Pattern) -> bool {
     let case = other.case == Case::Insensitive || other.case == route.case;
-    let when = other.when.is_empty() || other.when == route.when;
+    let when = !other.is_conditional() || (other.when == route.when && other.cost == route.cost);
     case && when && other.patterns.iter().any(|wider| wider.covers(pattern))
 }
 

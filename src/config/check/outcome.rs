@@ -219,5 +219,5 @@ impl SourcedRule<'_> {
 const OF_HEADS: &str = "tell it by `status`, `location`, `set_cookie` or `header`";
 const OTHER: &str = "tell it by `status`, `location`, `set_cookie`, `header` or `json`";
 /// Each is a step of its own.
-const MAX_WEIGHT: i64 = 10;
+pub(super) const MAX_WEIGHT: i64 = 10;
 const MAX_PATTERN_LEN: usize = 1024;

@@ -15,11 +15,12 @@ use super::super::document::Located;
 use super::super::raw::{RawGeo, RawNamed};
 use super::super::section::SecretText;
 use super::super::values::LimitKey;
+use super::account_lists::listed_accounts;
 use super::buckets::of_rate;
 use super::fields::parsed;
 use super::files::Files;
 use super::geo::{ASN_FILE, COUNTRY_FILE};
-use super::networks::{Networks, is_prefix, lines};
+use super::networks::Networks;
 use super::rate_parts::{Extras, GivenRate};
 use super::secret;
 use super::shapes::BucketShape;
@@ -231,24 +232,10 @@ impl<'r> RatesCheck<'r, '_, '_> {
         }
     }
 
-    /// Reads the files of accounts, one name a line; blank lines, and lines that begin with `#`, are ignored.
     fn add_lists(&mut self, f: &mut Findings) {
         for (path, spot, class) in std::mem::take(&mut self.lists) {
-            let Some(source) = self.sources.files.text(path, spot, f) else { continue };
-            let names = lines(&source).map(|(_, line)| line.trim());
-            let names = names.filter(|name| !name.is_empty() && !name.starts_with('#'));
-            let (mut is_empty, mut network) = (true, None);
-            for name in names {
-                let account = Account::fold(name.as_bytes());
-                self.rates.insert_user(Fingerprint::of_account(&account), class);
-                (is_empty, network) = (false, network.or_else(|| is_prefix(name).then_some(name)));
-            }
-            if is_empty {
-                f.warning(spot, format!("there is no name in `{path}`"), "one name of an account a line");
-            }
-            if let Some(network) = network {
-                let message = format!("`{path}` lists accounts, and `{network}` is a network");
-                f.warning(spot, message, "name a file of networks in [networks], and that name here");
+            for account in listed_accounts(path, spot, self.sources.files, f) {
+                self.rates.insert_user(account, class);
             }
         }
     }

@@ -196,7 +196,7 @@ fn warn_of_shadows(raw: &[RawNamed<raw::RawRoute>], routes: &[Option<Route>], f:
             let covers = |earlier: &&Route| {
                 let hosts = earlier.hosts.is_empty() || earlier.hosts == later.hosts;
                 let case = earlier.case == Case::Insensitive || earlier.case == later.case;
-                hosts && case && earlier.when.is_empty() && earlier.patterns.contains(&pattern)
+                hosts && case && !earlier.is_conditional() && earlier.patterns.contains(&pattern)
             };
             if let Some(earlier) = routes[..index].iter().flatten().find(covers) {
                 let message = format!("`{}` is never reached here", text.value);

@@ -12,6 +12,7 @@ use super::acme;
 use super::client_auth::{self, ClientListeners};
 use super::fields::one_of;
 use super::files::Files;
+use super::ja4;
 use crate::net::listener::ListenAddress;
 use crate::net::tls::{Certificate, MinVersion, TlsSettings, Trust, trust};
 use crate::policy::{Limit, Route};
@@ -59,7 +60,8 @@ pub(super) fn check(
         has_plain: !redirects && listen.iter().any(|address| !address.is_tls()),
     };
     let client_auth = client_auth::check(raw, limits, listeners, files, f);
-    TlsSettings { certificates, acme, minimum, client_auth }
+    let has_ja4 = ja4::check(&raw.limits, limits, listen.iter().any(ListenAddress::is_tls), f);
+    TlsSettings { certificates, acme, minimum, client_auth, has_ja4 }
 }
 
 fn is_https(listen: &str) -> bool {

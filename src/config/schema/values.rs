@@ -86,7 +86,7 @@ pub(super) fn bounds(path: &str) -> Option<(Value, Value)> {
         "route.*.in_flight" | "limit.*.in_flight" => (1, 1_000_000),
         "limit.*.initial" | "limit.*.debt" => (0, u32::MAX.into()),
         "limit.*.max_failures" => (0, 10_000),
-        "route.*.failure.weight" => (1, 10),
+        "route.*.failure.weight" | "route.*.bait_weight" | "route.*.quick_weight" => (1, 10),
         "limit.*.escalate.after" => (1, Escalation::MAX_STRIKES.into()),
         "limit.*.escalate.factor" => (1, Escalation::MAX_FACTOR.into()),
         "store.capacity" => (1, 1_000_000_000),
@@ -95,7 +95,7 @@ pub(super) fn bounds(path: &str) -> Option<(Value, Value)> {
         "proxy.connections" | "proxy.client_max" | "proxy.upstream_max" => (1, 10_000_000),
         "refuse.jitter" | "otel.sample" => return Some((json!(0.0), json!(1.0))),
         "route.*.attack.share" => return Some((json!(0.01), json!(1.0))),
-        "route.*.attack.scale" => return Some((json!(0.001), json!(1.0))),
+        "route.*.attack.scale" | "route.*.attack.worst" => return Some((json!(0.001), json!(1.0))),
         _ => return None,
     };
     Some((json!(least), json!(most)))
@@ -120,7 +120,7 @@ pub(super) fn of_several_types(path: &str) -> Value {
         }
         "route.*.cost" => json!({"anyOf": [
             {"type": "integer", "minimum": 1, "maximum": u32::MAX},
-            {"type": "string", "pattern": "^count:(\\[\\]|[A-Za-z0-9_.:-]+)$"},
+            {"type": "string", "pattern": "^count:(\\[\\]|\\{[ ,]*[_A-Za-z][_0-9A-Za-z]*([ ,]+[_A-Za-z][_0-9A-Za-z]*)*[ ,]*\\}|[A-Za-z0-9_.:-]+)$"},
         ]}),
         _ if path.ends_with(".status") => {
             let status = json!({"anyOf": [
@@ -164,7 +164,7 @@ const UPSTREAM_HOST: &str = r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?$";
 const UPSTREAM: &str = r"^(https?://\S+|unix:.+)$";
 const FIELD: &str = "^(form:.+|json:.*|query:.+|header:.+|basic)$";
 const LABEL: &str = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
-const PART: &str = "(ip|user|device|asn|cert|password|host|all|header:[^+]+|cookie:[^+]+)";
+const PART: &str = "(ip|user|device|asn|cert|ja4|password|host|all|header:[^+]+|cookie:[^+]+)";
 
 /// `10 per 5m burst 20`.
 fn rate() -> String {
@@ -173,7 +173,8 @@ fn rate() -> String {
     format!(r"\s*{count}(\s*/\s*|\s+per\s+)({unit}|{DURATION})(\s+burst\s+{count})?\s*")
 }
 
-const DURATIONS: [&str; 17] = [
+const DURATIONS: [&str; 18] = [
+    "route.*.quick",
     "endpoint.*.outcome_timeout",
     "route.*.attack.calm",
     "limit.*.every",
@@ -193,7 +194,10 @@ const DURATIONS: [&str; 17] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 51] = [
+const EXAMPLES: [&str; 54] = [
+    "route.*.attack.worst",
+    "route.*.bait",
+    "route.*.quick",
     "geo.asn",
     "geo.country",
     "route.*.exposed",

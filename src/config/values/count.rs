@@ -1,11 +1,11 @@
-//! `"count:methodName"` or `"count:[]"`: which parts of a body are counted.
+//! `"count:methodName"`, `"count:[]"` or `"count:{login}"`: which parts of a request are counted.
 
 use std::str::FromStr;
 
 use super::Mistake;
 use crate::policy::count::Count;
 
-/// What a body is counted by, read from text.
+/// What a request is counted by, read from text.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CountValue(pub Count);
 
@@ -22,6 +22,7 @@ impl FromStr for CountValue {
         match counted {
             "[]" => Ok(Self(Count::Items)),
             "" => Err(Mistake::new("nothing to count", HINT)),
+            braced if braced.starts_with('{') => fields(braced).map(Self),
             name if name.len() <= MAX_COUNT_LEN && !local.is_empty() && name.bytes().all(letter) => {
                 Ok(Self(Count::Element(name.to_owned())))
             }
@@ -30,8 +31,23 @@ impl FromStr for CountValue {
     }
 }
 
+/// Names of GraphQL fields (specification of October 2021, section 2.1.9), with blanks or commas between.
+fn fields(braced: &str) -> Result<Count, Mistake> {
+    let is_name = |name: &&str| {
+        let is_letter = |letter: u8| letter == b'_' || letter.is_ascii_alphanumeric();
+        name.bytes().all(is_letter) && !name.starts_with(|first: char| first.is_ascii_digit())
+    };
+    let inner = braced.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or("}");
+    let names: Vec<&str> = inner.split([' ', ',']).filter(|name| !name.is_empty()).collect();
+    if braced.len() > MAX_COUNT_LEN || names.is_empty() || !names.iter().all(is_name) {
+        return Err(Mistake::new(format!("`{braced}` names no fields of GraphQL"), FIELDS));
+    }
+    Ok(Count::Fields(names.into_iter().map(str::to_owned).collect()))
+}
+
 const MAX_COUNT_LEN: usize = 128;
-const HINT: &str = "write a number of tokens, \"count:methodName\" or \"count:[]\"";
+const HINT: &str = "write a number of tokens, \"count:methodName\", \"count:[]\" or \"count:{login}\"";
+const FIELDS: &str = "as in \"count:{login}\" or \"count:{login, verifyCode}\"";
 const LETTERS: &str = "letters, digits, `_`, `.`, `-`, and `:` after a prefix";
 
 #[cfg(test)]
@@ -39,8 +55,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_and_items_can_be_counted() {
+    fn elements_and_items_and_fields_can_be_counted() {
         assert_eq!("count:[]".parse(), Ok(CountValue(Count::Items)));
+        for (text, names) in [("{login}", &["login"][..]), ("{ _a1,b, c }", &["_a1", "b", "c"])] {
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            assert_eq!(format!("count:{text}").parse(), Ok(CountValue(Count::Fields(names))));
+        }
         for name in ["methodName", "soap:Login", "a.b-c_1", "x"] {
             assert_eq!(format!("count:{name}").parse(), Ok(CountValue(Count::Element(name.into()))));
         }
@@ -57,6 +77,11 @@ mod tests {
             "count:a b",
             "count:soap:",
             "count:[",
+            "count:{}",
+            "count:{login",
+            "count:{1a}",
+            "count:{a-b}",
+            "count:{{a}}",
             "count:<a>",
             "Count:a",
             "count:\u{e4}",

@@ -48,6 +48,7 @@ impl fmt::Display for LimitKey {
                 KeyPart::Device => f.write_str("device"),
                 KeyPart::Asn => f.write_str("asn"),
                 KeyPart::Cert => f.write_str("cert"),
+                KeyPart::Ja4 => f.write_str("ja4"),
                 KeyPart::Password => f.write_str("password"),
                 KeyPart::Header(name) => write!(f, "header:{name}"),
                 KeyPart::Cookie(name) => write!(f, "cookie:{name}"),
@@ -67,6 +68,7 @@ fn parse_part(word: &str) -> Result<KeyPart, Mistake> {
             "device" => Ok(KeyPart::Device),
             "asn" => Ok(KeyPart::Asn),
             "cert" => Ok(KeyPart::Cert),
+            "ja4" => Ok(KeyPart::Ja4),
             "password" => Ok(KeyPart::Password),
             _ => Err(Mistake::new(format!("`{word}` is not a part of a key"), suggest(word, PARTS))),
         },
@@ -83,8 +85,8 @@ fn parse_part(word: &str) -> Result<KeyPart, Mistake> {
     }
 }
 
-const PARTS: [&str; 10] =
-    ["ip", "user", "device", "asn", "cert", "password", "host", "all", "header:NAME", "cookie:NAME"];
+const PARTS: [&str; 11] =
+    ["ip", "user", "device", "asn", "cert", "ja4", "password", "host", "all", "header:NAME", "cookie:NAME"];
 
 #[cfg(test)]
 mod tests {

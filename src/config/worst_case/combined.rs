@@ -11,7 +11,9 @@ use super::super::diagnostic::grouped;
 use super::describe::{DAY, INSTANT};
 use super::describe_prefix;
 use super::upper_bound::upper_bound;
+use crate::config::values::Duration;
 use crate::policy::challenge::ChallengeRule;
+use crate::policy::count::Count;
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::{Cost, Limit, LimitKind, Mode, Policy, Route, Unit};
 
@@ -30,12 +32,16 @@ pub struct CombinedLimits {
     pub of_accounts: Vec<Arc<str>>,
     /// How many times its cost an attempt of a stranger takes in attack mode, if the route has it.
     pub attack_factor: Option<u32>,
+    /// The same for networks of which hardly any attempt succeeds, if these make a difference.
+    pub worst_attack_factor: Option<u32>,
     /// Whether a limit exempts some clients or has other rates for them.
     pub exceptions: bool,
     /// Whether accounts pay although it names none, because it is a second step.
     pub follows_sign_in: bool,
     /// Whether proofs of work earn more.
     pub is_for_sale: bool,
+    /// What makes an attempt cost more, and what it does not stop.
+    pub notes: Vec<String>,
     /// The widest network of the ladder.
     widest: Option<PrefixLengths>,
 }
@@ -78,7 +84,11 @@ impl fmt::Display for CombinedLimits {
             parts.push(format!("`{limit}` bounds how many accounts are tried, not how often each"));
         }
         if let Some(factor) = self.attack_factor {
-            parts.push(format!("in attack mode an attempt of a stranger costs {factor} times as much"));
+            let worst = self.worst_attack_factor.map_or_else(String::new, |worst| {
+                format!(", up to {worst} times from networks whose attempts fail, whoever else is there")
+            });
+            parts
+                .push(format!("in attack mode an attempt of a stranger costs {factor} times as much{worst}"));
         }
         if self.exceptions {
             parts.push("exempt clients and those with rates of their own aside".to_owned());
@@ -89,6 +99,7 @@ impl fmt::Display for CombinedLimits {
         if self.is_for_sale {
             parts.push("attempts that are earned by proofs of work aside".to_owned());
         }
+        parts.extend(self.notes.iter().cloned());
         write!(f, "{}: {}", self.route, parts.join("; "))
     }
 }
@@ -123,11 +134,37 @@ fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
         evadable: evadable.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         of_accounts: of_accounts.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         attack_factor: route.attack.as_ref().map(|rule| rule.cost_factor),
+        worst_attack_factor: route.attack.as_ref().and_then(|rule| rule.worst_factor),
         is_for_sale: policy.challenge.is_some() && limits.iter().any(|limit| ChallengeRule::lifts(limit)),
         follows_sign_in: route.is_second_step && evadable.iter().any(|limit| limit.is_account()),
         exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.classes().is_empty()),
+        notes: notes(route),
         widest: ladder.last().copied(),
     }
+}
+
+fn notes(route: &Route) -> Vec<String> {
+    let bait = route.bait.as_ref().map(|bait| {
+        let names = grouped(u64::try_from(bait.accounts.len()).unwrap_or(u64::MAX));
+        let words = "for its address; an attacker who tries other names does not meet them";
+        format!("an attempt at a bait name ({names} listed) counts as {} {words}", bait.weight)
+    });
+    let quick = route.quick.as_ref().map(|quick| {
+        let words = "for its address; an attacker who waits, or has many addresses, does not pay it";
+        format!(
+            "a failure within {} of its client's last counts as {} {words}",
+            Duration(quick.within),
+            quick.weight
+        )
+    });
+    let documents = match &route.cost {
+        Cost::Counted(Count::Fields(fields)) => Some(format!(
+            "each `{}` of a GraphQL document is an attempt; accounts and passwords in its text are not read",
+            fields.join("` or `")
+        )),
+        _ => None,
+    };
+    bait.into_iter().chain(quick).chain(documents).collect()
 }
 
 /// What limits by account do on a route that names none.

@@ -41,7 +41,11 @@ pub struct SessionCache {
 
 /// The server side of TLS.
 #[derive(Clone)]
-pub struct Acceptor(pub(super) Arc<ServerConfig>);
+pub struct Acceptor {
+    pub(super) config: Arc<ServerConfig>,
+    /// Whether the fingerprints of clients are read.
+    pub(super) has_ja4: bool,
+}
 
 /// The certificates of each name.
 #[derive(Debug)]
@@ -112,17 +116,23 @@ impl Acceptor {
         config.ignore_client_order = true;
         // The default, stated on purpose: a request that was sent twice must not be served twice.
         config.max_early_data_size = 0;
-        Ok(Self(Arc::new(config)))
+        Ok(Self { config: Arc::new(config), has_ja4: false })
+    }
+
+    /// The same, reading the fingerprints of clients or not.
+    #[must_use]
+    pub fn with_ja4(self, has_ja4: bool) -> Self {
+        Self { has_ja4, ..self }
     }
 
     /// The same, answering an authority that checks a name (tls-alpn-01) as well.
     #[must_use]
     pub fn answering(self, challenges: &Arc<Challenges>) -> Self {
-        let mut config = Arc::unwrap_or_clone(self.0);
+        let mut config = Arc::unwrap_or_clone(self.config);
         config.alpn_protocols.push(ACME_TLS.to_vec());
         let (challenges, others) = (Arc::clone(challenges), config.cert_resolver);
         config.cert_resolver = Arc::new(ChallengeResolver { challenges, others });
-        Self(Arc::new(config))
+        Self { config: Arc::new(config), ..self }
     }
 }
 

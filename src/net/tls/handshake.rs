@@ -6,11 +6,14 @@
 use std::io;
 use std::sync::Arc;
 
+use rustix::net::{RecvFlags, recv};
 use rustls::pki_types::ServerName;
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::acceptor::Acceptor;
+use super::ja4::{FirstMessage, MAX_FIRST_BYTES, ja4};
 use super::trust::Trust;
 use crate::net::stream::NetStream;
 
@@ -19,8 +22,39 @@ use crate::net::stream::NetStream;
 /// # Errors
 /// The client broke the protocol, or has gone.
 pub async fn accept(stream: TcpStream, acceptor: &Acceptor) -> io::Result<NetStream> {
-    let stream = TlsAcceptor::from(Arc::clone(&acceptor.0)).accept(stream).await?;
+    let stream = TlsAcceptor::from(Arc::clone(&acceptor.config)).accept(stream).await?;
     Ok(NetStream::Tls(Box::new(stream.into())))
+}
+
+/// The fingerprint of a client, before its handshake and without taking anything from it; `None` if the acceptor does not
+/// ask for it, or if the first message comes in too many pieces to be a program's.
+pub async fn ja4_of(stream: &TcpStream, acceptor: &Acceptor) -> Option<String> {
+    // Boxed: it would enlarge every handshake.
+    if acceptor.has_ja4 { ja4(&Box::pin(first_message(stream)).await?) } else { None }
+}
+
+/// The content of the first message, which stays in the socket.
+async fn first_message(stream: &TcpStream) -> Option<Vec<u8>> {
+    let (mut sent, mut known) = (vec![0; MAX_FIRST_BYTES], 0);
+    for _ in 0..MAX_LOOKS {
+        stream.readable().await.ok()?;
+        let looked = stream.try_io(Interest::READABLE, || {
+            let length = recv(stream, &mut sent[..], RecvFlags::PEEK)?.1;
+            match FirstMessage::of(sent.get(..length).unwrap_or_default()) {
+                // Readable only when more has come; a client that has gone sends no more.
+                FirstMessage::Partial if std::mem::replace(&mut known, length) < length => {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                message => Ok(message),
+            }
+        });
+        match looked {
+            Ok(FirstMessage::Whole(content)) => return Some(content),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// Makes the handshake with a server that has to be `host`: a name, or an address without brackets.
@@ -39,3 +73,6 @@ pub fn is_about_certificate(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
 }
+
+/// Looks at a first message that comes in pieces: each look reads it from the beginning.
+const MAX_LOOKS: usize = 16;

@@ -91,6 +91,10 @@ impl BucketsApi {
                 request.has_only(&["limit", "for"])?;
                 engine.exempt(selector, limit, request.lasts("an exemption is ended by DELETE")?, by).await
             }
+            (BucketResource::Addresses, _) => {
+                request.has_only(&[])?;
+                engine.forget_addresses(selector, by).await
+            }
             (BucketResource::Ban, &Method::PUT) => {
                 request.has_only(&["limit", "for"])?;
                 engine.ban(selector, limit, request.lasts("a ban is ended by DELETE")?, by).await

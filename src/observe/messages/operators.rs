@@ -48,6 +48,9 @@ pub(super) fn write(done: &BucketsChanged<'_>, clients: &ClientFormatter) {
             info!(uid, pid, from, bucket, limits, until, "an operator banned whom these buckets belong to");
         }
         Change::BanEnded => info!(uid, pid, from, bucket, limits, "an operator ended a ban"),
+        Change::AddressesForgotten => {
+            info!(uid, pid, from, bucket, "an operator had the known addresses of an account forgotten");
+        }
         Change::RateEnded => info!(uid, pid, from, bucket, limits, "an operator ended a rate of its own"),
     }
 }

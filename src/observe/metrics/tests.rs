@@ -141,7 +141,7 @@ fn buckets_are_read_from_the_engine_when_metrics_are_read() {
         headers: &HeaderMap::new(),
         body: AttemptBody::Unread,
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     drop(engine.decide_in_memory(&engine.rules(), &attempt, engine.clock().now()).unwrap());
     assert_value(&metrics, "tollgate_buckets{limit=\"address\"}", "1");
@@ -191,7 +191,7 @@ fn buckets_of_one_name_are_one_series() {
         headers: &headers,
         body,
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     drop(engine.decide_in_memory(&engine.rules(), &attempt, engine.clock().now()).unwrap());
     let text = metrics.render();

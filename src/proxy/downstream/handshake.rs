@@ -11,24 +11,25 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::net::stream::NetStream;
-use crate::net::tls::{Acceptor, accept};
+use crate::net::tls::{Acceptor, accept, ja4_of};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::downstream::budget::BudgetHandle;
 use crate::proxy::settings::ProxySettings;
 use crate::time::Span;
 
-/// The encrypted stream; `None` if the handshake fails or times out, or the connection drains.
+/// The encrypted stream and the fingerprint of its client, if it is asked for; `None` if the handshake fails or times out, or the connection drains.
 pub(super) async fn handshake(
     stream: TcpStream,
     connection: &DownstreamConnection,
     acceptor: &Acceptor,
     settings: &ProxySettings,
     budget: BudgetHandle,
-) -> Option<NetStream> {
+) -> Option<(NetStream, Option<String>)> {
     let time_limit = settings.header_timeout.min(MAX_HANDSHAKE_TIME).to_std();
     let mut handshake = pin!(timeout(time_limit, async {
         budget.ready_for_handshake().await;
-        accept(stream, acceptor).await
+        let ja4 = ja4_of(&stream, acceptor).await;
+        accept(stream, acceptor).await.map(|stream| (stream, ja4))
     }));
     let stream = poll_fn(|cx| {
         connection.state.remember_waker(cx);

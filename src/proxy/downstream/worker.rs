@@ -24,6 +24,7 @@ use crate::net::proxy_protocol::{self, ProxyHeaderError, ProxyProtocolVersion};
 use crate::net::shutdown::{Shutdown, Stage};
 use crate::net::stream::{NetStream, PeerAddr};
 use crate::net::tls::common_name;
+use crate::policy::attempt::TlsClient;
 use crate::proxy::connection::{ConnectionState, DownstreamConnection};
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::transaction::server::Server;
@@ -237,13 +238,14 @@ impl Worker {
             let _guard = ConnectionGuard::register(&worker, number);
             // Only the settings: a connection would keep an old configuration alive.
             let settings = Arc::clone(&worker.server.config.current().shared.settings);
-            let Some(stream) = worker.handshake(stream, &connection, &settings).await else { return };
+            let Some((stream, ja4)) = worker.handshake(stream, &connection, &settings).await else { return };
             if stream.is_challenge() {
                 return;
             }
-            if let Some(name) = stream.peer_certificate().and_then(common_name) {
+            let tls = TlsClient { certificate: stream.peer_certificate().and_then(common_name), ja4 };
+            if !tls.is_empty() {
                 // It is set here alone.
-                let _ = connection.peer_name.set(name);
+                let _ = connection.tls.set(Box::new(tls));
             }
             let service = Service::new(Rc::clone(&worker.server), Arc::clone(&connection));
             // What has no TLS cannot agree on a protocol, and gRPC has only this one.
@@ -265,10 +267,10 @@ impl Worker {
         stream: NetStream,
         connection: &DownstreamConnection,
         settings: &ProxySettings,
-    ) -> Option<NetStream> {
+    ) -> Option<(NetStream, Option<String>)> {
         let stream = match (connection.listener_kind, stream) {
             (ListenerKind::Tls, NetStream::Tcp(stream)) => stream,
-            (_, stream) => return Some(stream),
+            (_, stream) => return Some((stream, None)),
         };
         let acceptor = self.server.config.current().shared.tls_acceptor.clone()?;
         // Boxed: it would enlarge the task of a connection without TLS.

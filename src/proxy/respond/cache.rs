@@ -110,11 +110,17 @@ impl CachedRefusal {
         let mut response = Response::new(self.body(negotiation.request_id));
         let length = response.body().len();
         *response.status_mut() = self.status;
-        *response.headers_mut() = self.headers.clone();
-        response.headers_mut().insert(X_REQUEST_ID, negotiation.request_id.clone());
-        if self.pieces.len() > 1 {
-            response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+        // In place: an insertion makes room first, also where it replaces.
+        let mut headers = self.headers.clone();
+        if let Some(id) = headers.get_mut(X_REQUEST_ID) {
+            *id = negotiation.request_id.clone();
         }
+        if self.pieces.len() > 1
+            && let Some(of_body) = headers.get_mut(CONTENT_LENGTH)
+        {
+            *of_body = HeaderValue::from(length);
+        }
+        *response.headers_mut() = headers;
         response
     }
 

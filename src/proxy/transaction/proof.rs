@@ -63,8 +63,8 @@ impl Server {
         let host = target::validate_again(connection, request)?;
         let (shared, rules) = (&config.shared, &config.shared.rules);
         let location = proof::way_back(request.uri()).ok_or(MalformedRequest::BadTarget)?;
-        let certificate = shared.certificate_of(connection);
-        let attempt = attempt(request, &host, (client, certificate), AttemptBody::Unread);
+        let tls = shared.tls_of(connection);
+        let attempt = attempt(request, &host, (client, tls), AttemptBody::Unread);
         let proof = proof::in_query(request.uri().query()).unwrap_or_default();
         let prefix = client.ip().map(|ip| shared.client.prefixes.mask(ip));
         if let Some(prefix) = prefix

@@ -24,7 +24,7 @@ use super::response_future::ResponseFuture;
 use super::server::Server;
 use crate::engine::{Decision, DecisionState, PendingDecision, Rules, with_newest_rules};
 use crate::event::{Event, Events};
-use crate::policy::attempt::{Attempt, AttemptBody, Client};
+use crate::policy::attempt::{Attempt, AttemptBody, Client, TlsClient};
 use crate::policy::{BodyRequirement, MatchedRoutes};
 use crate::proxy::body::{self, BufferedBody, IncomingBody, MemoryReservation, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
@@ -249,7 +249,7 @@ impl Server {
                 if let Some(answered) = HeadCheck::before_routes(shared, connection, request, &host) {
                     return Ok((client, answered));
                 }
-                let attempt = attempt(request, &host, (client, shared.certificate_of(connection)), body);
+                let attempt = attempt(request, &host, (client, shared.tls_of(connection)), body);
                 let routes = rules.policy.routes_of(&attempt);
                 let requirement =
                     if has_body { rules.policy.body_requirement(&attempt, &routes)? } else { None };
@@ -357,7 +357,7 @@ impl Server {
         self.decide_by_newest_rules(
             |config| {
                 let client = config.client_of(connection, request)?;
-                Ok(attempt(request, &host, (client, config.shared.certificate_of(connection)), body))
+                Ok(attempt(request, &host, (client, config.shared.tls_of(connection)), body))
             },
             |rules, attempt| match rules.generation == unread.generation {
                 true => rules.policy.routes_with_body(unread.routes.clone(), attempt),
@@ -486,12 +486,12 @@ impl Server {
 pub(super) fn attempt<'a, B>(
     request: &'a Request<B>,
     host: &'a str,
-    (client, certificate): (Client, Option<&'a str>),
+    (client, tls): (Client, Option<&'a TlsClient>),
     body: AttemptBody<'a>,
 ) -> Attempt<'a> {
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
     let (path, query) = (uri.path(), uri.query());
-    Attempt { method, path, query, host, client, headers, body, descriptor: None, certificate }
+    Attempt { method, path, query, host, client, headers, body, descriptor: None, tls }
 }
 
 fn some(bytes: &Bytes) -> Option<Bytes> {

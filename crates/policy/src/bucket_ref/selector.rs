@@ -10,7 +10,7 @@ use http::header::COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::super::account::Account;
-use super::super::attempt::Client;
+use super::super::attempt::{Client, TlsClient};
 use super::super::device::DeviceId;
 use super::super::key::KeyPart;
 
@@ -32,7 +32,7 @@ pub struct KeyValues {
     pub(super) device: Option<DeviceId>,
     pub(super) host: String,
     pub(super) asn: Option<u32>,
-    pub(super) certificate: Option<String>,
+    pub(super) tls: TlsClient,
     /// With the cookies in `Cookie`.
     pub(super) headers: HeaderMap,
 }
@@ -42,7 +42,7 @@ pub struct KeyValues {
 pub enum BucketSelectorError {
     /// No known kind.
     #[error(
-        "buckets are named ADDRESS, ip:ADDRESS, user:NAME, user+ip:NAME,ADDRESS, device:TOKEN, host:NAME, asn:NUMBER, cert:NAME, \
+        "buckets are named ADDRESS, ip:ADDRESS, user:NAME, user+ip:NAME,ADDRESS, device:TOKEN, host:NAME, asn:NUMBER, cert:NAME, ja4:FINGERPRINT, \
          header:NAME=VALUE, cookie:NAME=VALUE or all:LIMIT"
     )]
     Kind,
@@ -72,6 +72,9 @@ pub enum BucketSelectorError {
     /// No name of a certificate.
     #[error("what stands for cert is no name of a certificate")]
     Cert,
+    /// No fingerprint.
+    #[error("what stands for ja4 is no fingerprint, as in ja4:t13d1516h2_8daaf6152771_e5627efa2ab1")]
+    Ja4,
     /// No `NAME=VALUE` of a header.
     #[error("what stands for header is not NAME=VALUE, as in header:X-Api-Key=abc")]
     Header,
@@ -164,8 +167,13 @@ impl KeyValues {
             }
             b"cert" => {
                 let name = std::str::from_utf8(value).ok().filter(|name| !name.is_empty());
-                self.certificate = Some(name.ok_or(BucketSelectorError::Cert)?.to_owned());
+                self.tls.certificate = Some(name.ok_or(BucketSelectorError::Cert)?.to_owned());
                 KeyPart::Cert
+            }
+            b"ja4" => {
+                let text = std::str::from_utf8(value).ok().filter(|text| text.len() == JA4_LEN);
+                self.tls.ja4 = Some(text.ok_or(BucketSelectorError::Ja4)?.to_ascii_lowercase());
+                KeyPart::Ja4
             }
             b"header" => self.add_header(value).ok_or(BucketSelectorError::Header)?,
             _ => self.add_cookie(value).ok_or(BucketSelectorError::Cookie)?,
@@ -196,8 +204,8 @@ impl KeyValues {
 impl Default for KeyValues {
     fn default() -> Self {
         let (parts, headers) = Default::default();
-        let (account, device, asn, certificate, host) = Default::default();
-        Self { parts, client: Client::UnixSocket, account, device, host, asn, certificate, headers }
+        let (account, device, asn, tls, host) = Default::default();
+        Self { parts, client: Client::UnixSocket, account, device, host, asn, tls, headers }
     }
 }
 
@@ -238,7 +246,9 @@ impl fmt::Debug for KeyValues {
     }
 }
 
-const KINDS: [&[u8]; 8] = [b"ip", b"user", b"device", b"host", b"asn", b"cert", b"header", b"cookie"];
+const KINDS: [&[u8]; 9] = [b"ip", b"user", b"device", b"host", b"asn", b"cert", b"ja4", b"header", b"cookie"];
+/// Three parts of 10, 12 and 12 letters.
+const JA4_LEN: usize = 36;
 
 #[cfg(test)]
 mod tests {
@@ -275,6 +285,8 @@ mod tests {
             (&three.headers["x-key"], &*three.host, &three.headers["cookie"]),
             (&HeaderValue::from_static("a"), "b.example", &HeaderValue::from_static("SID=c,d"),)
         );
+        let fingerprint = parsed("ja4+user:t13d1516h2_8DAAF6152771_e5627efa2ab1,alice");
+        assert_eq!(fingerprint.tls.ja4.as_deref(), Some("t13d1516h2_8daaf6152771_e5627efa2ab1"));
         assert_eq!(BucketSelector::parse(b"all:a:b"), Ok(BucketSelector::All("a:b".into())));
     }
 
@@ -297,6 +309,7 @@ mod tests {
             ("all:", BucketSelectorError::Limit),
             ("device:alice", BucketSelectorError::Device),
             ("asn:AS64500", BucketSelectorError::Asn),
+            ("ja4:t13d1516h2", BucketSelectorError::Ja4),
             ("header:X-Key", BucketSelectorError::Header),
             ("header:X Key=1", BucketSelectorError::Header),
             ("header:A=\n", BucketSelectorError::Header),

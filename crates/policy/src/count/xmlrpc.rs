@@ -14,7 +14,8 @@ use quick_xml::events::attributes::{AttrError, Attribute};
 use quick_xml::events::{BytesDecl, BytesRef, BytesStart, Event};
 
 use self::counter::CallCounter;
-use super::{UnreadableBody, contains_ascii};
+use super::UnreadableBody;
+use crate::legibility::contains_ascii;
 
 /// The number of calls in a body that begins with a visible byte; 1 for a body that is no XML.
 pub(super) fn count(body: &[u8], name: &str) -> Result<u32, UnreadableBody> {

@@ -7,7 +7,7 @@
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
-use super::super::count;
+use super::super::legibility;
 use super::name::FieldName;
 use super::{Field, FieldReadError, TooManyValues, Values, form, json, lenient, multipart};
 
@@ -39,7 +39,7 @@ fn find_strictly(
     body: &[u8],
     found: &mut Values,
 ) -> Result<(), FieldReadError> {
-    count::check_headers(headers).map_err(|_| FieldReadError::Unreadable)?;
+    legibility::check_headers(headers).map_err(|_| FieldReadError::Unreadable)?;
     let kind = content_type(headers)?;
     let is_plain_form = kind.eq_ignore_ascii_case(FORM);
     let is = |word: &str| {

@@ -37,7 +37,7 @@ impl TextEncoding {
             found.extend([ByteOrder::Big, ByteOrder::Little].map(Self::Utf16));
             found.extend([ByteOrder::Big, ByteOrder::Little].map(Self::Utf32));
         }
-        if labels.iter().any(|label| !super::super::count::contains_ascii(label)) {
+        if labels.iter().any(|label| !super::super::legibility::contains_ascii(label)) {
             found.push(Self::Ebcdic);
         }
         found

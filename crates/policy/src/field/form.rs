@@ -34,12 +34,12 @@ fn without_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"?").unwrap_or(text)
 }
 
-pub(super) fn name_and_value(field: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn name_and_value(field: &[u8]) -> (&[u8], &[u8]) {
     let end = memchr(b'=', field).unwrap_or(field.len());
     (&field[..end], field.get(end + 1..).unwrap_or_default())
 }
 
-pub(super) fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let ends = memchr_iter(separator, text).chain([text.len()]);
     ends.scan(0, move |start, end| text.get(std::mem::replace(start, end + 1)..end))
 }

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue};
 use memchr::{memchr2, memchr2_iter, memmem};
 
 use self::document::find as find_in_document;
-use super::super::count::charsets;
+use super::super::legibility::charsets;
 use super::super::urlencoded::decode;
 use super::encoding::TextEncoding;
 use super::name::FieldName;

@@ -6,27 +6,27 @@
 
 use std::borrow::Cow;
 
-use super::super::count::{UnreadableBody, is_legible};
+use super::super::legibility::{UnreadableBody, is_legible};
 use percent_encoding::percent_decode;
 
 /// One part of a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FormPart<'a> {
+pub(crate) struct FormPart<'a> {
     /// The name between the quotes, as sent.
     name: &'a [u8],
     /// The content of the field or file.
-    pub(super) content: &'a [u8],
+    pub(crate) content: &'a [u8],
 }
 
 impl<'a> FormPart<'a> {
     /// The name as sent and decoded: browsers write `%22` for a quote, and not every reader decodes it.
-    pub(super) fn names(&self) -> impl Iterator<Item = Cow<'a, [u8]>> + use<'a> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = Cow<'a, [u8]>> + use<'a> {
         [Cow::Borrowed(self.name), percent_decode(self.name).into()].into_iter()
     }
 }
 
 /// The parts of a body of this type.
-pub(super) fn parts<'a>(kind: &[u8], body: &'a [u8]) -> Result<Vec<FormPart<'a>>, UnreadableBody> {
+pub(crate) fn parts<'a>(kind: &[u8], body: &'a [u8]) -> Result<Vec<FormPart<'a>>, UnreadableBody> {
     let delimiter = [b"--", boundary(kind)?].concat();
     let mut pieces = MultipartPieces { rest: Some(body), delimiter: &delimiter };
     // PHP skips text before the first delimiter, others expect the delimiter first.

@@ -168,7 +168,7 @@ proptest! {
             headers: &headers,
             body: AttemptBody::Whole(&request.body),
             descriptor: None,
-            certificate: None,
+            tls: None,
         };
         let field = if is_document { Field::json("/login") } else { Field::form("login") };
         let Ok(ours) = values(&[field.unwrap()], Half::User, &attempt) else { return Ok(()) };

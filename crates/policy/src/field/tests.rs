@@ -33,7 +33,7 @@ fn find_with(
         headers: &headers,
         body,
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     values(fields, Half::User, &attempt)
 }

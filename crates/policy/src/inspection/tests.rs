@@ -40,7 +40,7 @@ fn counts(
         headers: &headers,
         body,
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     !policy.routes_of(&attempt).is_empty()
 }
@@ -128,7 +128,7 @@ fn a_route_for_pages_hides_no_form_behind_it() {
         headers: &headers,
         body: NONE,
         descriptor: None,
-        certificate: None,
+        tls: None,
     };
     assert_eq!(policy.routes_of(&attempt)[..], [0, 1]);
 }
@@ -239,7 +239,7 @@ proptest! {
             headers: &headers,
             body,
             descriptor: None,
-            certificate: None,
+            tls: None,
         };
         for body in [AttemptBody::Whole(body.as_bytes()), AttemptBody::TooLong] {
             let before = policy.routes_of(&attempt(AttemptBody::Unread));

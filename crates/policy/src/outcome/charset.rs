@@ -6,7 +6,7 @@
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
-use super::super::count::charsets;
+use super::super::legibility::charsets;
 
 /// The charset of a body, best known first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

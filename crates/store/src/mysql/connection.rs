@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::address::MysqlAddress;
 use super::error;
-use super::statements::{PurgeStatements, SESSION};
+use super::statements::{MysqlStatements, SESSION};
 use super::swap::{MysqlSwap, SwapStatement};
 use crate::compare_and_swap::{
     Clocked, RecordVersion, StoreClock, StoreError, Stored, Swap, SwapRequest, SwapResults,
@@ -120,9 +120,9 @@ impl sql::SqlConnection for MysqlConnection {
 }
 
 impl SqlQueries for MysqlConnection {
-    type Purge = PurgeStatements;
+    type Own = MysqlStatements;
 
-    async fn load(&self, statements: &Statements<PurgeStatements>, key: Key) -> SqlReply<Option<Stored>> {
+    async fn load(&self, statements: &Statements<MysqlStatements>, key: Key) -> SqlReply<Option<Stored>> {
         let row = self.row(&statements.table, &statements.load, vec![bytes_of(key).into()]).await?;
         let clock = clock(row.as_ref())?;
         let column = |at| row.as_ref().and_then(|row| row.as_ref(at));
@@ -136,12 +136,12 @@ impl SqlQueries for MysqlConnection {
         Ok(Clocked::with_clock(stored, clock))
     }
 
-    async fn swap(&self, statements: &Statements<PurgeStatements>, swap: &SwapRequest) -> SqlReply<Swap> {
+    async fn swap(&self, statements: &Statements<MysqlStatements>, swap: &SwapRequest) -> SqlReply<Swap> {
         let asked = MysqlSwap::of(swap);
         let text = match asked.statements()[..] {
-            [SwapStatement::Insert] => &statements.insert,
-            [SwapStatement::Replace] => &statements.replace,
-            [SwapStatement::ReplaceOrStep] => &statements.replace_or_step,
+            [SwapStatement::Insert] => &statements.own.insert,
+            [SwapStatement::Replace] => &statements.own.replace,
+            [SwapStatement::ReplaceOrStep] => &statements.own.replace_or_step,
             _ => {
                 let Clocked { mut value, clock } = self.swap_all(statements, slice::from_ref(swap)).await?;
                 return Ok(Clocked { value: value.pop().unwrap_or(Err(StoreError::WriteConflict))?, clock });
@@ -160,7 +160,7 @@ impl SqlQueries for MysqlConnection {
     /// All statements are sent at once; of what was lost the row is read after that.
     async fn swap_all(
         &self,
-        statements: &Statements<PurgeStatements>,
+        statements: &Statements<MysqlStatements>,
         swaps: &[SwapRequest],
     ) -> SqlReply<SwapResults> {
         let asked: Vec<_> = swaps.iter().map(MysqlSwap::of).collect();
@@ -184,7 +184,7 @@ impl SqlQueries for MysqlConnection {
         Ok(Clocked { value: results, clock })
     }
 
-    async fn probe(&self, statements: &Statements<PurgeStatements>, key: Key) -> SqlReply<()> {
+    async fn probe(&self, statements: &Statements<MysqlStatements>, key: Key) -> SqlReply<()> {
         let key: Vec<Value> = vec![bytes_of(key).into()];
         let (_, clock) = self.write(&statements.table, &statements.probe, key).await?;
         let clock =
@@ -192,13 +192,13 @@ impl SqlQueries for MysqlConnection {
         Ok(Clocked::with_clock((), time(clock)))
     }
 
-    async fn purge(&self, statements: &Statements<PurgeStatements>) -> SqlReply<u64> {
-        let locked = self.row(&statements.table, &statements.purge.lock, Vec::new()).await?;
+    async fn purge(&self, statements: &Statements<MysqlStatements>) -> SqlReply<u64> {
+        let locked = self.row(&statements.table, &statements.own.purge.lock, Vec::new()).await?;
         if locked.as_ref().and_then(|row| row.as_ref(0)) != Some(&Value::Int(1)) {
             return Ok(Clocked::without_clock(0));
         }
-        let (removed, _) = self.write(&statements.table, &statements.purge.remove, ()).await?;
-        self.write(&statements.table, &statements.purge.unlock, ()).await?;
+        let (removed, _) = self.write(&statements.table, &statements.own.purge.remove, ()).await?;
+        self.write(&statements.table, &statements.own.purge.unlock, ()).await?;
         Ok(Clocked::without_clock(removed))
     }
 

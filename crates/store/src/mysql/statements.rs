@@ -6,6 +6,17 @@
 
 use crate::sql::{BATCH, PERIOD, Statements};
 
+/// How MySQL swaps and purges.
+pub(super) struct MysqlStatements {
+    /// Inserts a row where there is none.
+    pub(super) insert: String,
+    /// Replaces a row of the expected version.
+    pub(super) replace: String,
+    /// Replaces a row of the expected version, or steps another one.
+    pub(super) replace_or_step: String,
+    pub(super) purge: PurgeStatements,
+}
+
 /// One gate purges at a time. The lock's name is hashed, because MySQL limits its length.
 pub(super) struct PurgeStatements {
     pub(super) lock: String,
@@ -14,7 +25,7 @@ pub(super) struct PurgeStatements {
 }
 
 /// The statements about this table.
-pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
+pub(super) fn statements(table: &str) -> Statements<MysqlStatements> {
     // Independent of the session's time zone, and the same throughout a statement.
     let full_at = format!("TIMESTAMPADD(MICROSECOND, :full_at, {EPOCH})");
     let expires_at = "TIMESTAMPADD(MICROSECOND, :ttl, UTC_TIMESTAMP(6))";
@@ -32,17 +43,6 @@ pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
             "SELECT {CLOCK}, held.version, held.state FROM (SELECT 1) AS one \
              LEFT JOIN {table} AS held ON held.`key` = ? AND held.expires_at > UTC_TIMESTAMP(6)"
         ),
-        replace: format!(
-            "UPDATE {table} SET version = :version, state = UNHEX(:state), limit_name = :name, full_at = {full_at}, \
-             updated_at = {updated_at}, expires_at = {expires_at} \
-             WHERE `key` = :key AND version = :old AND expires_at > UTC_TIMESTAMP(6)"
-        ),
-        replace_or_step: replace_or_step(table),
-        swap_all: String::new(),
-        insert: format!(
-            "INSERT INTO {table} (version, state, limit_name, full_at, updated_at, expires_at, `key`) \
-             VALUES (:version, UNHEX(:state), :name, {full_at}, {updated_at}, {expires_at}, :key) ON DUPLICATE KEY UPDATE {all_taken}"
-        ),
         probe: format!(
             "INSERT INTO {table} (`key`, version, state, limit_name, full_at, expires_at, updated_at) \
              VALUES (?, 1, '', 'probe', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), {probed_at}) \
@@ -55,9 +55,21 @@ pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
             format!("UPDATE {table} SET version = version WHERE FALSE"),
             format!("DELETE FROM {table} WHERE FALSE"),
         ],
-        purge: PurgeStatements::new(table),
         schema: vec![create(table)],
         upgrade: vec![format!("ALTER TABLE {table} ADD COLUMN {}, ADD {}", due(), due_index(table))],
+        own: MysqlStatements {
+            replace: format!(
+                "UPDATE {table} SET version = :version, state = UNHEX(:state), limit_name = :name, full_at = {full_at}, \
+                 updated_at = {updated_at}, expires_at = {expires_at} \
+                 WHERE `key` = :key AND version = :old AND expires_at > UTC_TIMESTAMP(6)"
+            ),
+            replace_or_step: replace_or_step(table),
+            insert: format!(
+                "INSERT INTO {table} (version, state, limit_name, full_at, updated_at, expires_at, `key`) \
+                 VALUES (:version, UNHEX(:state), :name, {full_at}, {updated_at}, {expires_at}, :key) ON DUPLICATE KEY UPDATE {all_taken}"
+            ),
+            purge: PurgeStatements::new(table),
+        },
     }
 }
 

@@ -5,7 +5,7 @@
 
 use mysql_async::{Params, Value};
 
-use super::statements::PurgeStatements;
+use super::statements::MysqlStatements;
 use crate::compare_and_swap::{RecordVersion, Swap, SwapRequest};
 use crate::sql::{Statements, bytes_of, readable};
 use tollgate_bucket::{Span, Time};
@@ -79,11 +79,11 @@ impl MysqlSwap {
     }
 
     /// The text of a statement with the values in it.
-    pub(super) fn text(&self, statements: &Statements<PurgeStatements>, kind: SwapStatement) -> String {
+    pub(super) fn text(&self, statements: &Statements<MysqlStatements>, kind: SwapStatement) -> String {
         let template = match kind {
-            SwapStatement::Insert => &statements.insert,
-            SwapStatement::Replace => &statements.replace,
-            SwapStatement::ReplaceOrStep => &statements.replace_or_step,
+            SwapStatement::Insert => &statements.own.insert,
+            SwapStatement::Replace => &statements.own.replace,
+            SwapStatement::ReplaceOrStep => &statements.own.replace_or_step,
         };
         let mut text = String::with_capacity(template.len() + 512);
         let mut parts = template.split(':');

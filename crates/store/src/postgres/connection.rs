@@ -3,7 +3,6 @@
 //! Requests are pipelined. The driver reads replies in a task of its own, so a reply whose caller has given up is read
 //! and dropped there. The pool is left to [`sql`](crate::sql), the SQL to [`statements`](super::statements).
 
-use std::slice;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -13,18 +12,16 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::PostgresAddress;
 use super::error;
-use super::row::{Parameter, clock, column, stored, wall};
-use super::swap_all::SwapColumns;
-use crate::StepSum;
-use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, Stored, Swap, SwapRequest, SwapResults};
+use super::row::{Parameter, clock, column, stored};
+use super::statements::PostgresStatements;
+use super::swap::SwapValues;
+use crate::compare_and_swap::{Clocked, StoreError, Stored, Swap, SwapRequest, SwapResults};
 use crate::sql::address::SqlTls;
 use crate::sql::{
-    SqlConnecting, SqlConnection as _, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of, conflict,
-    readable,
+    SqlConnecting, SqlConnection as _, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of,
 };
 use crate::{sql, tls};
 use tollgate_bucket::Key;
-use tollgate_bucket::Time;
 
 /// Makes connections.
 pub(super) struct PostgresConnector {
@@ -84,48 +81,53 @@ impl sql::SqlConnection for PostgresConnection {
 }
 
 impl SqlQueries for PostgresConnection {
-    type Purge = String;
+    type Own = PostgresStatements;
 
-    async fn load(&self, statements: &Statements<String>, key: Key) -> SqlReply<Option<Stored>> {
+    async fn load(&self, statements: &Statements<PostgresStatements>, key: Key) -> SqlReply<Option<Stored>> {
         let row = self
             .query_one(&statements.table, &statements.load, &[(&&bytes_of(key)[..], Type::BYTEA)])
             .await?;
         Ok(Clocked::with_clock(stored(&row, 1)?, clock(&row)?))
     }
 
-    async fn swap(&self, statements: &Statements<String>, swap: &SwapRequest) -> SqlReply<Swap> {
-        let step = swap.program.as_ref().and_then(|program| Some((program.sum()?, program.until)));
-        match (swap.old, step) {
-            (Some(old), Some(step)) => self.replace_or_step(statements, swap, old, step).await,
-            (None, Some(_)) => {
-                let Clocked { mut value, clock } = self.swap_all(statements, slice::from_ref(swap)).await?;
-                Ok(Clocked { value: value.pop().unwrap_or(Err(StoreError::WriteConflict))?, clock })
-            }
-            (old, None) => self.replace_or_insert(statements, swap, old).await,
-        }
+    async fn swap(&self, statements: &Statements<PostgresStatements>, swap: &SwapRequest) -> SqlReply<Swap> {
+        let asked = SwapValues::of(swap);
+        let row = self.query_one(&statements.table, &statements.own.swap, &asked.parameters()).await?;
+        Ok(Clocked::with_clock(asked.result(&row)?, clock(&row)?))
     }
 
     async fn swap_all(
         &self,
-        statements: &Statements<String>,
+        statements: &Statements<PostgresStatements>,
         swaps: &[SwapRequest],
     ) -> SqlReply<SwapResults> {
-        let columns = SwapColumns::of(swaps);
-        let rows = self.client.query_typed(&statements.swap_all, &columns.parameters()).await;
+        // Rows are locked in this order: rivals wait for each other, and never in a circle.
+        let mut order: Vec<usize> = (0..swaps.len()).collect();
+        order.sort_unstable_by_key(|at| swaps[*at].key);
+        let asked: Vec<_> = order.iter().map(|at| SwapValues::of(&swaps[*at])).collect();
+        let columns = SwapValues::columns(&asked);
+        let parameters =
+            columns.each_ref().map(|(column, kind)| -> Parameter<'_> { (&**column, kind.clone()) });
+        let rows = self.client.query_typed(&statements.own.swap_all, &parameters).await;
         let rows = rows.map_err(|error| error::store_error(&error, &statements.table))?;
-        let first = rows.first().ok_or_else(|| StoreError::UnexpectedResponse("no rows".to_owned()))?;
-        Ok(Clocked::with_clock(columns.results(&rows)?, clock(first)?))
+        let unexpected = || StoreError::UnexpectedResponse("another number of rows".to_owned());
+        let first = rows.first().filter(|_| rows.len() == asked.len()).ok_or_else(unexpected)?;
+        let clock = clock(first)?;
+        let mut results: Vec<_> =
+            order.into_iter().zip(asked.iter().zip(&rows).map(|(asked, row)| asked.result(row))).collect();
+        results.sort_unstable_by_key(|(at, _)| *at);
+        Ok(Clocked::with_clock(results.into_iter().map(|(_, result)| result).collect(), clock))
     }
 
-    async fn probe(&self, statements: &Statements<String>, key: Key) -> SqlReply<()> {
+    async fn probe(&self, statements: &Statements<PostgresStatements>, key: Key) -> SqlReply<()> {
         let values: [Parameter<'_>; 1] = [(&&bytes_of(key)[..], Type::BYTEA)];
         let row = self.query_one(&statements.table, &statements.probe, &values).await?;
         Ok(Clocked::with_clock((), clock(&row)?))
     }
 
-    async fn purge(&self, statements: &Statements<String>) -> SqlReply<u64> {
+    async fn purge(&self, statements: &Statements<PostgresStatements>) -> SqlReply<u64> {
         let values: [Parameter<'_>; 1] = [(&lock(&statements.table), Type::INT8)];
-        let row = self.query_one(&statements.table, &statements.purge, &values).await?;
+        let row = self.query_one(&statements.table, &statements.own.purge, &values).await?;
         let removed = column::<i64>(&row, 0)?.unsigned_abs();
         Ok(Clocked::without_clock(removed))
     }
@@ -136,79 +138,6 @@ impl SqlQueries for PostgresConnection {
 }
 
 impl PostgresConnection {
-    async fn replace_or_insert(
-        &self,
-        statements: &Statements<String>,
-        SwapRequest { key, new, .. }: &SwapRequest,
-        old: Option<RecordVersion>,
-    ) -> SqlReply<Swap> {
-        let written = RecordVersion::random();
-        let (key, bytes, version) = (bytes_of(*key), &new.bytes, written.0.cast_signed());
-        let (name, full_at) = (readable(&new.limit), wall(new.full_at));
-        let ttl = i64::try_from(new.ttl.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX);
-        let expected = old.map(|RecordVersion(old)| old.cast_signed());
-        let key = &key[..];
-        let mut values: Vec<Parameter<'_>> = vec![
-            (&key, Type::BYTEA),
-            (&version, Type::INT8),
-            (bytes, Type::BYTEA),
-            (&name, Type::TEXT),
-            (&full_at, Type::TIMESTAMPTZ),
-            (&ttl, Type::INT8),
-        ];
-        let text = if let Some(expected) = &expected {
-            values.push((expected, Type::INT8));
-            &statements.replace
-        } else {
-            &statements.insert
-        };
-        let row = self.query_one(&statements.table, text, &values).await?;
-        let swap = if column(&row, 1)? { Swap::Done(written) } else { conflict(old, stored(&row, 2)?)? };
-        Ok(Clocked::with_clock(swap, clock(&row)?))
-    }
-
-    async fn replace_or_step(
-        &self,
-        statements: &Statements<String>,
-        SwapRequest { key, new, .. }: &SwapRequest,
-        RecordVersion(old): RecordVersion,
-        (sum, until): (StepSum, Time),
-    ) -> SqlReply<Swap> {
-        let version = RecordVersion::random();
-        let (key, bytes, written, old) =
-            (bytes_of(*key), &new.bytes, version.0.cast_signed(), old.cast_signed());
-        let (name, full_at) = (readable(&new.limit), wall(new.full_at));
-        let (from, until) = (wall(Time::from_nanos(sum.from.unsigned_abs())), wall(until));
-        let ttl = i64::try_from(new.ttl.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX);
-        let header = i32::try_from(bytes.len().saturating_sub(8)).unwrap_or(0);
-        let values: [Parameter<'_>; 15] = [
-            (&&key[..], Type::BYTEA),
-            (&written, Type::INT8),
-            (bytes, Type::BYTEA),
-            (&name, Type::TEXT),
-            (&full_at, Type::TIMESTAMPTZ),
-            (&ttl, Type::INT8),
-            (&old, Type::INT8),
-            (&header, Type::INT4),
-            (&sum.now, Type::INT8),
-            (&sum.add, Type::INT8),
-            (&sum.floor, Type::INT8),
-            (&sum.limit, Type::INT8),
-            (&sum.max_ttl, Type::INT8),
-            (&from, Type::TIMESTAMPTZ),
-            (&until, Type::TIMESTAMPTZ),
-        ];
-        let row = self.query_one(&statements.table, &statements.replace_or_step, &values).await?;
-        let swap = match (column::<Option<bool>>(&row, 1)?, stored(&row, 2)?) {
-            (Some(true), _) => Swap::Done(version),
-            (Some(false), Some(Stored { bytes: found, .. })) => {
-                Swap::Stepped { found, now: Time::from_nanos(sum.now.unsigned_abs()), version }
-            }
-            (_, found) => conflict(Some(RecordVersion(old.cast_unsigned())), found)?,
-        };
-        Ok(Clocked::with_clock(swap, clock(&row)?))
-    }
-
     /// Runs a query that returns one row.
     async fn query_one(&self, table: &str, text: &str, values: &[Parameter<'_>]) -> Result<Row, StoreError> {
         let row = self.client.query_typed_one(text, values).await;

@@ -29,7 +29,9 @@ fn of_server_error(error: &DbError, table: &str) -> StoreError {
     let code = error.code();
     if is_contention(error) {
         StoreError::WriteConflict
-    } else if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::UNDEFINED_COLUMN {
+    } else if [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN, SqlState::UNDEFINED_FUNCTION]
+        .contains(code)
+    {
         missing_table(table)
     } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
         StoreError::ReadOnly(error.message().to_owned())

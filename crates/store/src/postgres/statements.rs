@@ -1,50 +1,33 @@
 //! The statements for PostgreSQL. Everything but the table's name is a parameter, and the name is made of letters,
 //! digits and `_`.
 //!
-//! A statement sees the rows as of its start, but waits for a locked row and then checks the new one; so the row that
-//! it reports after a conflict may be older than the conflict. That is left to
-//! [`conflict`](crate::sql::conflict). Every statement uses `clock_timestamp()`, because `now()` stands still
-//! while a statement waits.
+//! No statement is prepared by name, so each is planned anew, which costs more than to run it. So `tollgate migrate` installs
+//! functions: the database keeps their plans for each of its connections, whoever uses it. Every statement uses
+//! `clock_timestamp()`, because `now()` stands still while a statement waits.
 
-use super::swap_all;
 use crate::sql::{BATCH, PERIOD, Statements};
 
+/// How PostgreSQL swaps and purges.
+pub(super) struct PostgresStatements {
+    /// Replaces, steps or inserts one row.
+    pub(super) swap: String,
+    /// The same with arrays, for several rows.
+    pub(super) swap_all: String,
+    pub(super) purge: String,
+}
+
 /// The statements about this table.
-pub(super) fn statements(table: &str) -> Statements<String> {
-    let is_live = "held.key = $1 AND held.expires_at > clock_timestamp()";
-    let expires = "clock_timestamp() + $6 * interval '1 microsecond'";
-    // Stops waiting for a row that another transaction holds, for this statement only: a connection that is given up
-    // would go on waiting for it, and the next one too. As a setting of the connection it would leak through a pooler.
-    let lock_timeout = "set_config('lock_timeout', '500ms', true) IS NOT NULL";
-    let found = format!(
-        "SELECT clock_timestamp(), EXISTS (SELECT FROM won), held.version, held.state FROM (SELECT 1) AS one \
-         LEFT JOIN {table} AS held ON {is_live} AND NOT EXISTS (SELECT FROM won)"
-    );
+pub(super) fn statements(table: &str) -> Statements<PostgresStatements> {
     let written = "key, version, state, limit_name, full_at, expires_at";
     let columns = format!("SELECT {written}, due FROM {table} WHERE false");
+    let arguments = |prefix: &str| (1..=15).map(|at| format!("{prefix}{at}")).collect::<Vec<_>>().join(", ");
+    let (values, elements) = (arguments("$"), arguments("a"));
     Statements {
         table: table.to_owned(),
-        load: format!(
-            "SELECT clock_timestamp(), held.version, held.state FROM (SELECT 1) AS one \
-             LEFT JOIN {table} AS held ON {is_live}"
-        ),
-        replace: format!(
-            "WITH won AS (UPDATE {table} AS held SET version = $2, state = $3, limit_name = $4, full_at = $5, \
-             expires_at = {expires} WHERE {is_live} AND held.version = $7 AND {lock_timeout} RETURNING 1) {found}"
-        ),
-        replace_or_step: replace_or_step(table),
-        swap_all: swap_all::statement(table),
-        insert: format!(
-            "WITH won AS (INSERT INTO {table} AS held (key, version, state, limit_name, full_at, expires_at) \
-             SELECT $1, $2, $3, $4, $5, {expires} WHERE {lock_timeout} ON CONFLICT (key) DO UPDATE SET \
-             version = excluded.version, state = excluded.state, limit_name = excluded.limit_name, \
-             full_at = excluded.full_at, expires_at = {expires} WHERE held.expires_at <= clock_timestamp() \
-             RETURNING 1) {found}"
-        ),
+        load: format!("SELECT * FROM {table}_load($1)"),
         probe: format!(
-            "INSERT INTO {table} AS held (key, version, state, limit_name, full_at, expires_at) \
-             VALUES ($1, 1, '', 'probe', clock_timestamp(), clock_timestamp()) ON CONFLICT (key) DO UPDATE SET \
-             full_at = excluded.full_at, expires_at = excluded.expires_at RETURNING clock_timestamp()"
+            "SELECT * FROM {table}_swap($1, 1, '', 'probe', clock_timestamp(), 0, \
+             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
         ),
         permission_checks: [
             columns,
@@ -52,35 +35,17 @@ pub(super) fn statements(table: &str) -> Statements<String> {
             format!("UPDATE {table} SET version = version WHERE false"),
             format!("DELETE FROM {table} WHERE false"),
         ],
-        purge: purge(table),
         schema: schema(table),
         upgrade: Vec::new(),
+        own: PostgresStatements {
+            swap: format!("SELECT * FROM {table}_swap({values})"),
+            swap_all: format!(
+                "SELECT done.* FROM unnest({values}) WITH ORDINALITY AS asked ({elements}, nth), \
+                 LATERAL {table}_swap({elements}) AS done ORDER BY nth"
+            ),
+            purge: purge(table),
+        },
     }
-}
-
-/// Rivals wait for the row in `held`, which is read again after that, and not before the update: what is decided there
-/// stays true. `$8` is the length of what comes before the state, `$9` the time of the step, `$10` to `$13` the numbers
-/// of a [`StepSum`](crate::StepSum), `$14` and `$15` the times between which a step is taken.
-fn replace_or_step(table: &str) -> String {
-    let micros = |nanos: &str| format!("(({nanos}) / 1000 + 1) * interval '1 microsecond'");
-    let (full_at, lives) = (micros("next"), micros("greatest(next - $9, 1000000000)"));
-    format!(
-        "WITH held AS MATERIALIZED (SELECT version, state, clock_timestamp() AS now, \
-         CASE WHEN length(state) = $8 + 8 AND substring(state FOR $8) = substring($3 FOR $8) \
-         THEN ('x' || encode(substring(state FROM $8 + 1), 'hex'))::bit(64)::bigint END AS tat \
-         FROM {table} WHERE key = $1 AND expires_at > clock_timestamp() \
-         AND set_config('lock_timeout', '500ms', true) IS NOT NULL FOR NO KEY UPDATE), \
-         found AS MATERIALIZED (SELECT version, state, version = $7 AS is_expected, \
-         CASE WHEN tat > 0 AND now >= $14 AND now < $15 AND tat - $9 <= $13 AND greatest(tat - $9, 0) <= $12 \
-         THEN $9 + greatest(greatest(tat - $9, 0) + $10, $11) END AS next FROM held), \
-         won AS (UPDATE {table} SET version = $2, limit_name = $4, \
-         state = CASE WHEN is_expected THEN $3 ELSE substring($3 FOR $8) || int8send(next) END, \
-         full_at = CASE WHEN is_expected THEN $5 ELSE timestamptz 'epoch' + {full_at} END, \
-         expires_at = clock_timestamp() + CASE WHEN is_expected THEN $6 * interval '1 microsecond' ELSE {lives} END \
-         FROM found WHERE key = $1 AND (is_expected OR next IS NOT NULL) RETURNING is_expected) \
-         SELECT clock_timestamp(), won.is_expected, found.version, found.state \
-         FROM (SELECT 1) AS one LEFT JOIN found ON true LEFT JOIN won ON true"
-    )
 }
 
 /// One gate purges at a time: the lock belongs to the transaction, so it ends with it in any case, and a pooler may
@@ -121,5 +86,59 @@ fn schema(table: &str) -> Vec<String> {
         create,
         format!("ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {due}"),
         format!("CREATE INDEX IF NOT EXISTS {table}_due ON {table} (due ASC)"),
+        load_function(table),
+        swap_function(table),
     ]
+}
+
+/// Returns the clock, and the version and the state of a row that is there.
+fn load_function(table: &str) -> String {
+    format!(
+        "CREATE OR REPLACE FUNCTION {table}_load(asked bytea, OUT clock timestamptz, OUT found_version bigint, \
+         OUT found_state bytea) LANGUAGE plpgsql AS $function$ BEGIN \
+         SELECT version, state INTO found_version, found_state FROM {table} \
+         WHERE key = asked AND expires_at > clock_timestamp(); \
+         clock := clock_timestamp(); \
+         END $function$"
+    )
+}
+
+/// Replaces a row of the expected version, inserts one where none is expected, or steps another one, if `added` is not null:
+/// `header` is the length of what comes before the state, the five after it are the numbers of a [`StepSum`](crate::StepSum), and
+/// a step is taken between `since` and `until`. Returns the clock; true if it wrote, false if it stepped; and what it found.
+/// Rivals wait for the row. They wait for half a second at most: a connection that is given up would go on waiting, and
+/// the next one too. As a setting of the connection that would leak through a pooler.
+fn swap_function(table: &str) -> String {
+    let micros = |number: &str| format!("{number} * interval '1 microsecond'");
+    let (lives, full_at) = (micros("ttl"), micros("(next / 1000 + 1)"));
+    let stepped_lives = micros("(greatest(next - as_of, 1000000000) / 1000 + 1)");
+    format!(
+        "CREATE OR REPLACE FUNCTION {table}_swap(asked bytea, written bigint, bytes bytea, name text, full_again timestamptz, \
+         ttl bigint, expected bigint, header int, as_of bigint, added bigint, lowest bigint, most bigint, max_ttl bigint, \
+         since timestamptz, until timestamptz, OUT clock timestamptz, OUT is_written boolean, OUT found_version bigint, \
+         OUT found_state bytea) LANGUAGE plpgsql AS $function$ DECLARE tat bigint; next bigint; \
+         BEGIN PERFORM set_config('lock_timeout', '500ms', true); \
+         IF expected IS NULL THEN \
+         INSERT INTO {table} AS held (key, version, state, limit_name, full_at, expires_at) \
+         VALUES (asked, written, bytes, name, full_again, clock_timestamp() + {lives}) \
+         ON CONFLICT (key) DO UPDATE SET version = excluded.version, state = excluded.state, limit_name = excluded.limit_name, \
+         full_at = excluded.full_at, expires_at = excluded.expires_at WHERE held.expires_at <= clock_timestamp(); \
+         clock := clock_timestamp(); \
+         IF FOUND THEN is_written := true; RETURN; END IF; \
+         END IF; \
+         SELECT version, state INTO found_version, found_state FROM {table} \
+         WHERE key = asked AND expires_at > clock_timestamp() FOR NO KEY UPDATE; \
+         clock := clock_timestamp(); \
+         IF found_version = expected THEN is_written := true; \
+         UPDATE {table} SET version = written, state = bytes, limit_name = name, full_at = full_again, \
+         expires_at = clock + {lives} WHERE key = asked; RETURN; END IF; \
+         IF added IS NULL OR length(found_state) <> header + 8 \
+         OR substring(found_state FOR header) <> substring(bytes FOR header) THEN RETURN; END IF; \
+         tat := ('x' || encode(substring(found_state FROM header + 1), 'hex'))::bit(64)::bigint; \
+         IF tat > 0 AND clock >= since AND clock < until AND tat - as_of <= max_ttl AND greatest(tat - as_of, 0) <= most \
+         THEN is_written := false; next := as_of + greatest(greatest(tat - as_of, 0) + added, lowest); \
+         UPDATE {table} SET version = written, state = substring(bytes FOR header) || int8send(next), limit_name = name, \
+         full_at = timestamptz 'epoch' + {full_at}, expires_at = clock + {stepped_lives} WHERE key = asked; END IF; \
+         END $function$"
+    )
 }

@@ -111,7 +111,7 @@ impl Cluster {
     }
 
     /// A connection to each server that has slots and can be reached.
-    pub(super) async fn connections(&self) -> Result<Vec<RedisConnection>, StoreError> {
+    pub(super) async fn connections(&self) -> Result<Vec<Arc<RedisConnection>>, StoreError> {
         self.await_slots().await?;
         let mut connections = Vec::new();
         for node in self.inner.owners() {

@@ -25,7 +25,9 @@ impl Liveness {
 
     /// Records that a request is sent.
     pub(super) fn mark_sent(&self) {
-        if self.waiting.compare_exchange(0, self.now(), Relaxed, Relaxed).is_ok() {
+        if self.waiting.load(Relaxed) == 0
+            && self.waiting.compare_exchange(0, self.now(), Relaxed, Relaxed).is_ok()
+        {
             self.sent.notify_one();
         }
     }

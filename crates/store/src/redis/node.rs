@@ -35,7 +35,7 @@ pub(super) struct Node {
 enum NodeState {
     /// The first attempt has not ended.
     New,
-    Up(RedisConnection),
+    Up(Arc<RedisConnection>),
     Down(StoreError),
 }
 
@@ -48,7 +48,10 @@ impl Node {
     }
 
     /// The connection, or why there is none.
-    pub(super) async fn connection(&self) -> Result<RedisConnection, StoreError> {
+    pub(super) async fn connection(&self) -> Result<Arc<RedisConnection>, StoreError> {
+        if let NodeState::Up(connection) = &*self.state.borrow() {
+            return Ok(Arc::clone(connection));
+        }
         let mut state = self.state.clone();
         let state = state.wait_for(|state| !matches!(state, NodeState::New)).await;
         match state.map(|state| state.clone()) {
@@ -81,7 +84,7 @@ async fn reconnect_loop(target: Target, login: Arc<Login>, state: watch::Sender<
         let why = match timeout(CONNECT_TIMEOUT, target.connect(&login)).await {
             Ok(Ok((connection, driver))) => {
                 failures = 0;
-                state.send_replace(NodeState::Up(connection));
+                state.send_replace(NodeState::Up(Arc::new(connection)));
                 driver.run().await
             }
             Ok(Err(why)) => why,

@@ -4,8 +4,9 @@
 //! Sending is left to [`connection`](super::connection).
 
 use redis::{ErrorKind, RedisError, Value};
+use smallvec::SmallVec;
 
-use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, Stored};
+use crate::compare_and_swap::{Clocked, RecordVersion, StoreClock, StoreError, Stored};
 use tollgate_bucket::{Span, Time};
 
 /// The reply of the script.
@@ -18,30 +19,34 @@ pub(super) enum ScriptReply {
     Found(Option<Stored>),
 }
 
-/// Reads the reply of the script, which has a part for each key.
-pub(super) fn script_replies(value: Value) -> Result<Clocked<Vec<ScriptReply>>, StoreError> {
+/// Reads the reply of the script: the clock, if it was read, and what became of each key.
+pub(super) fn script_replies(value: Value) -> Result<Clocked<SmallVec<[ScriptReply; 1]>>, StoreError> {
     let Value::Array(parts) = value else { return Err(unexpected()) };
     let mut parts = parts.into_iter();
-    let clock = clock(parts.next().ok_or_else(unexpected)?)?;
-    let replies = parts.map(|part| script_reply(part, clock)).collect::<Result<_, _>>()?;
-    Ok(Clocked::with_clock(replies, clock))
+    let clock = match parts.next() {
+        Some(Value::Nil) => None,
+        Some(time) => Some(clock(time)?),
+        None => return Err(unexpected()),
+    };
+    let mut replies = SmallVec::new();
+    while let Some(part) = parts.next() {
+        replies.push(match (part, clock) {
+            (Value::Int(1), _) => ScriptReply::Written,
+            (Value::Int(2), Some(now)) => {
+                ScriptReply::Stepped(stored(parts.next().ok_or_else(unexpected)?)?.bytes, now)
+            }
+            (Value::Nil, _) => ScriptReply::Found(None),
+            (found, _) => ScriptReply::Found(Some(stored(found)?)),
+        });
+    }
+    Ok(Clocked { value: replies, clock: clock.map(StoreClock::Exact) })
 }
 
-fn script_reply(part: Value, clock: Time) -> Result<ScriptReply, StoreError> {
-    let Value::Array(parts) = part else { return Err(unexpected()) };
-    let mut parts = parts.into_iter();
-    let (Some(Value::Int(written)), Some(Value::BulkString(version))) = (parts.next(), parts.next()) else {
-        return Err(unexpected());
-    };
-    Ok(match (written, parts.next()) {
-        (1, _) => ScriptReply::Written,
-        (2, Some(Value::BulkString(bytes))) => ScriptReply::Stepped(bytes, clock),
-        (0, Some(Value::BulkString(bytes))) => {
-            ScriptReply::Found(Some(Stored { bytes, version: self::version(&version)? }))
-        }
-        (0, None | Some(Value::Nil)) => ScriptReply::Found(None),
-        _ => return Err(unexpected()),
-    })
+/// A value is the version and the record.
+fn stored(value: Value) -> Result<Stored, StoreError> {
+    let Value::BulkString(bytes) = value else { return Err(unexpected()) };
+    let (version, record) = bytes.split_first_chunk().ok_or_else(unexpected)?;
+    Ok(Stored { bytes: record.to_vec(), version: RecordVersion(u64::from_be_bytes(*version)) })
 }
 
 /// Reads the reply to `TIME`: seconds and microseconds, as decimal text.
@@ -74,8 +79,4 @@ pub(super) fn store_error(error: &RedisError) -> StoreError {
 /// The error of a reply of another type than expected.
 pub(super) fn unexpected() -> StoreError {
     StoreError::UnexpectedResponse("a reply of another type".to_owned())
-}
-
-fn version(bytes: &[u8]) -> Result<RecordVersion, StoreError> {
-    bytes.try_into().map(|bytes| RecordVersion(u64::from_be_bytes(bytes))).map_err(|_| unexpected())
 }

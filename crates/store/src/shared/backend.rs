@@ -53,6 +53,12 @@ impl SharedStore {
             && StepShape::of(spec).is_some_and(|shape| self.backend.can_step(&shape))
     }
 
+    /// Whether an attempt that this bucket may refuse can take its tokens at once, because to look first would cost as much.
+    pub(crate) fn takes_untried(&self, spec: &Spec) -> bool {
+        // What refusals take is counted with that of the other buckets.
+        !spec.has_debt() && self.can_step(spec) && self.backend.refuses_cheaply()
+    }
+
     /// Calls the database within the deadline, and records the outcome and the clock of the key's server.
     pub(super) async fn call_backend<T>(
         &self,

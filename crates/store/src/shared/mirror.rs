@@ -154,10 +154,13 @@ impl Mirror {
 
     fn write(&self, bucket: &BucketKey, content: &BucketState, recalled: Option<u64>, now: Time) {
         self.buckets.remember(bucket, now, |header, state| {
-            let mut next = content.clone();
-            if recalled != Some(digest_of(header, state)) {
-                next.join(header, state, now);
+            if recalled == Some(digest_of(header, state)) {
+                *header = content.header;
+                state.copy_from_slice(&content.state[..]);
+                return;
             }
+            let mut next = content.clone();
+            next.join(header, state, now);
             (*header, *state) = (next.header, *next.state);
         });
     }

@@ -44,6 +44,8 @@ struct Ledger {
     has_rivals: AtomicBool,
     /// Writes several buckets in one request.
     writes_together: AtomicBool,
+    /// Takes steps, which are never lost here, and refuses them cheaply.
+    steps: AtomicBool,
     /// Panics at the next request.
     panics: AtomicBool,
     /// By how many seconds its clock is ahead.
@@ -120,6 +122,14 @@ impl CompareAndSwap for Ledger {
             }
             swap_in(rows, (key, old), new)
         })
+    }
+
+    fn can_step(&self, _shape: &crate::StepShape) -> bool {
+        self.steps.load(Ordering::SeqCst)
+    }
+
+    fn refuses_cheaply(&self) -> bool {
+        true
     }
 
     fn can_swap_together(&self, _keys: &[Key]) -> bool {

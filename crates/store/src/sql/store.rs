@@ -19,38 +19,38 @@ pub(crate) type SqlReply<T> = Result<Clocked<T>, StoreError>;
 
 /// A connection that runs the store operations as statements of its database.
 pub(crate) trait SqlQueries: SqlConnection {
-    /// The statements of a purge.
-    type Purge: Send + Sync + 'static;
+    /// The statements that only this database has: how it swaps and purges.
+    type Own: Send + Sync + 'static;
 
     fn load(
         &self,
-        statements: &Statements<Self::Purge>,
+        statements: &Statements<Self::Own>,
         key: Key,
     ) -> impl Future<Output = SqlReply<Option<Stored>>> + Send;
 
     /// Replaces, steps or inserts one row.
     fn swap(
         &self,
-        statements: &Statements<Self::Purge>,
+        statements: &Statements<Self::Own>,
         swap: &SwapRequest,
     ) -> impl Future<Output = SqlReply<Swap>> + Send;
 
     /// Replaces, steps or inserts several rows in one request, each by itself.
     fn swap_all(
         &self,
-        statements: &Statements<Self::Purge>,
+        statements: &Statements<Self::Own>,
         swaps: &[SwapRequest],
     ) -> impl Future<Output = SqlReply<SwapResults>> + Send;
 
     /// Writes the row of this key, whatever stands there.
     fn probe(
         &self,
-        statements: &Statements<Self::Purge>,
+        statements: &Statements<Self::Own>,
         key: Key,
     ) -> impl Future<Output = SqlReply<()>> + Send;
 
     /// Removes a batch of rows that are due, unless another gate does.
-    fn purge(&self, statements: &Statements<Self::Purge>) -> impl Future<Output = SqlReply<u64>> + Send;
+    fn purge(&self, statements: &Statements<Self::Own>) -> impl Future<Output = SqlReply<u64>> + Send;
 
     /// Runs a statement about this table that returns no rows.
     fn execute(&self, table: &str, text: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
@@ -60,34 +60,26 @@ pub(crate) trait SqlQueries: SqlConnection {
 pub(crate) struct Statements<T> {
     pub(crate) table: String,
     pub(crate) load: String,
-    /// Replaces a row of the expected version.
-    pub(crate) replace: String,
-    /// Replaces a row of the expected version, or steps another one.
-    pub(crate) replace_or_step: String,
-    /// Replaces, steps or inserts several rows; empty where that takes a statement for each.
-    pub(crate) swap_all: String,
-    /// Inserts a row where there is none.
-    pub(crate) insert: String,
     pub(crate) probe: String,
     /// Change nothing, but need the same permissions as the others.
     pub(crate) permission_checks: [String; 4],
-    pub(crate) purge: T,
     pub(crate) schema: Vec<String>,
     /// What a table of an earlier version lacks; fails if it lacks nothing, which the connection passes over.
     pub(crate) upgrade: Vec<String>,
+    pub(crate) own: T,
 }
 
 /// Buckets in one table.
 pub(crate) struct SqlStore<D: SqlConnector<Connection: SqlQueries>> {
     pool: SqlPool<D>,
-    statements: Arc<Statements<Purge<D>>>,
+    statements: Arc<Statements<Own<D>>>,
     /// The row that this gate's probes write: one of its own, so that no gate waits for another one.
     probe_key: Key,
     is_exposed: bool,
 }
 
-/// The purge statements of a connector's database.
-type Purge<D> = <<D as SqlConnector>::Connection as SqlQueries>::Purge;
+/// The statements that only a connector's database has.
+type Own<D> = <<D as SqlConnector>::Connection as SqlQueries>::Own;
 
 impl<D: SqlConnector<Connection: SqlQueries>> SqlStore<D> {
     /// A store without connections yet; `is_exposed` says whether its traffic can be read on the way.
@@ -96,7 +88,7 @@ impl<D: SqlConnector<Connection: SqlQueries>> SqlStore<D> {
     /// If there is no runtime to run in.
     pub(crate) fn new(
         connector: D,
-        statements: Statements<Purge<D>>,
+        statements: Statements<Own<D>>,
         is_exposed: bool,
     ) -> Result<Self, StoreError> {
         Ok(Self {

@@ -1,10 +1,10 @@
 //! Takes the tokens of an attempt from all of its buckets, or from none.
 //!
 //! Over a database: if the mirror refuses, so does the store, at once. If the mirror's entry is older than a second, one
-//! of the refusing buckets is first checked again in the database; so is a bucket of a limit that refuses most attempts
-//! lately, since taking and giving back would cost more than that. All other attempts go there: all buckets are called
-//! at the same time, so that an attempt waits for the slowest call, not for the sum; if one refuses, the others get
-//! their tokens back. Meanwhile another attempt may see one token too few, never one too many.
+//! of the refusing buckets is first checked again in the database. A bucket of a limit that refuses most attempts lately
+//! is called before the others, since taking and giving back would cost more than that. All other attempts go there: all
+//! buckets are called at the same time, so that an attempt waits for the slowest call, not for the sum; if one refuses,
+//! the others get their tokens back. Meanwhile another attempt may see one token too few, never one too many.
 //!
 //! Buckets that no other gate shares are taken from at once when the database has admitted the attempt.
 //!
@@ -54,8 +54,8 @@ pub struct PendingTake {
 
 /// The calls to the database.
 enum StoreCalls {
-    /// Checks first whether the bucket at this position refuses, as its mirror does or as others of its limit.
-    Check(usize, ReplyFuture),
+    /// Asks first the bucket at this position, which may refuse, and takes its tokens if this says so.
+    First(usize, bool, ReplyFuture),
     /// Takes the tokens from all buckets.
     Take(ReplyFutures),
 }
@@ -134,12 +134,14 @@ impl PendingTake {
         // The oldest entry first, so that each bucket has its turn.
         let oldest = refusing(database, withdrawals, now)
             .min_by_key(|(_, withdrawal, mirror)| mirror.seen_at(&withdrawal.bucket));
+        let is_known = oldest.is_some();
         let calls = match oldest.or_else(|| refusing_most(database, withdrawals, now)) {
             Some((at, withdrawal, mirror)) => {
-                let peek = StoreOp::Step(withdrawal.peek());
-                StoreCalls::Check(at, Box::pin(database.call(mirror, withdrawal.bucket, peek)))
+                let takes = !is_known && database.takes_untried(&withdrawal.bucket.spec);
+                let op = StoreOp::Step(if takes { withdrawal.take() } else { withdrawal.peek() });
+                StoreCalls::First(at, takes, Box::pin(database.call(mirror, withdrawal.bucket, op)))
             }
-            None => StoreCalls::Take(call_all(database, withdrawals)),
+            None => StoreCalls::Take(call_all(database, withdrawals, None)),
         };
         Self { database: Arc::clone(database), calls }
     }
@@ -156,25 +158,31 @@ impl PendingTake {
         on_error: impl Fn(OnError) -> OnError,
     ) -> Result<(CombinedVerdict, DecidedBy), Unavailable> {
         let Self { database, calls } = self;
-        let calls = match calls {
-            StoreCalls::Take(calls) => calls,
-            StoreCalls::Check(at, call) => {
-                let Ok(StoreReply { verdict, .. }) = call.await else {
+        let (first, calls) = match calls {
+            StoreCalls::Take(calls) => (None, calls),
+            StoreCalls::First(at, takes, call) => match call.await {
+                Err(Unavailable) => {
                     return Ok((decide_without(&database, withdrawals, &on_error)?, DecidedBy::Memory));
-                };
-                note(withdrawals.get(at).into_iter().zip([&verdict]));
-                let now = database.now();
-                let refused = refuse_by_mirror(&database, withdrawals, &|key| database.time_at(key, now));
-                if let Some((_, verdict)) = refused {
-                    return Ok((verdict, DecidedBy::Memory));
                 }
-                call_all(&database, withdrawals)
-            }
+                Ok(reply) => {
+                    let taken = (takes && reply.verdict.is_admitted()).then_some((at, reply));
+                    if taken.is_none()
+                        && let Some(verdict) = refuse_after(&database, withdrawals, (at, &reply.verdict))
+                    {
+                        return Ok((verdict, DecidedBy::Memory));
+                    }
+                    (taken, call_all(&database, withdrawals, taken.map(|(at, _)| at)))
+                }
+            },
         };
         let mut replies: SmallVec<[Result<StoreReply, Unavailable>; 2]> = SmallVec::new();
         for call in calls {
             // All calls run already: waiting for one after the other takes as long as the slowest.
             replies.push(call.await);
+        }
+        if let Some((at, reply)) = first {
+            let before = withdrawals.iter().take(at).filter(|withdrawal| !is_own(withdrawal)).count();
+            replies.insert(before, Ok(reply));
         }
         let verdicts: Result<SmallVec<[Verdict; 2]>, _> =
             replies.iter().map(|reply| reply.map(|reply| reply.verdict)).collect();
@@ -303,6 +311,18 @@ fn refuse_at_once(
     Some(verdict)
 }
 
+/// Refuses by the mirrors once the bucket at this position was asked; `None` if no fresh entry refuses.
+fn refuse_after(
+    database: &SharedStore,
+    withdrawals: &[LimitWithdrawal<'_>],
+    (at, verdict): (usize, &Verdict),
+) -> Option<CombinedVerdict> {
+    note(withdrawals.get(at).into_iter().zip([verdict]));
+    let now = database.now();
+    let refused = refuse_by_mirror(database, withdrawals, &|key| database.time_at(key, now));
+    refused.map(|(_, verdict)| verdict)
+}
+
 /// Refuses by the mirrors; `None` if no fresh entry refuses. Also returns the mirror that refused.
 fn refuse_by_mirror<'b>(
     database: &SharedStore,
@@ -353,8 +373,14 @@ fn refusing<'w, 'b>(
     withdrawals.iter().enumerate().filter(refuses).filter_map(with_mirror)
 }
 
-fn call_all(database: &Arc<SharedStore>, withdrawals: &[LimitWithdrawal<'_>]) -> ReplyFutures {
-    database.call_all(withdrawals.iter().filter_map(|withdrawal| call(withdrawal, withdrawal.take())))
+/// Calls for all buckets but the one that was called before.
+fn call_all(
+    database: &Arc<SharedStore>,
+    withdrawals: &[LimitWithdrawal<'_>],
+    before: Option<usize>,
+) -> ReplyFutures {
+    let others = withdrawals.iter().enumerate().filter(|(at, _)| Some(*at) != before);
+    database.call_all(others.filter_map(|(_, withdrawal)| call(withdrawal, withdrawal.take())))
 }
 
 /// The call that undoes an admission.

@@ -5,16 +5,24 @@
 use serde_json::{Value, json};
 
 use crate::bucket::{Admission, Own};
-use crate::engine::{BucketLevel, BucketReport, BucketView};
+use crate::engine::{BucketLevel, BucketReport, BucketView, KnownAddressCount};
 use crate::observe::timestamp::rfc3339;
 use crate::time::Span;
 
 pub(super) fn json(report: &BucketReport) -> Value {
-    json!({
+    let mut value = json!({
         "buckets": report.buckets.iter().map(bucket).collect::<Vec<_>>(),
         "exempt": report.exempt.iter().map(|name| &**name).collect::<Vec<_>>(),
         "not_shown": report.not_shown.iter().map(|name| &**name).collect::<Vec<_>>(),
-    })
+    });
+    if !report.addresses.is_empty() {
+        value["addresses"] = report.addresses.iter().map(addresses).collect();
+    }
+    value
+}
+
+fn addresses(KnownAddressCount { application, known, until }: &KnownAddressCount) -> Value {
+    json!({"application": &**application, "known": known, "until": rfc3339(*until)})
 }
 
 fn bucket(view: &BucketView) -> Value {

@@ -42,6 +42,7 @@ pub(super) enum BucketResource {
     Rate,
     Ban,
     Exemption,
+    Addresses,
 }
 
 /// The request besides its path.
@@ -62,6 +63,7 @@ impl BucketPath {
             (Some("rate"), None) => BucketResource::Rate,
             (Some("ban"), None) => BucketResource::Ban,
             (Some("exemption"), None) => BucketResource::Exemption,
+            (Some("addresses"), None) => BucketResource::Addresses,
             _ => return None,
         };
         let is_escaped = key.split('%').skip(1).all(|rest| {
@@ -85,6 +87,7 @@ impl BucketResource {
         match self {
             Self::Bucket => "GET, HEAD, DELETE",
             Self::Credit => "POST",
+            Self::Addresses => "DELETE",
             Self::Rate | Self::Ban | Self::Exemption => "PUT, DELETE",
         }
     }

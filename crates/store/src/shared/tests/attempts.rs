@@ -135,6 +135,36 @@ fn a_limit_that_refuses_most_attempts_is_asked_first() {
 }
 
 #[test]
+fn a_limit_that_refuses_most_attempts_is_taken_from_first_where_the_store_steps() {
+    let ledger = Arc::new(Ledger::default());
+    ledger.steps.store(true, Ordering::SeqCst);
+    let process = || TwoLimits::on(&ledger, OnError::Deny);
+    let (other, one) = (process(), process());
+    for client in 1..60 {
+        assert!(other.take_of(client, &[(1, 10)]).unwrap().admitted);
+        assert!(!one.take_of(client, &[(1, 1)]).unwrap().admitted);
+    }
+    let asked = |client, costs: &[(usize, u32)]| {
+        one.rest();
+        ledger.take_asked();
+        let verdict = one.take_of(client, costs).unwrap();
+        one.rest();
+        (
+            verdict.admitted,
+            verdict.verdicts.iter().map(|verdict| verdict.left).collect::<Vec<_>>(),
+            ledger.take_asked(),
+        )
+    };
+    assert_eq!(asked(60, &[(0, 1), (1, 2)]), (true, vec![9, 8], 2));
+    assert!(other.take_of(61, &[(1, 10)]).unwrap().admitted);
+    assert_eq!(asked(61, &[(0, 1), (1, 1)]), (false, vec![10, 0], 1));
+    // The other one refuses, and what was taken is given back.
+    assert!(other.take_of(62, &[(0, 10)]).unwrap().admitted);
+    assert_eq!(asked(62, &[(0, 1), (2, 1), (1, 2)]), (false, vec![0, 10, 10], 3));
+    assert_eq!(asked(62, &[(1, 10)]), (true, vec![0], 1));
+}
+
+#[test]
 fn without_the_database_on_error_decides() {
     for (on_error, expected) in [(OnError::Deny, 0), (OnError::Allow, 20), (OnError::Local, 10)] {
         let ledger = Arc::new(Ledger::default());

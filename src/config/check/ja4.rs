@@ -1,0 +1,45 @@
+//! `key = "ja4+..."`: what such a limit needs beside it.
+//!
+//! A fingerprint names a program: all its users have the same, and a client can send another. So it divides other buckets
+//! and makes none of its own.
+
+use super::super::diagnostic::Findings;
+use super::super::raw::{self, RawNamed};
+use crate::policy::key::KeyPart;
+use crate::policy::{Limit, LimitKind, Mode};
+
+/// Checks the limits that tell clients apart by JA4, and says whether there are any. `has_tls`: a listener for clients
+/// speaks TLS.
+pub(super) fn check(
+    raw: &[RawNamed<raw::RawLimit>],
+    limits: &[Option<Limit>],
+    has_tls: bool,
+    f: &mut Findings,
+) -> bool {
+    let mut has_any = false;
+    for (RawNamed { name, value: raw }, limit) in raw.iter().zip(limits) {
+        let Some(limit) = limit.as_ref().filter(|limit| has_ja4(limit)) else { continue };
+        has_any = true;
+        let key = raw.key.as_ref().map_or(&name.spot, |key| &key.spot);
+        if limit.key.iter().all(|part| matches!(part, KeyPart::Ja4 | KeyPart::Host)) {
+            let message = "all users of one browser would share a bucket by `ja4`";
+            f.error(key, message, "beside what tells clients or accounts apart: key = \"ja4+user\"");
+        }
+        if !has_tls {
+            let message = "no client shows a fingerprint: a listener with TLS is missing";
+            f.error(key, message, "as in listen = \"https://[::]:443\"");
+        }
+    }
+    has_any
+}
+
+/// Whether limits with JA4 in their keys are all that refuse anything.
+pub(super) fn stands_alone(reaching: &[&Limit]) -> bool {
+    let refusing =
+        || reaching.iter().filter(|limit| limit.mode == Mode::Enforce && limit.kind == LimitKind::Rate);
+    refusing().count() > 0 && refusing().all(|limit| has_ja4(limit))
+}
+
+fn has_ja4(limit: &Limit) -> bool {
+    limit.key.contains(&KeyPart::Ja4)
+}
