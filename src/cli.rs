@@ -220,14 +220,19 @@ fn with_options_before(Cli { command, run }: Cli) -> CliCommand {
     command
 }
 
-/// Somebody who writes a file where a command belongs wants to run it.
+/// A file that stands alone is the configuration that was meant.
 fn with_file_hint(mut error: clap::Error) -> clap::Error {
-    if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
-        && (word.ends_with(".toml") || Path::new(word).is_file())
-    {
-        let hint = format!("`tollgate -c {word}` runs the gate with this file");
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
-    }
+    let is_file = |word: &&String| word.ends_with(".toml") || Path::new(word).is_file();
+    let word = |kind| match error.get(kind) {
+        Some(ContextValue::String(word)) => Some(word).filter(is_file),
+        _ => None,
+    };
+    let hint = match (word(ContextKind::InvalidSubcommand), word(ContextKind::InvalidArg)) {
+        (Some(file), _) => format!("`tollgate -c {file}` runs the gate with this file"),
+        (None, Some(file)) => format!("`-c {file}` names the configuration"),
+        (None, None) => return error,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     error
 }
 

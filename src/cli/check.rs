@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use self::probe::{ProbeReport, probe};
 
 use super::Exit;
-use super::sources::{ConfigArgs, report};
+use super::sources::{ConfigArgs, counted, report_all};
 use crate::config::{Included, Loaded, Sources, combined, load, worst_cases};
 
 #[derive(Debug, Args)]
@@ -65,25 +65,18 @@ pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
 
 fn print_text(loaded: &Loaded, sources: &Sources) {
     let name = &sources.name;
-    loaded.diagnostics.iter().for_each(report);
-    match &loaded.config {
-        Some(config) => {
-            worst_cases(&config.policy).iter().for_each(|(_, words)| println!("{words}"));
-            combined(&config.policy).iter().for_each(|route| println!("{route}"));
-            if config.observes {
-                println!("mode = \"observe\": every limit only observes, nothing is refused");
-            }
-            let included = match sources.included.as_ref().map_or(0, Included::count) {
-                0 => String::new(),
-                count => format!(" with {}", counted(count, "included file")),
-            };
-            println!("{name}{included}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
-        }
-        None => {
-            let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
-            eprintln!("{name}: {}", counted(mistakes, "mistake"));
-        }
+    report_all(loaded, name);
+    let Some(config) = &loaded.config else { return };
+    worst_cases(&config.policy).iter().for_each(|(_, words)| println!("{words}"));
+    combined(&config.policy).iter().for_each(|route| println!("{route}"));
+    if config.observes {
+        println!("mode = \"observe\": every limit only observes, nothing is refused");
     }
+    let included = match sources.included.as_ref().map_or(0, Included::count) {
+        0 => String::new(),
+        count => format!(" with {}", counted(count, "included file")),
+    };
+    println!("{name}{included}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
 }
 
 fn print_probed(probed: &ProbeReport) {
@@ -103,12 +96,4 @@ fn print_json(loaded: &Loaded, probed: Option<&ProbeReport>) -> anyhow::Result<(
     }
     println!("{}", serde_json::to_string_pretty(&result)?);
     Ok(())
-}
-
-fn counted(count: usize, what: &str) -> String {
-    match count {
-        0 => format!("no {what}s"),
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
-    }
 }

@@ -15,8 +15,7 @@ use std::fmt;
 use clap::Args;
 
 use super::Exit;
-use super::sources::{ConfigArgs, report};
-use crate::config::load;
+use super::sources::{ConfigArgs, load_and_report};
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
@@ -93,9 +92,7 @@ impl fmt::Display for Symptom {
 /// Exits with 1 if something is bad, and with 78 if the configuration is.
 pub(super) fn doctor(arguments: &DoctorArgs) -> anyhow::Result<Exit> {
     let sources = arguments.config.sources()?;
-    let loaded = load(&sources);
-    loaded.diagnostics.iter().for_each(report);
-    let Some(config) = loaded.config else { return Ok(Exit::BadConfiguration) };
+    let Some(config) = load_and_report(&sources) else { return Ok(Exit::BadConfiguration) };
     let mut found = Vec::new();
     let mut show = |symptoms: Vec<Symptom>| {
         symptoms.iter().for_each(|symptom| println!("{symptom}"));

@@ -16,6 +16,7 @@ use crate::app::explain::Explanation;
 use crate::observe::admin::{DEFAULT_PEER, ExplainRequest};
 
 #[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     admin: AdminArgs,
@@ -34,9 +35,10 @@ pub(super) struct ExplainArgs {
     /// The body, for routes that count the attempts in it
     #[arg(long, value_name = "BODY")]
     data: Option<String>,
-    /// The method [default: POST], and the address asked for or only its path
-    #[arg(required = true, num_args = 1..=2, value_names = ["METHOD", "URL"])]
-    target: Vec<String>,
+    /// The method [default: POST]
+    method: Option<String>,
+    /// The address asked for, or only its path; 'POST /login' as one word names the method, too
+    url: String,
 }
 
 pub(super) fn explain(arguments: &ExplainArgs) -> anyhow::Result<Exit> {
@@ -72,10 +74,10 @@ impl ExplainArgs {
 
     /// The method and the address; other words are a usage error.
     fn target(&self) -> (Method, Uri) {
-        let (method, url) = match &self.target[..] {
-            [method, url] => (method.as_str(), url.as_str()),
-            [url] if url.contains('/') => ("POST", url.as_str()),
-            words => wrong_target(&words.concat(), "is no address: write a path, as in POST /login"),
+        let (method, url) = match (&self.method, self.url.as_str()) {
+            (Some(method), url) => (method.as_str(), url),
+            (None, url) if url.contains('/') => url.split_once(' ').unwrap_or(("POST", url)),
+            (None, word) => wrong_target(word, "is no address: write a path, as in POST /login"),
         };
         let method = method.parse().unwrap_or_else(|_| wrong_target(method, "is not a method of HTTP"));
         (method, url.parse().unwrap_or_else(|_| wrong_target(url, "is neither an address nor a path")))

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 
 use super::stored_policy::with_policy;
 use super::usage_error;
-use crate::config::{Config, Diagnostic, Sources, load};
+use crate::config::{Config, Diagnostic, Loaded, Sources, load};
 
 /// Arguments of every command that reads a configuration.
 #[derive(Debug, Clone, Args)]
@@ -109,11 +109,20 @@ impl NoConfiguration {
     }
 }
 
-/// Prints all mistakes and warnings; returns the configuration if it is valid.
+/// Checks the sources and reports on them; returns the configuration if it is valid.
 pub(super) fn load_and_report(sources: &Sources) -> Option<Config> {
     let loaded = load(sources);
-    loaded.diagnostics.iter().for_each(report);
+    report_all(&loaded, &sources.name);
     loaded.config
+}
+
+/// Prints all mistakes and warnings, and last how many mistakes keep the configuration from being valid.
+pub(super) fn report_all(loaded: &Loaded, name: &str) {
+    loaded.diagnostics.iter().for_each(report);
+    if loaded.config.is_none() {
+        let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
+        eprintln!("{name}: {}", counted(mistakes, "mistake"));
+    }
 }
 
 /// Prints one mistake or warning, in colour on a terminal unless `NO_COLOR` is set.
@@ -121,6 +130,14 @@ pub(super) fn report(diagnostic: &Diagnostic) {
     let colour =
         io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     eprintln!("{}\n", diagnostic.render(colour).trim_end());
+}
+
+pub(super) fn counted(count: usize, what: &str) -> String {
+    match count {
+        0 => format!("no {what}s"),
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

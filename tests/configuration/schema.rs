@@ -32,8 +32,10 @@ fn every_file_is_judged_alike_by_a_validator_and_by_check() {
 
 /// All samples, examples and golden files that are TOML at all.
 fn files() -> Vec<PathBuf> {
-    let folders = ["tests/config", "examples", "examples/origins", "examples/stores", "examples/tls"];
-    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let folders = ["tests/config", "contrib/docker", "examples"].map(PathBuf::from);
+    let below =
+        fs::read_dir("examples").unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let entries = folders.into_iter().chain(below).flat_map(|folder| fs::read_dir(folder).unwrap());
     let files = entries.map(|entry| entry.unwrap().path());
     let toml = files.filter(|file| file.extension().is_some_and(|end| end == "toml"));
     let mut toml: Vec<PathBuf> = toml.filter(|file| !is_broken(file)).collect();

@@ -31,6 +31,18 @@ fn check_takes_a_file_without_an_option() {
 }
 
 #[test]
+fn every_command_ends_with_the_number_of_mistakes_of_its_configuration() {
+    let folder = Folder::new();
+    fs::write(folder.0.join("site.toml"), MINIMAL.replace("upstream", "upstreem")).unwrap();
+    for command in [&["check"][..], &["run"], &["doctor"], &["explain", "/login"], &["migrate"], &["reload"]]
+    {
+        let said = folder.run(&[&["-c", "site.toml"], command].concat());
+        assert_eq!((said.code, &*said.out), (Some(78), ""), "{command:?}");
+        assert!(said.err.ends_with("\nsite.toml: 2 mistakes\n"), "{command:?}: {}", said.err);
+    }
+}
+
+#[test]
 fn options_of_the_configuration_stand_before_or_after_the_command() {
     let folder = with_file();
     for words in [
@@ -87,6 +99,11 @@ fn a_misspelt_command_is_answered_with_the_right_one() {
     let said = with_file().run(&["site.toml"]);
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("`tollgate -c site.toml` runs the gate with this file"), "{}", said.err);
+    for command in ["run", "doctor", "status"] {
+        let said = with_file().run(&[command, "site.toml"]);
+        assert_eq!((said.code, &*said.out), (Some(2), ""));
+        assert!(said.err.contains("`-c site.toml` names the configuration"), "{command}: {}", said.err);
+    }
 }
 
 #[test]
@@ -142,8 +159,11 @@ fn explain_takes_a_path_alone_as_a_post_from_the_default_client() {
     let long = folder.run(&["explain", "-c", "site.toml", "--peer", "192.0.2.1", "POST", "/login"]);
     assert_eq!((short.code, &*short.out), (Some(0), &*long.out));
     assert!(short.out.contains("route     login\n"), "{}", short.out);
+    let quoted = folder.run(&["explain", "-c", "site.toml", "POST /login"]);
+    assert_eq!((quoted.code, &*quoted.out), (Some(0), &*short.out), "as the file writes it");
     for (words, hint) in [
-        (&["explain", "login"][..], "`login` is no address"),
+        (&["explain"][..], "[METHOD] <URL>"),
+        (&["explain", "login"], "`login` is no address"),
         (&["explain", "POST"], "`POST` is no address"),
         (&["explain", "PO ST", "/login"], "`PO ST` is not a method"),
         (&["explain", "POST", "http://"], "neither an address nor a path"),

@@ -115,7 +115,10 @@ pub(super) fn index_of<T>(
 ) -> Option<usize> {
     let index = all.iter().position(|named| named.name.value == name.value);
     if index.is_none() {
-        let hint = suggest(&name.value, all.iter().map(|named| named.name.value.as_str()));
+        let hint = match all.is_empty() {
+            true => format!("there is no {kind} yet: write [{kind}.{}]", name.value),
+            false => suggest(&name.value, all.iter().map(|named| named.name.value.as_str())),
+        };
         f.error(&name.spot, format!("unknown {kind} `{}`", name.value), hint);
     }
     index

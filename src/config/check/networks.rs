@@ -41,11 +41,11 @@ impl<'r> Networks<'r> {
         if text.contains([':', '/']) || text.starts_with(|c: char| c.is_ascii_digit()) {
             return prefix(text, &entry.spot, f).into_iter().collect();
         }
-        f.error(
-            &entry.spot,
-            format!("unknown network `{text}`"),
-            suggest(text, self.0.iter().map(|(name, _)| *name)),
-        );
+        let hint = match self.0.is_empty() {
+            true => format!("there is no network yet: write [networks] with {text} = \"203.0.113.0/24\""),
+            false => suggest(text, self.0.iter().map(|(name, _)| *name)),
+        };
+        f.error(&entry.spot, format!("unknown network `{text}`"), hint);
         Vec::new()
     }
 }
