@@ -2,7 +2,7 @@
 
 use super::super::diagnostic::{Findings, Spot, suggest};
 use super::super::document::Located;
-use super::super::raw::{RawFile, RawNamed, RawRefuse, RawRoute};
+use super::super::raw::{RawFile, RawNamed, RawPages, RawRefuse, RawRoute, RawTexts};
 use super::files::Files;
 use super::texts;
 use crate::policy::matcher::Pattern;
@@ -11,14 +11,8 @@ use crate::proxy::respond::{RefusalPages, Template};
 
 /// The pages of `[refuse]`.
 pub(super) fn check(raw: &RawRefuse, files: &mut Files<'_>, f: &mut Findings) -> RefusalPages {
-    let built_in = RefusalPages::default();
-    let html = named(raw.html.as_ref());
-    RefusalPages {
-        html: html.and_then(|path| page(path, files, f)),
-        json: own(raw.json.as_ref(), &None, files, f),
-        text: own(raw.text.as_ref(), &None, files, f),
-        localized: texts::pages(&raw.texts, &built_in.localized, html, f),
-    }
+    let texts = (&raw.texts[..], raw.html.as_ref());
+    over(&RefusalPages::default(), [&raw.html, &raw.json, &raw.text], texts, files, f)
 }
 
 /// The pages of each route that has any, by position.
@@ -28,17 +22,28 @@ pub(super) fn of_routes(
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Vec<Option<RefusalPages>> {
-    let mut of_route = |RawNamed { value: RawRoute { refuse: raw_route, .. }, .. }: &RawNamed<RawRoute>| {
-        let raw_route = &raw_route.as_ref()?.value;
-        let html = named(raw_route.html.as_ref().or(raw.refuse.html.as_ref()));
-        Some(RefusalPages {
-            html: own(raw_route.html.as_ref(), &common.html, files, f),
-            json: own(raw_route.json.as_ref(), &common.json, files, f),
-            text: own(raw_route.text.as_ref(), &common.text, files, f),
-            localized: texts::pages(&raw_route.texts, &common.localized, html, f),
-        })
+    let mut of_route = |route: &RawNamed<RawRoute>| {
+        let RawPages { html, json, text, texts } = &route.value.refuse.as_ref()?.value;
+        let texts = (&texts[..], html.as_ref().or(raw.refuse.html.as_ref()));
+        Some(over(common, [html, json, text], texts, files, f))
     };
     raw.routes.iter().map(&mut of_route).collect()
+}
+
+/// The pages in the place of those below. Beside the texts stands the HTML page that is shown.
+fn over(
+    below: &RefusalPages,
+    [html, json, text]: [&Option<Located<String>>; 3],
+    (texts, shown): (&[RawNamed<RawTexts>], Option<&Located<String>>),
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> RefusalPages {
+    RefusalPages {
+        html: own(html.as_ref(), &below.html, files, f),
+        json: own(json.as_ref(), &below.json, files, f),
+        text: own(text.as_ref(), &below.text, files, f),
+        localized: texts::pages(texts, &below.localized, named(shown), f),
+    }
 }
 
 /// Warns of pages that are never shown.

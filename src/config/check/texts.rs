@@ -27,11 +27,7 @@ pub(super) fn pages(
             f.warning(&table.name.spot, message, format!("`{}` is for every language", page.value));
         }
     }
-    let texts = |language| {
-        let changed = changed.iter().find(|(known, _)| *known == language);
-        changed.map_or_else(|| pages.texts(language).clone(), |(_, texts)| texts.clone())
-    };
-    Arc::new(LocalizedPages::new(texts))
+    Arc::new(pages.with(changed))
 }
 
 fn changed(

@@ -11,7 +11,7 @@ use super::texts::Texts;
 
 /// The pages of a refusal in every language.
 #[derive(Debug, PartialEq, Eq)]
-pub struct LocalizedPages([LocalizedPage; Language::ALL.len()]);
+pub struct LocalizedPages([Arc<LocalizedPage>; Language::ALL.len()]);
 
 /// The pages of a refusal in one language.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +29,17 @@ impl LocalizedPages {
     /// Those with the texts that `texts` gives for each language.
     #[must_use]
     pub fn new(texts: impl Fn(Language) -> Texts) -> Self {
-        Self(Language::ALL.map(|language| LocalizedPage::new(texts(language))))
+        Self(Language::ALL.map(|language| Arc::new(LocalizedPage::new(texts(language)))))
+    }
+
+    /// The same pages with other texts in these languages.
+    #[must_use]
+    pub fn with(&self, changed: Vec<(Language, Texts)>) -> Self {
+        let mut pages = self.0.clone();
+        for (language, texts) in changed {
+            pages[language as usize] = Arc::new(LocalizedPage::new(texts));
+        }
+        Self(pages)
     }
 
     /// Those with the texts of the gate.
