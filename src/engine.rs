@@ -278,7 +278,7 @@ impl Engine {
         now: Time,
     ) -> Result<DecisionState, Undecided> {
         if routes.is_empty() {
-            return Ok(DecisionState::Ready(Box::new(Decision::Uncounted)));
+            return Ok(DecisionState::Ready(Decision::Uncounted));
         }
         let own = now;
         let now = self.store.time(own);
@@ -286,7 +286,7 @@ impl Engine {
         if let Some(action) = found.exposed {
             self.count_exposed(rules, &found);
             if action == ExposedAction::Refuse {
-                return Ok(DecisionState::Ready(Box::new(Decision::Exposed)));
+                return Ok(DecisionState::Ready(Decision::Exposed));
             }
         }
         self.raise_cost_under_attack(rules, &mut found, false);
@@ -294,10 +294,9 @@ impl Engine {
         let state = self.store.take(&rules.withdrawals(&found), now);
         let take = state.map_err(|stale| self.undecided(stale))?;
         if let (TakeState::Done(verdict), None) = (&take, &address) {
-            let decision = self.decision_of(rules, found, verdict, now);
-            return Ok(DecisionState::Ready(Box::new(decision)));
+            return Ok(DecisionState::Ready(self.decision_of(rules, found, verdict, now)));
         }
-        Ok(DecisionState::Pending(Box::new(PendingDecision { found, take, address })))
+        Ok(DecisionState::Pending(PendingDecision { found, take, address }))
     }
 
     /// As [`decide`](Self::decide), for a store in memory, which never waits; what waits for another is denied.
@@ -311,7 +310,7 @@ impl Engine {
         now: Time,
     ) -> Result<Decision, Undecided> {
         Ok(match self.decide(rules, attempt, now)? {
-            DecisionState::Ready(decision) => *decision,
+            DecisionState::Ready(decision) => decision,
             DecisionState::Pending(_) => Decision::Denied,
         })
     }

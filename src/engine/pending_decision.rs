@@ -13,10 +13,10 @@ use crate::store::{DecidedBy, TakeState};
 /// The first step of a decision.
 #[must_use]
 pub enum DecisionState {
-    /// The decision is made. It is boxed, because it is moved several times.
-    Ready(Box<Decision>),
+    /// The decision is made.
+    Ready(Decision),
     /// The decision waits for the store.
-    Pending(Box<PendingDecision>),
+    Pending(PendingDecision),
 }
 
 /// An attempt that waits for the store.

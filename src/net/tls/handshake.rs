@@ -35,16 +35,15 @@ pub async fn ja4_of(stream: &TcpStream, acceptor: &Acceptor) -> Option<String> {
 
 /// The content of the first message, which stays in the socket.
 async fn first_message(stream: &TcpStream) -> Option<Vec<u8>> {
-    let (mut sent, mut known) = (vec![0; MAX_FIRST_BYTES], 0);
+    let mut sent = vec![0; MAX_FIRST_BYTES];
     for _ in 0..MAX_LOOKS {
         stream.readable().await.ok()?;
         let looked = stream.try_io(Interest::READABLE, || {
             let length = recv(stream, &mut sent[..], RecvFlags::PEEK)?.1;
             match FirstMessage::of(sent.get(..length).unwrap_or_default()) {
-                // Readable only when more has come; a client that has gone sends no more.
-                FirstMessage::Partial if std::mem::replace(&mut known, length) < length => {
-                    Err(io::ErrorKind::WouldBlock.into())
-                }
+                // Readable again when more has come. The system may say so of a piece that was seen already, and always says so
+                // of a client that has gone.
+                FirstMessage::Partial => Err(io::ErrorKind::WouldBlock.into()),
                 message => Ok(message),
             }
         });

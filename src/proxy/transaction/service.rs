@@ -78,7 +78,7 @@ struct UnreadAttempt {
     generation: u64,
 }
 
-/// The same, before the configuration in force is known.
+/// The same, before the configuration in force is known. Decisions are boxed, because they are moved several times.
 enum HeadCheck {
     Malformed(MalformedRequest),
     BodyTooLong,
@@ -113,8 +113,8 @@ impl HeadCheck {
     fn by(state: DecisionState, group: Option<usize>) -> Self {
         let group = group.unwrap_or(0);
         match state {
-            DecisionState::Ready(decision) => Self::Decided(decision, group),
-            DecisionState::Pending(pending) => Self::AwaitsStore(pending, group),
+            DecisionState::Ready(decision) => Self::Decided(Box::new(decision), group),
+            DecisionState::Pending(pending) => Self::AwaitsStore(Box::new(pending), group),
         }
     }
 }
@@ -388,9 +388,9 @@ impl Server {
         )?;
         let (state, group) = checked?;
         let decision = match state {
-            DecisionState::Ready(decision) => decision,
+            DecisionState::Ready(decision) => Box::new(decision),
             // Boxed: the futures around it are moved for every request with a body, and few of them ask a store.
-            DecisionState::Pending(pending) => Box::new(Box::pin(self.await_store(*pending, &config)).await),
+            DecisionState::Pending(pending) => Box::new(Box::pin(self.await_store(pending, &config)).await),
         };
         Ok(RoutedDecision { config, decision, group: group.unwrap_or(0) })
     }
