@@ -113,8 +113,6 @@ pub struct BodyRequirement {
     pub max_bytes: usize,
     /// Whether a longer body is refused: a limit that could refuse the attempt depends on the body.
     pub refuse_longer: bool,
-    /// Whether the body may show that the request is no attempt.
-    pub may_be_no_attempt: bool,
 }
 
 /// The position of a route, the route, and its patterns that a request fits apart from the path.
@@ -322,31 +320,31 @@ impl Policy {
     ) -> Result<Option<BodyRequirement>, Unchargeable> {
         let mut found: Option<BodyRequirement> = None;
         for route in routes.iter().map(|&route| &self.routes[route]).filter(|route| route.reads_bodies()) {
-            let (could_refuse, may_be_no_attempt) =
-                (self.could_refuse(route, attempt), route.is_chosen_by_body());
+            let (could_refuse, is_uncertain) = (self.could_refuse(route, attempt), route.is_chosen_by_body());
             let needs_accounts = route.reads_accounts() && self.needs_accounts(route);
             let needs_cost = could_refuse && route.reads_cost();
-            if !(needs_cost || needs_accounts || may_be_no_attempt) {
+            if !(needs_cost || needs_accounts || is_uncertain) {
                 continue;
             }
             if needs_cost {
                 legibility::check_headers(attempt.headers)?;
             }
-            let so_far = found.unwrap_or(BodyRequirement {
-                max_bytes: 0,
-                refuse_longer: false,
-                may_be_no_attempt: false,
-            });
+            let so_far = found.unwrap_or(BodyRequirement { max_bytes: 0, refuse_longer: false });
             found = Some(BodyRequirement {
                 max_bytes: so_far.max_bytes.max(route.body),
                 refuse_longer: so_far.refuse_longer
                     || (needs_accounts && route.exposed == Some(ExposedAction::Refuse))
                     || (could_refuse
-                        && (needs_cost || may_be_no_attempt || !self.only_candidates_need_accounts(route))),
-                may_be_no_attempt: so_far.may_be_no_attempt || may_be_no_attempt,
+                        && (needs_cost || is_uncertain || !self.only_candidates_need_accounts(route))),
             });
         }
         Ok(found)
+    }
+
+    /// Of the routes that a request matches before its body is read, those that it matches whatever the body is.
+    #[must_use]
+    pub fn certain_routes(&self, routes: &[usize]) -> MatchedRoutes {
+        routes.iter().copied().filter(|&route| !self.routes[route].is_chosen_by_body()).collect()
     }
 
     /// The upstream of a request: that of the first route that matches its single strict reading.

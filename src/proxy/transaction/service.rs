@@ -261,11 +261,8 @@ impl Server {
                     return Ok((client, HeadCheck::BodyTooLong));
                 }
                 // If every body would be refused, the refusal comes before the body is read.
-                let refusal = if requirement.may_be_no_attempt {
-                    None
-                } else {
-                    self.engine.refuse(rules, &attempt, routes.clone(), now)?
-                };
+                let certain = rules.policy.certain_routes(&routes);
+                let refusal = self.engine.refuse(rules, &attempt, certain, now)?;
                 let refused =
                     refusal.map(|refusal| HeadCheck::Decided(Box::new(Decision::Refused(refusal)), 0));
                 let unread = || UnreadAttempt { requirement, routes, generation: rules.generation };
