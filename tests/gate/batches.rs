@@ -262,6 +262,28 @@ fn the_body_of_a_refused_attempt_is_not_asked_for() {
 }
 
 #[test]
+fn a_route_that_the_body_may_choose_keeps_no_other_from_refusing_before_it_is_there() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file(
+        "[route.mail]\nmatch = [\"POST /login\", \"POST /lost\"]\nwhen = \"form:lost\"\n\
+         [route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"1 per 1h\"\n",
+    ));
+    let head = |path: &str| {
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: app.test\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+             Content-Length: 6\r\n\r\n"
+        )
+    };
+    assert_eq!(gate.ask(head("/login") + "lost=a").status, 200);
+    let mut silent = gate.connect();
+    silent.send(head("/login"));
+    assert_eq!(silent.answer().status, 429, "whatever the body is");
+    for (body, status) in [("lost=a", 429), ("name=a", 200)] {
+        assert_eq!(gate.ask(head("/lost") + body).status, status, "{body}");
+    }
+}
+
+#[test]
 fn each_attempt_is_decided_and_counted_once() {
     let upstream = Upstream::start();
     let indebted = TEN.replace("\"10 per 1h\"", "\"2 per 1h\"\ndebt = 5");
