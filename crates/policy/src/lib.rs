@@ -93,8 +93,8 @@ pub struct Policy {
     slots: Vec<RouteFieldSlots>,
     /// The parameters of all patterns, in alphabetical order.
     parameters: Vec<ParameterPattern>,
-    /// Whether the routes of a request may depend on its body.
-    body_chooses_routes: bool,
+    /// Whether a body may make a request match more routes than before it was read.
+    body_adds_routes: bool,
     /// Whether a route reads `Authorization: Basic`.
     reads_basic: bool,
     /// Whether accounts are listed: with rates of their own under a limit, or as bait.
@@ -142,7 +142,7 @@ impl Policy {
             .and(NameKinds::METHOD, inspection::PARAMETERS.into_iter());
         let names = PrivateNames::of(field_names);
         let slots = routes.iter().map(|route| RouteFieldSlots::of(route, names.field_names())).collect();
-        let body_chooses_routes = routes.iter().any(Route::may_be_chosen_by_body);
+        let body_adds_routes = routes.iter().any(Route::may_be_added_by_body);
         let reads_basic = routes.iter().any(Route::reads_basic);
         let lists_users = limits.iter().any(|limit| limit.rates.lists_users())
             || routes.iter().any(|route| route.bait.is_some());
@@ -158,7 +158,7 @@ impl Policy {
             names,
             slots,
             parameters,
-            body_chooses_routes,
+            body_adds_routes,
             reads_basic,
             lists_users,
             has_second_steps,
@@ -215,11 +215,20 @@ impl Policy {
         self.routes_by(&Inspection::of(attempt, self.names.field_names()))
     }
 
-    /// As [`routes_of`](Self::routes_of) with the body of the attempt, from the routes before it was read.
+    /// As [`routes_of`](Self::routes_of) with the body of the attempt, from the routes before it was read. The path has passed
+    /// [`check`](canonical::check).
     #[must_use]
-    pub fn routes_with_body(&self, before: MatchedRoutes, attempt: &Attempt<'_>) -> MatchedRoutes {
+    pub fn routes_with_body(&self, mut before: MatchedRoutes, attempt: &Attempt<'_>) -> MatchedRoutes {
         let is_empty = attempt.body == AttemptBody::Whole(&[]);
-        if self.body_chooses_routes || is_empty { self.routes_of(attempt) } else { before }
+        if is_empty || self.body_adds_routes || (self.reads_basic && field::has_basic(attempt)) {
+            return self.routes_of(attempt);
+        }
+        if before.iter().any(|&route| self.routes[route].is_chosen_by_body()) {
+            let fields = RequestFields::with(attempt, self.names.field_names());
+            let matches = |route: usize| self.routes[route].matches_when(&self.slots[route], &fields);
+            before.retain(|&mut route| matches(route));
+        }
+        before
     }
 
     fn routes_by(&self, inspection: &Inspection<'_>) -> MatchedRoutes {

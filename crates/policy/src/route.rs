@@ -214,10 +214,10 @@ impl Route {
         !self.when.is_empty() || self.cost.tells_attempts()
     }
 
-    /// Whether a body may decide whether the route matches: by a field of `when`, or by the password beside one that a
-    /// cookie carries.
-    pub(super) fn may_be_chosen_by_body(&self) -> bool {
-        self.is_chosen_by_body() || self.when.iter().any(|field| matches!(field, Field::Query(_)))
+    /// Whether a body may make the route match that did not before: by the password beside a field of `when` that a cookie
+    /// carries.
+    pub(super) fn may_be_added_by_body(&self) -> bool {
+        !self.is_chosen_by_body() && self.when.iter().any(|field| matches!(field, Field::Query(_)))
     }
 
     /// Whether the method alone could fit.
