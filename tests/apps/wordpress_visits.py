@@ -66,7 +66,7 @@ def other_forms(visitor):
     """The same page takes passwords of posts and sends lost passwords; a name beside them proves nothing."""
     note = Note("password-of-a-post", "failure", USER, "wordpress")
     visitor.another().form(f"{FORM}?action=postpass", {"post_password": "x", "log": USER}, note=note)
-    note = Note("lost-password", "failure", USER, "wordpress-mail wordpress", "user_login")
+    note = Note("lost-password", "failure", USER, "wordpress-mail wordpress")
     visitor.another().form(f"{FORM}?action=lostpassword", {"user_login": USER, "log": USER}, note=note)
 
 
