@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::{Files, printed, replay};
+use super::{Files, printed, replay, report};
 
 /// Two limits by address, one by subnet, one that the log cannot judge.
 const CONFIG: &str = r#"
@@ -108,6 +108,21 @@ fn the_page_stands_alone_and_escapes_what_clients_sent() {
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     assert_eq!(page.matches("<svg").count(), 8, "a plot for each limit that is judged, twice");
     assert!(page.contains("192.0.2.66") && page.contains("Side by side"));
+}
+
+#[test]
+fn a_route_that_a_body_may_choose_hides_no_person_who_was_refused() {
+    let mail =
+        "[route.mail]\nmatch = \"POST /login\"\nwhen = \"form:lost\"\notherwise = \"failure\"\n[route.login]";
+    let files = files();
+    files.write("mail.toml", CONFIG.replacen("[route.login]", mail, 1));
+    let found = |file: &str| {
+        let report = report(&files.0, &["-c", file, "access.log"]);
+        let limits = report["policies"][0]["limits"].as_array().unwrap().clone();
+        limits.iter().filter_map(|limit| limit["likely_false_positives"].as_u64()).sum::<u64>()
+    };
+    assert!(found("gate.toml") > 0);
+    assert_eq!(found("mail.toml"), found("gate.toml"));
 }
 
 fn files() -> Files {
