@@ -195,8 +195,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// With buffers of 32 KiB this bounds the memory of waiting lines: 2 MiB, for lines of usual length.
-const MAX_WAITING: usize = 64;
+/// With buffers of 128 KiB this bounds the memory of waiting lines: 2 MiB, for lines of usual length.
+const MAX_WAITING: usize = 16;
 
 const CLOSE_TIMEOUT: Span = Span::from_secs(2);
 

@@ -26,7 +26,7 @@ pub(super) struct LineBatch {
 }
 
 impl LineBuffer {
-    /// Adds the lines about a response; returns all lines once they reach 32 KiB.
+    /// Adds the lines about a response; returns all lines once they reach 128 KiB.
     pub(super) fn write(&mut self, format: &dyn LineFormat, entry: &AccessLogEntry) -> Option<LineBatch> {
         if self.text.capacity() == 0 {
             self.text.reserve_exact(FLUSH_AT + LINE_RESERVE);
@@ -62,8 +62,8 @@ impl TimestampCache {
     }
 }
 
-/// Large enough that writing is cheap, small enough for the processor's cache.
-const FLUSH_AT: usize = 32 * 1024;
+/// Large enough that the change to the writer's thread and back costs a request little, small enough for the processor's cache.
+const FLUSH_AT: usize = 128 * 1024;
 const LINE_RESERVE: usize = 1024;
 
 #[cfg(test)]
