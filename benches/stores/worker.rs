@@ -115,7 +115,8 @@ async fn throughput(kind: &str, url: &str, time: Duration, callers: usize, keys:
     for warm in run(time / 4) {
         warm.await.unwrap();
     }
-    let (requests, processor, begun) = (count.all.load(Ordering::Relaxed), processor(), Instant::now());
+    let requests = count.all.load(Ordering::Relaxed);
+    let (processor, of_store, begun) = (processor(), processor_of_stores(), Instant::now());
     let (mut took, mut refused) = (Vec::new(), 0);
     for calls in run(time) {
         let (times, others) = calls.await.unwrap();
@@ -123,6 +124,7 @@ async fn throughput(kind: &str, url: &str, time: Duration, callers: usize, keys:
         refused += others;
     }
     let (seconds, processor) = (begun.elapsed().as_secs_f64(), self::processor() - processor);
+    let of_store = processor_of_stores() - of_store;
     let requests = count.all.load(Ordering::Relaxed) - requests;
     let requests = if kind == "store" { requests } else { took.len() as u64 };
     took.sort_unstable();
@@ -134,7 +136,8 @@ async fn throughput(kind: &str, url: &str, time: Duration, callers: usize, keys:
     println!("4 p99 µs {}", part(0.99));
     println!("5 questions/decision {}", requests as f64 / decisions);
     println!("6 core used % {}", processor / seconds * 100.0);
-    println!("7 not admitted or failed {}", refused + count.failed.load(Ordering::Relaxed));
+    println!("7 store thread µs/question {}", of_store * 1e6 / requests as f64);
+    println!("8 not admitted or failed {}", refused + count.failed.load(Ordering::Relaxed));
 }
 
 /// How long each call took in nanoseconds, and how many were not admitted.
@@ -214,6 +217,18 @@ async fn back_after(url: String, pause: u64) -> u32 {
 fn processor() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The processor time of the threads that call stores, in seconds.
+fn processor_of_stores() -> f64 {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+    let of_stores =
+        threads.filter(|thread| std::fs::read(thread.join("comm")).is_ok_and(|name| name == b"store\n"));
+    let nanos = |thread: std::path::PathBuf| {
+        let times = std::fs::read_to_string(thread.join("schedstat")).unwrap();
+        times.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+    };
+    of_stores.map(nanos).sum::<u64>() as f64 / 1e9
 }
 
 const KEYS: usize = 1000;
