@@ -33,7 +33,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use calls::{Caller, METHOD, descriptor, framed, question};
-use support::{Launch, Upstream, free_port};
+use support::{Launch, Upstream, free_port, time_of_threads};
 
 /// A process that is measured.
 struct Peer {
@@ -82,7 +82,7 @@ async fn ask_in_turn(peers: &mut [Peer; 2]) {
 
 /// Many questions at once, for the answers in a second of the process's own time.
 async fn flood(peer: &mut Peer) {
-    let before = processor_time(peer.process);
+    let before = time_of_threads(peer.process, |_| true);
     let mut tasks = JoinSet::new();
     for _ in 0..CONNECTIONS {
         let caller = Caller::connect(peer.address).await;
@@ -99,7 +99,7 @@ async fn flood(peer: &mut Peer) {
         done.unwrap();
     }
     let answers = f64::from(CONNECTIONS * AT_ONCE * IN_A_ROW);
-    peer.answers_a_second.push(answers / (processor_time(peer.process) - before).as_secs_f64());
+    peer.answers_a_second.push(answers / (time_of_threads(peer.process, |_| true) - before).as_secs_f64());
 }
 
 /// As Envoy asks for a sign-in by its actions `remote_address` and `request_headers`.
@@ -110,13 +110,6 @@ async fn ask(caller: &mut Caller, number: u32) {
     let body = framed(&question("edge", &[descriptor(&entries)]).encode_to_vec());
     let called = caller.call(METHOD, "application/grpc", body).await;
     assert!(called.http == 200 && called.status.is_none_or(|status| status == "0"));
-}
-
-/// What all threads of a process have run.
-fn processor_time(process: u32) -> Duration {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    let times = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap());
-    Duration::from_nanos(times.map(|time| time.split(' ').next().unwrap().parse::<u64>().unwrap()).sum())
 }
 
 fn start_echo() -> (Child, SocketAddr) {

@@ -17,6 +17,8 @@ use tollgate::store::Namespace;
 use tollgate::store::shared::{OnError, StoreOptions};
 use tollgate::store::{Limiter, Limits};
 
+use crate::support::time_of_threads;
+
 /// Pins this thread, and all threads that it starts, to this core.
 pub(crate) fn pin(core: usize) {
     let mut cores = CpuSet::new();
@@ -221,14 +223,7 @@ fn processor() -> f64 {
 
 /// The processor time of the threads that call stores, in seconds.
 fn processor_of_stores() -> f64 {
-    let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
-    let of_stores =
-        threads.filter(|thread| std::fs::read(thread.join("comm")).is_ok_and(|name| name == b"store\n"));
-    let nanos = |thread: std::path::PathBuf| {
-        let times = std::fs::read_to_string(thread.join("schedstat")).unwrap();
-        times.split_whitespace().next().unwrap().parse::<u64>().unwrap()
-    };
-    of_stores.map(nanos).sum::<u64>() as f64 / 1e9
+    time_of_threads(std::process::id(), |name| name == "store").as_secs_f64()
 }
 
 const KEYS: usize = 1000;

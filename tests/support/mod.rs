@@ -17,6 +17,7 @@
 mod client;
 mod clock;
 mod gate;
+mod processor;
 pub(crate) mod servers;
 mod strict;
 mod upstream;
@@ -26,6 +27,7 @@ use std::time::{Duration, Instant};
 pub(crate) use client::{Answer, Client, Encrypted, read_some};
 pub(crate) use clock::{Clocks, Shift};
 pub(crate) use gate::{BINARY, Gate, Launch, Stdout, check_file, free_port, new_directory};
+pub(crate) use processor::time_of_threads;
 pub(crate) use servers::{Server, mount, started};
 pub(crate) use strict::{Ambiguity, Recorded, Request, parse};
 pub(crate) use upstream::{Reply, Upstream};

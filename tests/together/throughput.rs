@@ -3,9 +3,7 @@
 //! Four gates of this process, each with sixteen callers that attempt again as soon as they have their verdict, at keys
 //! at random or at one that is hot. Processor time and not the clock is what is told, since all of it shares this machine.
 
-use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,7 +17,7 @@ use crate::support::servers::memcached::Memcached;
 use crate::support::servers::mysql::MariaDb;
 use crate::support::servers::postgres::Postgres;
 use crate::support::servers::redis::Redis;
-use crate::support::{Server, started};
+use crate::support::{Server, started, time_of_threads};
 
 #[test]
 #[ignore = "two minutes, for docs/scale.md"]
@@ -92,10 +90,7 @@ impl Load {
             questions: number(questions.0.load(Ordering::Relaxed) - asked),
             seconds: begun.elapsed().as_secs_f64(),
             store: of_servers() - store,
-            asking: of_asking()
-                .iter()
-                .map(|(thread, seconds)| seconds - asking.get(thread).unwrap_or(&0.0))
-                .sum(),
+            asking: of_asking() - asking,
         }
     }
 }
@@ -148,16 +143,9 @@ fn of_servers() -> f64 {
     sum
 }
 
-/// The seconds of each of this process's threads `store`.
-fn of_asking() -> HashMap<PathBuf, f64> {
-    let threads = fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
-    let seconds = threads.filter_map(|thread| {
-        let path = thread.path();
-        let name = fs::read_to_string(path.join("comm")).ok()?;
-        let (_, seconds) = read_stat(path.join("stat").to_str()?)?;
-        (name.trim() == "store").then_some((path, seconds))
-    });
-    seconds.collect()
+/// The seconds of this process's threads that ask stores.
+fn of_asking() -> f64 {
+    time_of_threads(std::process::id(), |name| name == "store").as_secs_f64()
 }
 
 /// The parent, and the seconds computed.

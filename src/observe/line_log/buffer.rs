@@ -62,7 +62,7 @@ impl TimestampCache {
     }
 }
 
-/// Large enough that the change to the writer's thread and back costs a request little, small enough for the processor's cache.
+/// Large enough that waking the writer costs a line next to nothing, small enough for the processor's cache.
 const FLUSH_AT: usize = 128 * 1024;
 const LINE_RESERVE: usize = 1024;
 
