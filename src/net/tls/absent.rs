@@ -194,20 +194,17 @@ pub mod trust {
 
 /// # Errors
 /// Never: there is no acceptor.
-#[expect(clippy::unused_async, reason = "as with TLS")]
 pub async fn accept(_: TcpStream, acceptor: &Acceptor) -> io::Result<NetStream> {
     match acceptor.0 {}
 }
 
 /// # Errors
 /// Never: there is no trust.
-#[expect(clippy::unused_async, reason = "as with TLS")]
 pub async fn connect(_: TcpStream, _: &str, trust: &Trust) -> io::Result<NetStream> {
     match trust.0 {}
 }
 
 /// No fingerprint.
-#[expect(clippy::unused_async, reason = "as with TLS")]
 pub async fn ja4_of(_: &TcpStream, acceptor: &Acceptor) -> Option<String> {
     match acceptor.0 {}
 }
