@@ -5,7 +5,7 @@
 
 #![no_main]
 
-#[path = "../../tests/support/parsers.rs"]
+#[path = "../../tests/readers/parsers.rs"]
 mod parsers;
 
 use libfuzzer_sys::fuzz_target;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests, by the real clock")]
 
-use crate::support;
+use support;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -60,7 +60,7 @@ fn every_command_in_the_readme_exists() {
         assert!(named.contains(expected), "{expected} is not among {named:?}");
     }
     for command in &named {
-        let help = Command::new(env!("CARGO_BIN_EXE_tollgate")).args([command, "--help"]).output().unwrap();
+        let help = Command::new(support::binary()).args([command, "--help"]).output().unwrap();
         assert!(help.status.success(), "tollgate {command}");
     }
 }
@@ -74,7 +74,7 @@ fn what_the_documents_show_of_the_smallest_example_is_what_the_program_says() {
         ("docs/matching.md", &["explain", "POST", "/x/../LOGIN;a"]),
     ];
     for (document, words) in shown {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        let mut command = Command::new(support::binary());
         command.arg(words[0]).args(["-c", "examples/minimal.toml"]).args(&words[1..]);
         let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
         assert!(fs::read_to_string(document).unwrap().contains(&said), "{document} does not show\n{said}");
@@ -117,7 +117,7 @@ fn the_example_of_dynamodb_shares_ten_attempts() {
 }
 
 fn ten_attempts_are_ten_at_two_gates<S: Server + 'static>(example: &str) {
-    let Some(pair) = Pair::of::<S>(example) else { return };
+    let pair = Pair::of::<S>(example);
     let answers = (0..12).map(|attempt| pair.gates[attempt % 2].ask(post("/login", "")).status);
     let expected: Vec<u16> = (0..12).map(|attempt| if attempt < 10 { 200 } else { 429 }).collect();
     assert_eq!(answers.collect::<Vec<_>>(), expected);
@@ -125,7 +125,7 @@ fn ten_attempts_are_ten_at_two_gates<S: Server + 'static>(example: &str) {
 
 #[test]
 fn the_origin_in_php_shares_its_limit_and_its_debt_over_memcached() {
-    let Some(pair) = Pair::of::<memcached::Servers<1>>("origins/php-memcached") else { return };
+    let pair = Pair::of::<memcached::Servers<1>>("origins/php-memcached");
     let form = post("/login", "").replace("app.test", "crm.example.org");
     pair.admits(40, &form, 10, |seconds| 10.0 + seconds / 30.0);
     let wait = pair.gates[0].ask(&form).retry_after();
@@ -134,7 +134,7 @@ fn the_origin_in_php_shares_its_limit_and_its_debt_over_memcached() {
 
 #[test]
 fn the_origin_in_postgresql_shares_its_tokens_and_tells_how_many_are_left() {
-    let Some(pair) = Pair::of::<postgres::Postgres>("origins/postgresql-function") else { return };
+    let pair = Pair::of::<postgres::Postgres>("origins/postgresql-function");
     let call = get_with("/api/x", "X-Api-Key: a\r\n");
     let left = pair.gates[0].ask(&call).header("ratelimit").unwrap().to_owned();
     assert!(left.starts_with("\"caller\";r=9;"), "{left}");
@@ -143,20 +143,20 @@ fn the_origin_in_postgresql_shares_its_tokens_and_tells_how_many_are_left() {
 
 #[test]
 fn the_origin_in_mysql_shares_each_of_its_periods() {
-    let Some(pair) = Pair::of::<mysql::MariaDb>("origins/mysql-procedure") else { return };
+    let pair = Pair::of::<mysql::MariaDb>("origins/mysql-procedure");
     // A period begins with the first call after the last one ended: as many as began, and no more.
     pair.admits(30, &get_with("/x", ""), 2, |seconds| 2.0 * (seconds.floor() + 1.0));
 }
 
 #[test]
 fn the_origin_in_dynamodb_shares_its_start_balance_and_its_floor() {
-    let Some(pair) = Pair::of::<dynamodb::Dynalite>("origins/dynamodb-floor") else { return };
+    let pair = Pair::of::<dynamodb::Dynalite>("origins/dynamodb-floor");
     pair.admits(90, &get_with("/api/x", ""), 60, |seconds| 60.0 + 11.0 * seconds);
 }
 
 #[test]
 fn the_origin_of_the_registry_shares_its_windows_over_redis() {
-    let Some(pair) = Pair::of::<redis::Redis>("origins/rolling-window") else { return };
+    let pair = Pair::of::<redis::Redis>("origins/rolling-window");
     pair.admits(70, &get_with("/whois/example.org", ""), 60, |seconds| {
         60.0 * ((seconds / 60.0).floor() + 1.0)
     });
@@ -169,9 +169,8 @@ struct Pair {
 }
 
 impl Pair {
-    /// `None` if there is no such store on this machine.
-    fn of<S: Server + 'static>(example: &str) -> Option<Self> {
-        let server = started::<S>()?;
+    fn of<S: Server + 'static>(example: &str) -> Self {
+        let server = started::<S>();
         let url = server.url();
         let file = fs::read_to_string(format!("examples/{example}.toml")).unwrap();
         assert_eq!(schemes(&file), schemes(&format!("url = \"{url}\"")), "the example names another store");
@@ -182,7 +181,7 @@ impl Pair {
         });
         let upstream = Upstream::start();
         let gates = [(); 2].map(|()| gate_like(&file, &url, &upstream));
-        Some(Self { gates, _others: (upstream, Box::new(server)) })
+        Self { gates, _others: (upstream, Box::new(server)) }
     }
 
     /// Both gates in turn admit at least `burst` of so many attempts, and never more than `most` allows for the seconds

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::new_directory;
+use support::new_directory;
 
 #[test]
 fn the_reference_in_the_documents_is_what_the_code_says() {
-    let words = ["--check", "--tollgate", env!("CARGO_BIN_EXE_tollgate")];
+    let words = ["--check", "--tollgate", support::binary().to_str().unwrap()];
     let Some(output) = python("scripts/reference", &words) else { return };
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "scripts/reference writes these pages anew:\n{said}");
@@ -24,7 +24,7 @@ fn the_page_about_tuning_shows_what_replay_says_of_its_day() {
         fs::copy(root().join("examples/tuning").join(file), folder.join(file)).unwrap();
     }
     let replay = |words: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        let mut command = Command::new(support::binary());
         command.args(["replay", "-c", "gate.toml"]).args(words).arg("day.log").current_dir(&folder);
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tollgate::config::{Config, Loaded, Sources, load, schema};
 
 use crate::file::sources;
-use crate::support::new_directory;
+use support::new_directory;
 
 #[test]
 fn every_file_is_judged_alike_by_a_validator_and_by_check() {

@@ -4,14 +4,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
-#[path = "../tls/authority.rs"]
-#[allow(dead_code, reason = "tls uses the rest")]
-mod authority;
 mod grafana;
 mod monitored;
 #[cfg(feature = "otel")]
 mod otel;
 mod prometheus;
 mod python;
-#[path = "../support/mod.rs"]
-mod support;

@@ -1,8 +1,8 @@
 //! A gate on which something of everything has happened, so that all of its metrics show something.
 
-use crate::authority::Authority;
-use crate::support::servers::redis::Redis;
-use crate::support::{Gate, Launch, Server, Upstream, free_port, post, started};
+use support::authority::Authority;
+use support::servers::redis::Redis;
+use support::{Gate, Launch, Server, Upstream, free_port, post, started};
 
 /// The gate, with what it needs.
 pub(crate) struct Monitored {
@@ -11,9 +11,9 @@ pub(crate) struct Monitored {
     _upstream: Upstream,
 }
 
-/// With buckets in a real Redis, a certificate, and one of two upstreams that does not exist. `None` without Redis.
-pub(crate) fn monitored() -> Option<Monitored> {
-    let mut store = started::<Redis>()?;
+/// With buckets in a real Redis, a certificate, and one of two upstreams that does not exist.
+pub(crate) fn monitored() -> Monitored {
+    let mut store = started::<Redis>();
     let upstream = Upstream::start();
     let pair = Authority::new().issue(&["app.test"]);
     let tables = TABLES.replace("STORE", &store.url()).replace("PORT", &free_port().to_string());
@@ -25,7 +25,7 @@ pub(crate) fn monitored() -> Option<Monitored> {
     client.send(post("/login", "user=someone"));
     assert_eq!(client.answer().status, 200);
     store.start_again();
-    Some(Monitored { gate, _store: store, _upstream: upstream })
+    Monitored { gate, _store: store, _upstream: upstream }
 }
 
 /// Admissions, refusals, what an observing limit and a candidate would have refused, a broken upstream and a reload.

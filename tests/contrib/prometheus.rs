@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::monitored::monitored;
-use crate::support::servers::{Process, or_skipped, wait_for};
-use crate::support::{Answer, Client, eventually, free_port, new_directory};
+use support::servers::{Process, wait_for};
+use support::{Answer, Client, eventually, free_port, installed, new_directory};
 
 /// A Prometheus that scrapes one gate; its files are removed with it.
 pub(crate) struct Prometheus {
@@ -22,8 +22,8 @@ pub(crate) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Scrapes this address every two seconds, with the alerts of `contrib/`. `None` where it is not installed.
-    pub(crate) fn scraping(gate: SocketAddr) -> Option<Self> {
+    /// Scrapes this address every two seconds, with the alerts of `contrib/`.
+    pub(crate) fn scraping(gate: SocketAddr) -> Self {
         let directory = new_directory();
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let file = directory.join("prometheus.yml");
@@ -35,16 +35,16 @@ impl Prometheus {
             alerts.display()
         );
         fs::write(&file, text).unwrap();
-        let mut command = Command::new("prometheus");
+        let mut command = installed("prometheus", "prometheus");
         command.arg(format!("--config.file={}", file.display()));
         command.arg(format!("--storage.tsdb.path={}", directory.join("data").display()));
         command.arg(format!("--web.listen-address={address}"));
-        let process = or_skipped("prometheus", Process::spawn(&mut command))?;
+        let process = Process::spawn(&mut command).unwrap();
         let prometheus = Self { address, directory, _process: process };
         wait_for(address);
         let is_ready = || prometheus.get("/-/ready").status == 200;
         assert!(eventually(Duration::from_secs(30), is_ready), "Prometheus does not get ready");
-        Some(prometheus)
+        prometheus
     }
 
     /// The series that an expression gives now.
@@ -82,7 +82,7 @@ fn encoded(text: &str) -> String {
 }
 
 pub(crate) fn contrib(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib").join(path)
+    support::root().join("contrib").join(path)
 }
 
 /// The names of the program's metrics in a text: words with its prefix.
@@ -91,17 +91,17 @@ pub(crate) fn metric_names(text: &str) -> BTreeSet<String> {
     words.filter(|word| word.starts_with("tollgate_")).map(str::to_owned).collect()
 }
 
-/// Runs promtool with this on its standard input. `None` where it is not installed.
-fn promtool(arguments: &[&str], input: &str) -> Option<String> {
-    let mut command = Command::new("promtool");
+/// Runs promtool with this on its standard input.
+fn promtool(arguments: &[&str], input: &str) -> String {
+    let mut command = installed("promtool", "prometheus");
     command.args(arguments).current_dir(contrib("prometheus"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut process = or_skipped("promtool", command.spawn().map_err(|error| error.to_string()))?;
+    let mut process = command.spawn().unwrap();
     process.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = process.wait_with_output().unwrap();
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     assert!(output.status.success(), "promtool {arguments:?}:\n{said}");
-    Some(said)
+    said
 }
 
 #[test]
@@ -112,15 +112,15 @@ fn the_alerts_are_valid_and_fire_where_they_should() {
 
 #[test]
 fn promtool_finds_nothing_in_the_metrics_of_a_gate() {
-    let Some(monitored) = monitored() else { return };
+    let monitored = monitored();
     let said = promtool(&["check", "metrics"], &monitored.gate.metrics());
-    assert_eq!(said.as_deref().unwrap_or_default(), "");
+    assert_eq!(said, "");
 }
 
 #[test]
 fn prometheus_evaluates_every_alert_over_a_gate() {
-    let Some(monitored) = monitored() else { return };
-    let Some(prometheus) = Prometheus::scraping(monitored.gate.admin) else { return };
+    let monitored = monitored();
+    let prometheus = Prometheus::scraping(monitored.gate.admin);
     let rules = || {
         let groups = prometheus.api("rules")["groups"].clone();
         groups[0]["rules"].as_array().unwrap().clone()
@@ -137,7 +137,7 @@ fn prometheus_evaluates_every_alert_over_a_gate() {
 
 #[test]
 fn every_metric_of_the_alerts_is_one_of_the_gate() {
-    let Some(monitored) = monitored() else { return };
+    let monitored = monitored();
     let page = monitored.gate.metrics();
     let shown = metric_names(&page);
     let alerts = fs::read_to_string(contrib("prometheus/alerts.yml")).unwrap();
@@ -149,7 +149,7 @@ fn every_metric_of_the_alerts_is_one_of_the_gate() {
 
 #[test]
 fn every_alert_has_a_row_in_the_document_and_a_test() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = support::root();
     let document = fs::read_to_string(root.join("docs/operating.md")).unwrap();
     let alerts = fs::read_to_string(contrib("prometheus/alerts.yml")).unwrap();
     let tests = fs::read_to_string(contrib("prometheus/alerts.test.yml")).unwrap();

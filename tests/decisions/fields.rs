@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::support::{Gate, Reply, Upstream, get_with};
 use crate::{FILE, attempt, objects};
+use support::{Gate, Reply, Upstream, get_with};
 
 fn application() -> Upstream {
     Upstream::answering(|_, _| Reply::text("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"))
@@ -62,7 +62,7 @@ fn a_combined_line_names_a_refusing_limit_behind_everything_else() {
     }
     let path = gate.directory.join("access.log");
     let text = || std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(crate::support::eventually(std::time::Duration::from_secs(5), || text().lines().count() == 6));
+    assert!(support::eventually(std::time::Duration::from_secs(5), || text().lines().count() == 6));
     let text = text();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].ends_with(" 401 0 \"-\" \"-\""), "{}", lines[0]);

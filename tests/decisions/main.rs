@@ -13,8 +13,6 @@ mod fields;
 mod observing;
 mod programs;
 mod summary;
-#[path = "../support/mod.rs"]
-mod support;
 mod targets;
 
 use std::fs;

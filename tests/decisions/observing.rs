@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{BINARY, Client, Gate, Reply, Upstream, eventually, free_port, new_directory, post};
 use crate::{FILE, attempt, end, objects};
+use support::{Client, Gate, Reply, Upstream, binary, eventually, free_port, new_directory, post};
 
 const ATTEMPTS: usize = 10_000;
 /// Requests on their way at once, over one connection.
@@ -134,7 +134,7 @@ fn an_observing_gate_answers_as_the_application_does_whatever_the_limits_say() {
 #[test]
 fn a_limit_that_is_off_stays_off_and_a_reload_enforces_again() {
     let application = Upstream::start();
-    let file = application.file(crate::support::ONE_AN_HOUR);
+    let file = application.file(support::ONE_AN_HOUR);
     let off = format!("{file}[limit.idle]\nmode = \"off\"\nrate = \"1 per 1h\"\n");
     let gate = Gate::start(&format!("mode = \"observe\"\n{off}"));
     for _ in 0..3 {
@@ -150,7 +150,7 @@ fn an_observing_gate_denies_nothing_while_its_store_is_away() {
     let application = Upstream::start();
     let store = "[store]\nurl = \"redis://127.0.0.1:1\"\non_error = \"deny\"\n\
                  secret = \"0123456789abcdef0123456789abcdef\"\n";
-    let file = format!("{}{store}", application.file(crate::support::ONE_AN_HOUR));
+    let file = format!("{}{store}", application.file(support::ONE_AN_HOUR));
     let gate = Gate::start(&format!("mode = \"observe\"\n{file}"));
     for _ in 0..5 {
         assert_eq!(gate.ask(post("/login", "")).status, 200);
@@ -165,9 +165,9 @@ fn an_observing_gate_denies_nothing_while_its_store_is_away() {
 fn run_with_observe_refuses_nothing_whatever_the_file_says() {
     let (application, directory, port) = (Upstream::start(), new_directory(), free_port());
     let file = directory.join("gate.toml");
-    let text = application.file(&format!("mode = \"enforce\"\n{}", crate::support::ONE_AN_HOUR));
+    let text = application.file(&format!("mode = \"enforce\"\n{}", support::ONE_AN_HOUR));
     fs::write(&file, format!("listen = \"http://127.0.0.1:{port}\"\n{text}")).unwrap();
-    let mut gate = Command::new(BINARY)
+    let mut gate = Command::new(binary())
         .args(["run", "--observe", "-c"])
         .arg(&file)
         .stderr(Stdio::null())

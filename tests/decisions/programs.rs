@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::{Gate, Upstream, free_port, new_directory};
 use crate::{FILE, attempt, objects};
+use support::{Gate, Upstream, free_port, new_directory};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

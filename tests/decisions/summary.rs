@@ -18,8 +18,8 @@ use tollgate::policy::key::PrefixLengths;
 use tollgate::policy::{Limit, Policy, Route};
 use tollgate::time::{Span, Time};
 
-use crate::support::{Gate, Upstream};
 use crate::{FILE, attempt, end};
+use support::{Gate, Upstream};
 
 const CLIENTS: u32 = 100_000;
 const START: Time = Time::from_nanos(1_795_216_912_000_000_000);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Gate, Upstream, check_file, eventually, new_directory};
 use crate::{FILE, attempt, end, objects};
+use support::{Gate, Upstream, check_file, eventually, new_directory};
 
 /// The lines of six attempts: two for each, but the last one is refused before its account is read.
 const LINES: u32 = 11;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Answer, Client, Gate, Upstream, eventually, free_port, post_with};
+use support::{Answer, Client, Gate, Upstream, eventually, free_port, installed, post_with, root};
 
 /// A proxy between clients and an application, which asks a gate; gone when dropped.
 struct Front {
@@ -17,9 +17,8 @@ struct Front {
 }
 
 impl Front {
-    /// `None` where the proxy is not installed, which is said loudly. `command` gets the gate's directory with all
-    /// examples, at free ports.
-    fn start(program: &str, command: impl Fn(&Path) -> Command) -> Option<Self> {
+    /// `command` gets the gate's directory with all examples, at free ports.
+    fn start(program: &str, command: impl Fn(&Path) -> Command) -> Self {
         let (application, ports) = (Upstream::start(), [free_port(), free_port(), free_port(), free_port()]);
         let here = |text: &str| {
             text.replace(":8080", &format!(":{}", ports[0]))
@@ -32,7 +31,7 @@ impl Front {
                 .replace("port_value: 9183", &format!("port_value: {}", ports[3]))
                 .replace("port_value: 8081", &format!("port_value: {}", application.address.port()))
         };
-        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/endpoints");
+        let examples = root().join("examples/endpoints");
         let read = |name: &str| here(&fs::read_to_string(examples.join(name)).unwrap());
         let gate = Gate::start(&application.file(&read("gate.toml")));
         for name in ["nginx.conf", "Caddyfile", "haproxy.cfg", "tollgate.lua", "envoy.yaml", "envoy-rls.yaml"]
@@ -42,16 +41,12 @@ impl Front {
         let mut command = command(&gate.directory);
         command.current_dir(&gate.directory).env("HOME", &gate.directory).stdin(Stdio::null());
         let log = fs::File::create(gate.directory.join("front.log")).unwrap();
-        let Ok(process) = command.stdout(log.try_clone().unwrap()).stderr(log).spawn() else {
-            assert!(std::env::var_os("REQUIRE_STORES").is_none(), "{program} is required here");
-            eprintln!("SKIPPED, because {program} is missing");
-            return None;
-        };
+        let process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports[0]));
         let front = Self { process, address, gate, application };
         let listens = || TcpStream::connect(address).is_ok();
         assert!(eventually(Duration::from_secs(20), listens), "{program} listens: {}", front.said());
-        Some(front)
+        front
     }
 
     fn said(&self) -> String {
@@ -103,7 +98,7 @@ impl Front {
         assert_eq!(sixth.status, 429, "{}", self.said());
         assert!((700..=720).contains(&sixth.retry_after()), "{sixth:?}");
         assert!(sixth.header("ratelimit").is_some_and(|limit| limit.starts_with("\"address\";r=0;t=")));
-        assert_eq!(self.ask(1, &crate::support::get_with("/login", "")).status, 200, "the form is free");
+        assert_eq!(self.ask(1, &support::get_with("/login", "")).status, 200, "the form is free");
         assert_eq!(self.sign_in(4, "").status, 200, "another client");
         for line in LIES.split_inclusive("\r\n").chain([LIES]) {
             assert_eq!(self.sign_in(1, line.trim_start()).status, 429, "{line}");
@@ -134,7 +129,7 @@ impl Front {
         );
         let page = self.sign_in(1, "Accept: text/html\r\n");
         assert!(page.status == 429 && page.text().contains("<title>"), "{}", page.text());
-        assert_eq!(self.ask(1, &crate::support::get_with("/login", "")).status, 200, "the form is free");
+        assert_eq!(self.ask(1, &support::get_with("/login", "")).status, 200, "the form is free");
         assert_eq!(self.sign_in(4, "").status, 200, "another client");
         assert_eq!(self.reached(), 7);
     }
@@ -144,7 +139,7 @@ impl Front {
         for line in LIES.split_inclusive("\r\n").chain([LIES]) {
             assert_eq!(self.sign_in(1, line.trim_start()).status, 429, "{line}");
         }
-        let page = self.ask(1, &crate::support::get_with("/page", "X-Tollgate-Receipt: 0123\r\n"));
+        let page = self.ask(1, &support::get_with("/page", "X-Tollgate-Receipt: 0123\r\n"));
         assert_eq!(page.status, 200);
         let requests = self.application.requests();
         let of_page = requests.iter().find(|request| request.target == "/page").unwrap();
@@ -184,22 +179,20 @@ fn nginx_asks_before_it_forwards() {
             paths.concat()
         );
         fs::write(directory.join("main.conf"), text).unwrap();
-        let mut command = Command::new("nginx");
+        let mut command = installed("nginx", "nginx-light");
         command.args(["-p", &at.to_string(), "-e", "stderr", "-c", &format!("{at}/main.conf")]);
         command
     });
-    let Some(front) = front else { return };
     front.show(500);
 }
 
 #[test]
 fn haproxy_asks_before_it_forwards() {
     let front = Front::start("haproxy", |_| {
-        let mut command = Command::new("haproxy");
+        let mut command = installed("haproxy", "haproxy");
         command.args(["-db", "-f", "haproxy.cfg"]);
         command
     });
-    let Some(front) = front else { return };
     front.show(503);
 }
 
@@ -208,19 +201,18 @@ fn caddy_asks_before_it_forwards() {
     let front = Front::start("caddy", |directory| {
         let file = fs::read_to_string(directory.join("Caddyfile")).unwrap();
         fs::write(directory.join("Caddyfile"), format!("{{\n\tadmin off\n}}\n{file}")).unwrap();
-        let mut command = Command::new("caddy");
+        let mut command = installed("caddy", "caddy");
         command.args(["run", "--config", "Caddyfile", "--adapter", "caddyfile"]);
         command
     });
-    let Some(front) = front else { return };
     front.show(502);
 }
 
 /// Envoy with this file.
-fn envoy(file: &'static str) -> Option<Front> {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools/envoy/bin/envoy");
-    Front::start("envoy (scripts/fetch-envoy)", |_| {
-        let mut command = Command::new(&tools);
+fn envoy(file: &'static str) -> Front {
+    let envoy = root().join("target/tools/envoy/bin/envoy");
+    Front::start("envoy", |_| {
+        let mut command = installed(envoy.to_str().unwrap(), "scripts/fetch-envoy");
         let apart = ["--concurrency", "2", "--use-dynamic-base-id", "--log-level", "error"];
         command.args(["--config-path", file]).args(apart);
         command
@@ -229,13 +221,13 @@ fn envoy(file: &'static str) -> Option<Front> {
 
 #[test]
 fn envoy_asks_before_it_forwards() {
-    let Some(front) = envoy("envoy.yaml") else { return };
+    let front = envoy("envoy.yaml");
     front.show(503);
 }
 
 #[test]
 fn envoy_asks_its_rate_limit_service_before_it_forwards() {
-    let Some(front) = envoy("envoy-rls.yaml") else { return };
+    let front = envoy("envoy-rls.yaml");
     front.show_by_calls();
 }
 

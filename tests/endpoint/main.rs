@@ -11,12 +11,6 @@
     reason = "these are tests"
 )]
 
-#[path = "../simulation/dice.rs"]
-#[allow(dead_code, reason = "simulation uses the rest")]
-mod dice;
-#[path = "../support/mod.rs"]
-mod support;
-
 mod applications;
 mod calls;
 mod fronts;

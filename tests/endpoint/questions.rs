@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use crate::support::ONE_AN_HOUR;
 use crate::{Edge, FORMS, forwarded, itself, nginx};
+use support::ONE_AN_HOUR;
 
 #[test]
 fn every_form_of_a_question_is_decided_as_the_request_that_it_is_about() {

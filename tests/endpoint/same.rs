@@ -1,8 +1,8 @@
 //! Deciding on a request at a listener, and asking about the same request at an endpoint, is the same.
 
 use crate::Edge;
-use crate::dice::Dice;
-use crate::support::{Answer, Client, Gate, ONE_AN_HOUR};
+use support::dice::Dice;
+use support::{Answer, Client, Gate, ONE_AN_HOUR};
 
 /// One request, to be sent or asked about.
 struct Visit {

@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::unreachable, reason = "these are tests")]
 
-#[path = "../signin/application.rs"]
-#[allow(dead_code, reason = "signin uses the rest")]
-mod application;
 mod attack_mode;
 mod batches;
 mod buckets;
@@ -15,9 +12,6 @@ mod commands;
 mod control;
 mod cors;
 mod device;
-#[path = "../simulation/dice.rs"]
-#[allow(dead_code, reason = "simulation uses the rest")]
-mod dice;
 mod evict_flush;
 mod gunicorn_corpus;
 mod holding;
@@ -32,8 +26,6 @@ mod sandbox;
 mod set_up;
 mod snapshot;
 mod strict_reader;
-#[path = "../support/mod.rs"]
-mod support;
 mod tiers;
 mod traces_gate;
 mod typed;

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::commands::Folder;
-use crate::support::{BINARY, Gate, eventually, free_port};
+use support::{Gate, binary, eventually, free_port};
 
 fn lines_of(text: &str) -> Vec<&str> {
     text.lines().collect()
@@ -95,7 +95,7 @@ fn init_asks_on_a_terminal_and_writes_what_was_answered() {
     let folder = Folder::new();
     let (pty, pts) = pty_process::blocking::open().unwrap();
     let on_terminal = |words: &[&str]| {
-        let command = pty_process::blocking::Command::new(BINARY).arg("init").args(words);
+        let command = pty_process::blocking::Command::new(binary()).arg("init").args(words);
         command.current_dir(&folder.0).spawn_borrowed(&pts).unwrap()
     };
     let mut process = on_terminal(&[]);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::authority::Authority;
-use crate::frames::{
+use support::authority::Authority;
+use support::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PRIORITY, RST_STREAM, Raw, SETTINGS,
     WINDOW_UPDATE, asks, block, frame, request, text,
 };
-use crate::support::{Gate, ONE_AN_HOUR, Reply, Upstream, eventually, post};
+use support::{Gate, ONE_AN_HOUR, Reply, Upstream, eventually, post};
 
 fn gate(authority: &Authority, upstream: &Upstream) -> Gate {
     authority.gate(&["app.test"], &upstream.file(ONE_AN_HOUR))

@@ -10,14 +10,6 @@
     reason = "these are tests"
 )]
 
-#[path = "../tls/authority.rs"]
-#[allow(dead_code, reason = "the tests of TLS use the rest")]
-mod authority;
-#[path = "../support/mod.rs"]
-mod support;
-
 mod attacks;
-mod frames;
-mod polite;
 mod serving;
 mod translation;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use h2::client::Builder;
 
-use crate::authority::Authority;
-use crate::polite::{Polite, post, request, run};
-use crate::support::{ONE_AN_HOUR, Reply, Upstream, eventually};
+use support::authority::Authority;
+use support::polite::{Polite, post, request, run};
+use support::{ONE_AN_HOUR, Reply, Upstream, eventually};
 
 #[test]
 fn a_sign_in_is_limited_and_forwarded_as_http_1() {

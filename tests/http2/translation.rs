@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use crate::authority::Authority;
-use crate::frames::{DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, Raw, asks, block, frame};
-use crate::support::{Gate, ONE_AN_HOUR, Upstream, eventually};
+use support::authority::Authority;
+use support::frames::{DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, Raw, asks, block, frame};
+use support::{Gate, ONE_AN_HOUR, Upstream, eventually};
 
 /// How the gate answers this head: the first byte of the block is enough to tell 200 from the rest.
 fn told(gate: &Gate, authority: &Authority, headers: &[(&str, &str)]) -> Option<u8> {
     let mut client = Raw::connect(authority, gate.tls);
     assert!(client.send(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &block(headers))));
-    let ends = |frame: &crate::frames::Frame| matches!(frame.kind, HEADERS | RST_STREAM | GOAWAY);
+    let ends = |frame: &support::frames::Frame| matches!(frame.kind, HEADERS | RST_STREAM | GOAWAY);
     let (frames, found) = client.until(Duration::from_secs(5), ends);
     let last = frames.into_iter().next_back().filter(|_| found)?;
     (last.kind == HEADERS).then(|| last.payload[0])

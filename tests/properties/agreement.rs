@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use tollgate::bucket::{Admission, Op, Spec, Time};
 use tollgate::time::Span;
 
-use super::bucket::Bucket;
 use super::model::{self, Said};
 use super::promise::Admitted;
 use super::samples::{Course, Dice, attempts, cases, initial, longest_wait, of};
+use support::bucket::Bucket;
 
 const ONE: Span = Span::from_nanos(1);
 

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use tollgate::bucket::{Admission, Continuous, Op, Spec, Time};
 use tollgate::time::Span;
 
-use super::bucket::Bucket;
 use super::samples::{Dice, START, attempts, cases, longest_wait, of};
+use support::bucket::Bucket;
 
 /// A thread may decide with a time that is a little old, so a step as short as this is taken for none.
 const LATE: Span = Span::from_secs(1);

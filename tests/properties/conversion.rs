@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use tollgate::bucket::{Admission, Op, PeriodStart, Rolling, Spec, Time, convert};
 use tollgate::time::Span;
 
-use super::bucket::Bucket;
 use super::promise::Admitted;
 use super::samples::{Course, Dice, attempts, cases, longest_wait, of};
+use support::bucket::Bucket;
 
 fn converted(mut from: Bucket, to: Spec, now: Time) -> Bucket {
     let mut after = Bucket::new(to);

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use tollgate::bucket::{Admission, Distinct, Op, Receipt, Spec};
 use tollgate::time::Span;
 
-use super::bucket::Bucket;
 use super::model::{Once, Said};
 use super::promise::Admitted;
 use super::samples::{Course, Dice, START, attempts, cases, of};
+use support::bucket::Bucket;
 
 /// One of a few things, or of so many that they are forgotten; or none.
 fn thing(dice: &mut Dice) -> Option<u64> {

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use tollgate::bucket::{Admission, Escalation, Op, Spec, Time, Verdict, convert};
 use tollgate::time::Span;
 
-use super::bucket::Bucket;
 use super::model::{Event, Struck};
 use super::samples::{Dice, START, attempts, cases, of};
+use support::bucket::Bucket;
 
 const ONE: Span = Span::from_nanos(1);
 /// A thread may decide with a time that is a little old.

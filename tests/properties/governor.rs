@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use tollgate::bucket::{Admission, Continuous, Op, Spec};
 use tollgate::time::Span;
 
-use super::bucket::Bucket;
 use super::samples::{Dice, START, attempts, cases};
+use support::bucket::Bucket;
 
 /// In thousandths of the time per token; most of them short.
 fn pause(seed: u64, per_token: u64) -> Span {

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use tollgate::bucket::{Op, Spec, Time, join};
 
-use super::bucket::Bucket;
 use super::samples::{Course, Dice, START, attempts, cases, of};
+use support::bucket::Bucket;
 
 /// The same bucket after some more attempts, and when the last of them was.
 fn further(mut bucket: Bucket, now: Time, seeds: &[u64]) -> (Bucket, Time) {

@@ -6,8 +6,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers drawn small enough")]
 
-#[path = "../support/bucket.rs"]
-mod bucket;
 mod samples;
 
 mod model;
@@ -22,5 +20,4 @@ mod escalation;
 mod governor;
 mod joining;
 mod refunds;
-#[path = "../traces/traces.rs"]
 mod traces;

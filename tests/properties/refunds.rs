@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use tollgate::bucket::{Op, Receipt, Spec, Time};
 use tollgate::time::Span;
 
-use super::bucket::Bucket;
 use super::model;
 use super::promise::Admitted;
 use super::samples::{Course, Dice, attempts, cases, initial, of};
+use support::bucket::Bucket;
 
 /// Tokens, the next one, full again; and the answer to who wants all.
 fn look(bucket: &Bucket, now: Time) -> impl PartialEq + std::fmt::Debug {

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Gate, Upstream, eventually, get_with};
 use crate::{block, connect, gate, v1, v2};
+use support::{Client, Gate, Upstream, eventually, get_with};
 
 fn refused(gate: &Gate, reason: &str) -> f64 {
     gate.metric("tollgate_connections_refused_total", &format!("reason=\"{reason}\""))

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::support::{Client, Gate, Launch, ONE_AN_HOUR, Reply, Upstream, eventually, get_with, post_with};
 use crate::{block, connect, file, gate, v1, v2};
+use support::{Client, Gate, Launch, ONE_AN_HOUR, Reply, Upstream, eventually, get_with, post_with};
 
 /// The status of an attempt to sign in, and the address that the application hears with it.
 fn attempt(gate: &Gate, upstream: &Upstream, header: &[u8]) -> (u16, String) {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rustls::{ClientConnection, StreamOwned};
 
-use crate::authority::{Authority, BOTH};
-use crate::support::{Client, Upstream, get_with, post_with};
 use crate::{file, v1, v2};
+use support::authority::{Authority, BOTH};
+use support::{Client, Upstream, get_with, post_with};
 
 #[test]
 fn a_client_that_speaks_tls_behind_the_proxy_is_itself() {

@@ -1,11 +1,11 @@
 //! A real HAProxy in front of the gate, in TCP mode, with all that it can put into a header.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::gate;
-use crate::support::{Client, Gate, Upstream, eventually, free_port, get_with, post_with};
+use support::{Client, Gate, Upstream, eventually, free_port, get_with, installed, post_with};
 
 /// HAProxy between clients and one gate; gone when dropped.
 struct Haproxy {
@@ -14,8 +14,7 @@ struct Haproxy {
 }
 
 impl Haproxy {
-    /// `None` where it is not installed, which is said loudly.
-    fn start(gate: &Gate, options: &str) -> Option<Self> {
+    fn start(gate: &Gate, options: &str) -> Self {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let file = gate.directory.join("haproxy.cfg");
         let text = format!(
@@ -25,7 +24,7 @@ impl Haproxy {
             gate.address
         );
         std::fs::write(&file, text).unwrap();
-        let mut command = Command::new("haproxy");
+        let mut command = installed("haproxy", "haproxy");
         command
             .arg("-db")
             .arg("-f")
@@ -33,14 +32,10 @@ impl Haproxy {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let Ok(process) = command.spawn() else {
-            assert!(std::env::var_os("REQUIRE_STORES").is_none(), "haproxy is required here");
-            eprintln!("SKIPPED, because haproxy is missing");
-            return None;
-        };
+        let process = command.spawn().unwrap();
         let front = Self { process, address };
         assert!(eventually(Duration::from_secs(10), || TcpStream::connect(address).is_ok()), "it listens");
-        Some(front)
+        front
     }
 
     fn connect_from(&self, last: u8) -> Client {
@@ -66,7 +61,7 @@ fn haproxy_in_front_names_its_clients_in_every_form_it_knows() {
     ] {
         let upstream = Upstream::start();
         let gate = gate(&upstream, version, "");
-        let Some(front) = Haproxy::start(&gate, options) else { return };
+        let front = Haproxy::start(&gate, options);
         for last in 1..=3 {
             let mut client = front.connect_from(last);
             client.send(post_with("/login", ""));
@@ -96,7 +91,7 @@ fn haproxy_in_front_names_its_clients_in_every_form_it_knows() {
 fn haproxy_without_the_header_reaches_no_upstream() {
     let upstream = Upstream::start();
     let gate = gate(&upstream, "any", "");
-    let Some(front) = Haproxy::start(&gate, "") else { return };
+    let front = Haproxy::start(&gate, "");
     let mut client = front.connect_from(1);
     client.send_what_goes(get_with("/", "").as_bytes());
     assert!(client.ends_within(Duration::from_secs(10)));

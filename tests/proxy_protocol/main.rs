@@ -12,12 +12,6 @@
     reason = "these are tests"
 )]
 
-#[path = "../tls/authority.rs"]
-#[allow(dead_code, reason = "the tests of TLS use the rest")]
-mod authority;
-#[path = "../support/mod.rs"]
-mod support;
-
 mod broken;
 mod clients;
 mod encrypted;

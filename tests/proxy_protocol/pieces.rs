@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::support::{Upstream, get_with, post};
 use crate::{block, connect, gate, v1, v2};
+use support::{Upstream, get_with, post};
 
 #[test]
 fn a_header_may_come_byte_by_byte() {

@@ -5,7 +5,6 @@
 mod bounded_work;
 mod graphql;
 mod ixr;
-#[path = "../support/parsers.rs"]
 mod parsers;
 mod php;
 mod strict_agrees;

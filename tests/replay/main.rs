@@ -9,9 +9,6 @@
     reason = "these are tests"
 )]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod command;
 mod recorded;
 mod reports;
@@ -44,7 +41,7 @@ impl Drop for Files {
 
 /// Runs `tollgate replay` in this directory, with this text on its standard input.
 fn replay_with(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
-    let mut command = Command::new(support::BINARY);
+    let mut command = Command::new(support::binary());
     command.arg("replay").args(arguments).current_dir(directory).env_remove("TOLLGATE_BINARY");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().unwrap();

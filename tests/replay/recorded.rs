@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use super::report;
-use super::support::{Client, Gate, Reply, Upstream};
+use support::{Client, Gate, Reply, Upstream};
 
 /// Limits of every shape that an access log can judge, small enough to refuse within seconds. One worker decides, so
 /// that the order of two attempts on one bucket is that of their times.

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use crate::generations::{Generations, is_alive};
-use crate::support::{Upstream, eventually, new_directory};
+use support::{Upstream, eventually, new_directory};
 
 /// Receives messages until it is dropped, as systemd does; the sender waits for it.
 struct Manager {

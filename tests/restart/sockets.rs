@@ -11,13 +11,14 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::load::Load;
-use crate::support::{BINARY, Client, Upstream, eventually, free_port, get_with, new_directory, post_with};
+use support::{Client, Upstream, binary, eventually, free_port, get_with, new_directory, post_with};
 
 /// A gate on a socket of this process, as systemd would start it.
 fn start_on(socket: &TcpListener, name: &str, file: &Path) -> Child {
     let passes = "exec 3<&0 </dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$0\" run -c \"$1\"";
     Command::new("sh")
-        .args(["-c", passes, BINARY])
+        .args(["-c", passes])
+        .arg(binary())
         .arg(file)
         .env("LISTEN_FDNAMES", name)
         .stdin(Stdio::from(OwnedFd::from(socket.try_clone().unwrap())))
@@ -88,8 +89,9 @@ fn a_name_that_was_not_passed_is_told_at_the_start_and_not_before() {
     let directory = new_directory();
     let file = directory.join("gate.toml");
     fs::write(&file, "listen = \"systemd:web\"\nupstream = \"http://127.0.0.1:1\"\n").unwrap();
-    let run =
-        |command: &str| -> Output { Command::new(BINARY).args([command, "-c"]).arg(&file).output().unwrap() };
+    let run = |command: &str| -> Output {
+        Command::new(binary()).args([command, "-c"]).arg(&file).output().unwrap()
+    };
     assert!(run("check").status.success());
     let output = run("run");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -113,7 +115,9 @@ fn sockets_of_every_kind_are_taken_by_their_names() {
     fs::write(&file, format!("{listen}{}", upstream.line())).unwrap();
     let mut process = Command::new("systemd-socket-activate")
         .args(["-l", &web.to_string(), "-l", local.to_str().unwrap(), "-l", &format!("127.0.0.1:{admin}")])
-        .args(["--fdname=web:local:admin", BINARY, "run", "-c"])
+        .arg("--fdname=web:local:admin")
+        .arg(binary())
+        .args(["run", "-c"])
         .arg(&file)
         .stdout(Stdio::null())
         .stderr(Stdio::null())

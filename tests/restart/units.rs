@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{BINARY, Client, eventually, free_port, new_directory, post};
+use support::{Client, binary, eventually, free_port, new_directory, post};
 
 fn unit(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/systemd").join(name)).unwrap()
@@ -38,7 +38,7 @@ fn the_units_start_a_gate_that_understands_their_words() {
     for arguments in [&words[1..], &["check", "-c", "/etc/tollgate/config.toml"]] {
         let arguments =
             arguments.iter().map(|word| word.replace("/etc/tollgate/config.toml", file.to_str().unwrap()));
-        let output = Command::new(BINARY).args(arguments).output().unwrap();
+        let output = Command::new(binary()).args(arguments).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         // Nothing passed the socket: all before that is understood.
         assert!(output.status.success() || said.contains("systemd passed no socket"), "{said}");
@@ -56,7 +56,7 @@ fn systemd_takes_the_units_and_finds_them_guarded() {
     }
     let directory = new_directory();
     let binary = directory.join("tollgate");
-    fs::copy(BINARY, &binary).unwrap();
+    fs::copy(support::binary(), &binary).unwrap();
     for name in ["tollgate.service", "tollgate.socket"] {
         fs::write(directory.join(name), unit(name).replace("/usr/bin/tollgate", binary.to_str().unwrap()))
             .unwrap();
@@ -101,7 +101,7 @@ fn a_gate_finds_its_credentials_and_directories_where_systemd_puts_them() {
     );
     fs::write(&file, text).unwrap();
     let path = |name: &str| directory.join(name);
-    let mut gate = Command::new(BINARY)
+    let mut gate = Command::new(binary())
         .args(["run", "-c"])
         .arg(&file)
         .env("CREDENTIALS_DIRECTORY", path("credentials"))

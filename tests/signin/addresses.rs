@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::application::{ROUTE, application, form, right, sign_in_with, status_from};
-use crate::support::{Gate, eventually, new_directory};
+use support::application::{ROUTE, application, form, right, sign_in_with, status_from};
+use support::{Gate, eventually, new_directory};
 
 const ACCOUNT: &str = "[limit.account]\nkey = \"user\"\nrate = \"10 per 1h\"\ncount = \"failures\"\n";
 const ADDRESSES: &str = "[device]\naddresses = true\n";
@@ -224,7 +224,7 @@ fn a_device_cookie_and_an_address_are_known_side_by_side() {
     let gate = Gate::start(&application.file(&file(keys)));
     let mut client = gate.connect_from(HOME);
     client.send(sign_in_with("", &form("alice", &right("alice"))));
-    let device = crate::application::cookie(&client.answer(), "tollgate_device").unwrap();
+    let device = support::application::cookie(&client.answer(), "tollgate_device").unwrap();
     assert!(eventually(Duration::from_secs(5), || foreign_guesses(&gate, "alice", 12) == 0));
     assert_eq!(status_from(&gate, HOME, "alice", &right("alice")), 302, "without the cookie, from home");
     let elsewhere =

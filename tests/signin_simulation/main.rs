@@ -6,9 +6,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "these are tests")]
 
-#[path = "../simulation/dice.rs"]
-#[allow(dead_code, reason = "shared with the other simulation")]
-mod dice;
 mod ledger;
 mod month;
 mod people;

@@ -7,8 +7,8 @@ use std::net::Ipv4Addr;
 
 use tollgate::policy::outcome::Outcome;
 
-use crate::dice::Dice;
 use crate::rules::{DAY, HOUR, MINUTE, SECOND};
+use support::dice::Dice;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Person {

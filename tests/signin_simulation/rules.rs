@@ -10,7 +10,7 @@ use tollgate::policy::key::KeyPart;
 use tollgate::policy::{ChargeOn, Limit, LimitKind, Policy, Route, Unit};
 use tollgate::time::Span;
 
-use crate::dice::Dice;
+use support::dice::Dice;
 
 /// One limit, or a facet of one, as it was drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]

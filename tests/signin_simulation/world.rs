@@ -16,10 +16,10 @@ use tollgate::policy::outcome::Outcome;
 use tollgate::policy::{ChargeOn, LimitKind, Unit};
 use tollgate::time::{Clock, Time};
 
-use crate::dice::Dice;
 use crate::ledger::{Entry, Ledger};
 use crate::people::{Habit, Person, Request};
 use crate::rules::{DAY, Drawn, HOUR, Owner, Rules, SECOND, SECRET, devices};
+use support::dice::Dice;
 
 pub(crate) struct World {
     seed: u64,

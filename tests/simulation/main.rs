@@ -7,10 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "these are tests")]
 
 mod clients;
-mod dice;
 mod observer;
-#[path = "../support/policy.rs"]
-mod policy;
 mod promise;
 mod rules;
 mod scale;

@@ -14,8 +14,6 @@
 
 mod corpus;
 mod mutation;
-#[path = "../support/mod.rs"]
-mod support;
 mod world;
 
 use std::fs;

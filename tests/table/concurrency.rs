@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
-use crate::policy;
+use support::policy;
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -6,6 +6,4 @@ mod changing_rules;
 mod concurrency;
 mod flood;
 mod footprint;
-#[path = "../support/policy.rs"]
-mod policy;
 mod swap;

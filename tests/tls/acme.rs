@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 
-use crate::authority::{careless, connect_by, encrypted, seen};
 use crate::pebble::{Front, Pebble};
-use crate::support::servers::or_skipped;
-use crate::support::{Gate, Launch, ONE_AN_HOUR, Upstream, check_file, eventually, get_with};
+use support::authority::{careless, connect_by, encrypted, seen};
+use support::{Gate, Launch, ONE_AN_HOUR, Upstream, check_file, eventually, get_with};
 
 const YEARS: u32 = 100_000_000;
 
@@ -26,8 +25,8 @@ fn gate(front: &Front, upstream: &Upstream, names: &str, keys: &str) -> Gate {
     Launch::new(&acme).on_tls_too().beside("ca.pem", front.roots()).start()
 }
 
-fn authority_for(front: &Front, gate: &Gate, seconds: u32) -> Option<Pebble> {
-    or_skipped("pebble", Pebble::start(front, gate.address.port(), gate.tls.port(), seconds))
+fn authority_for(front: &Front, gate: &Gate, seconds: u32) -> Pebble {
+    Pebble::start(front, gate.address.port(), gate.tls.port(), seconds)
 }
 
 /// What the gate shows for this name; `None` while it has nothing.
@@ -48,7 +47,7 @@ fn names_are_proved_by_handshakes_and_keys_are_for_the_gate_alone() {
     let (front, upstream) = (Front::new(), Upstream::start());
     let gate = gate(&front, &upstream, "\"app.test\", \"WWW.app.test\"", "");
     assert!(shown(&gate, "app.test").is_none(), "nothing yet, and the gate serves all the same");
-    let Some(pebble) = authority_for(&front, &gate, YEARS) else { return };
+    let pebble = authority_for(&front, &gate, YEARS);
     let both = || has_certificate(&gate, "app.test") && has_certificate(&gate, "www.app.test");
     assert!(eventually(Duration::from_secs(60), both), "{}", gate.messages());
     assert!(seen(&gate, "app.test") != seen(&gate, "www.app.test"), "each has its own");
@@ -75,7 +74,7 @@ fn names_are_proved_by_handshakes_and_keys_are_for_the_gate_alone() {
 fn names_are_proved_by_requests_that_no_application_sees() {
     let (front, upstream) = (Front::new(), Upstream::start());
     let gate = gate(&front, &upstream, "\"app.test\"", "challenge = \"http-01\"");
-    let Some(_pebble) = authority_for(&front, &gate, YEARS) else { return };
+    let _pebble = authority_for(&front, &gate, YEARS);
     let is_issued = || has_certificate(&gate, "app.test");
     assert!(eventually(Duration::from_secs(60), is_issued), "{}", gate.messages());
     assert!(upstream.requests().is_empty(), "neither a challenge nor anything else");
@@ -91,7 +90,7 @@ fn names_are_proved_by_requests_that_no_application_sees() {
 fn a_renewal_under_load_fails_no_request() {
     let (front, upstream) = (Front::new(), Upstream::start());
     let gate = gate(&front, &upstream, "\"app.test\"", "");
-    let Some(_pebble) = authority_for(&front, &gate, 18) else { return };
+    let _pebble = authority_for(&front, &gate, 18);
     let is_issued = || has_certificate(&gate, "app.test");
     assert!(eventually(Duration::from_secs(60), is_issued), "{}", gate.messages());
     let first = seen(&gate, "app.test");
@@ -153,7 +152,7 @@ fn wrong_answers_and_refusals_are_told_of_and_leave_the_gate_as_it_is() {
         let (front, upstream) = (Front::new(), Upstream::start());
         let gate = gate(&front, &upstream, "\"app.test\"", "");
         front.spoil(move |request| request.starts_with(at).then(|| with.clone()));
-        let Some(_pebble) = authority_for(&front, &gate, YEARS) else { return };
+        let _pebble = authority_for(&front, &gate, YEARS);
         let is_told = || gate.messages().contains("no new certificate for app.test: ");
         assert!(eventually(Duration::from_secs(60), is_told), "{at}: {}", gate.messages());
         let said = gate.messages();
@@ -172,7 +171,7 @@ fn wrong_answers_and_refusals_are_told_of_and_leave_the_gate_as_it_is() {
 fn an_authority_that_is_away_or_finds_nobody_leaves_the_present_certificate() {
     let (front, upstream) = (Front::new(), Upstream::start());
     let gate = gate(&front, &upstream, "\"app.test\"", "");
-    let Some(pebble) = authority_for(&front, &gate, 15) else { return };
+    let pebble = authority_for(&front, &gate, 15);
     let is_issued = || has_certificate(&gate, "app.test");
     assert!(eventually(Duration::from_secs(60), is_issued), "{}", gate.messages());
     let first = seen(&gate, "app.test");
@@ -188,7 +187,7 @@ fn the_authority_cannot_find_the_gate() {
     let (front, upstream) = (Front::new(), Upstream::start());
     let gate = gate(&front, &upstream, "\"app.test\"", "");
     // Nobody listens there.
-    let Some(_pebble) = or_skipped("pebble", Pebble::start(&front, 1, 1, YEARS)) else { return };
+    let _pebble = Pebble::start(&front, 1, 1, YEARS);
     let is_told = || gate.messages().contains("the authority could not check the name: ");
     assert!(eventually(Duration::from_secs(60), is_told), "{}", gate.messages());
     assert!(gate.messages().contains("onnect"), "in its words: {}", gate.messages());

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustls::{HandshakeKind, version};
 
-use crate::authority::{Authority, BOTH, connect_by, encrypted};
-use crate::support::{Gate, ONE_AN_HOUR, Upstream, eventually, get_with};
+use support::authority::{Authority, BOTH, connect_by, encrypted};
+use support::{Gate, ONE_AN_HOUR, Upstream, eventually, get_with};
 
 /// Far more than anything here takes, and less than the five minutes that one test asks for.
 const LONG: Duration = Duration::from_secs(30);

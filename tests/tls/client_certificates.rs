@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::authority::{Authority, Pair};
-use crate::support::{Gate, Launch, Upstream, eventually, post};
+use support::authority::{Authority, Pair};
+use support::{Gate, Launch, Upstream, eventually, post};
 
 const LIMITS: &str = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"1 per 1h\"\n\
                       [limit.address.rates]\n\"cert:backup\" = \"3 per 1h\"\n\
@@ -115,7 +115,7 @@ fn a_client_that_shows_no_name_pays_for_its_address() {
     let nameless = clients.people.issue_to(&[]);
     assert_eq!(clients.statuses(Some(&nameless)), ["429"; 4], "and neither is no name");
     let head = "X-SSL-Client-S-DN: CN=backup\r\nX-Client-Cert: backup\r\nX-SSL-Client-Verify: SUCCESS\r\n";
-    let plain = clients.gate.ask(crate::support::post_with("/login", head));
+    let plain = clients.gate.ask(support::post_with("/login", head));
     assert_eq!(plain.status, 429, "a header is no certificate");
     let spoofed = ["--interface", "127.0.0.1", "-H", "X-SSL-Client-S-DN: CN=backup", &clients.url()];
     assert_eq!(clients.curl(None, &spoofed), "429", "and not over TLS either");

@@ -5,8 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::authority::Authority;
-use crate::support::{Gate, Launch, Upstream};
+use support::authority::Authority;
+use support::{Gate, Launch, Upstream};
 
 const LIMITS: &str = "[route.login]\nmatch = \"POST /login\"\nuser = \"form:log\"\n\
                       [limit.address]\nrate = \"100 per 1h\"\n\

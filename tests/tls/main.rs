@@ -11,12 +11,8 @@
     reason = "these are tests"
 )]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod acme;
 mod attacks;
-mod authority;
 mod client_certificates;
 mod fingerprints;
 mod pebble;

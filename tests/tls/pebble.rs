@@ -14,8 +14,8 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::authority::{Authority, careless, encrypted};
-use crate::support::{eventually, free_port, new_directory};
+use support::authority::{Authority, careless, encrypted};
+use support::{eventually, free_port, installed, new_directory};
 
 /// What the front answers instead of pebble to a request that begins like this; `None` lets pebble answer.
 pub(crate) type Spoil = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -139,10 +139,7 @@ fn request(client: &mut impl Read) -> Option<Vec<u8>> {
 impl Pebble {
     /// Starts an authority that finds every name at 127.0.0.1 and connects to these ports there. Its certificates are good
     /// for so many seconds.
-    ///
-    /// # Errors
-    /// What is missing on this machine.
-    pub(crate) fn start(front: &Front, http: u16, tls: u16, seconds: u32) -> Result<Self, String> {
+    pub(crate) fn start(front: &Front, http: u16, tls: u16, seconds: u32) -> Self {
         let directory = new_directory();
         let (port, names) = (free_port(), free_datagram_port());
         let pair = front.certificates.issue(&["localhost"]);
@@ -161,10 +158,10 @@ impl Pebble {
         let log = fs::File::create(directory.join("log")).unwrap();
         let start = |command: &mut Command| {
             let command = command.stdin(Stdio::null()).stdout(log.try_clone().unwrap());
-            command.stderr(log.try_clone().unwrap()).spawn().map_err(|_| "no package `pebble`".to_owned())
+            command.stderr(log.try_clone().unwrap()).spawn().unwrap()
         };
         let names = format!("127.0.0.1:{names}");
-        let resolver = start(Command::new("pebble-challtestsrv").args([
+        let resolver = start(installed("pebble-challtestsrv", "pebble").args([
             "-dns01",
             &names,
             "-defaultIPv6",
@@ -179,17 +176,17 @@ impl Pebble {
             "",
             "-management",
             &format!("127.0.0.1:{}", free_port()),
-        ]))?;
+        ]));
         let mut pebble = Self { processes: vec![resolver], directory };
-        let mut authority = Command::new("pebble");
+        let mut authority = installed("pebble", "pebble");
         // Its VA would wait for up to five seconds, to find clients that are impatient.
         authority.args(["-strict", "-config", &config, "-dnsserver", &names]).env("PEBBLE_VA_NOSLEEP", "1");
-        pebble.processes.push(start(&mut authority)?);
+        pebble.processes.push(start(&mut authority));
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let is_there = || TcpStream::connect(address).is_ok();
         assert!(eventually(Duration::from_secs(20), is_there), "{}", pebble.log());
         front.open(address);
-        Ok(pebble)
+        pebble
     }
 
     pub(crate) fn log(&self) -> String {

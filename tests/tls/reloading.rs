@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::authority::{Authority, Pair, TABLE, seen};
-use crate::support::{Gate, ONE_AN_HOUR, Upstream, eventually, get_with};
+use support::authority::{Authority, Pair, TABLE, seen};
+use support::{Gate, ONE_AN_HOUR, Upstream, eventually, get_with};
 
 #[test]
 fn a_renewed_certificate_is_shown_without_a_word_and_connections_stay() {
@@ -67,7 +67,7 @@ fn an_expired_certificate_is_told_of_and_no_reason_not_to_start() {
     let (upstream, authority) = (Upstream::start(), Authority::new());
     let pair = authority.issue_until(&["app.test"], 2002);
     let config = format!("{}{TABLE}", upstream.file(ONE_AN_HOUR));
-    let launch = crate::support::Launch::new(&config).on_tls_too();
+    let launch = support::Launch::new(&config).on_tls_too();
     let gate = launch.with(&pair, "server").start();
     assert!(gate.messages().contains("the certificate of `app.test` has expired"), "{}", gate.messages());
     assert_eq!(expiry(&gate), 1_009_843_200.0, "2002-01-01");

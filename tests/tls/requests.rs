@@ -8,8 +8,8 @@ use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
 use rustls::sign::CertifiedKey;
 
-use crate::authority::{Authority, BOTH, TABLE, connect_by};
-use crate::support::{Launch, ONE_AN_HOUR, Reply, Upstream, get_with, post, post_with};
+use support::authority::{Authority, BOTH, TABLE, connect_by};
+use support::{Launch, ONE_AN_HOUR, Reply, Upstream, get_with, post, post_with};
 
 #[test]
 fn the_application_hears_how_its_client_speaks() {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rustls::client::{Resumption, Tls12Resumption};
 use rustls::{HandshakeKind, ProtocolVersion, SupportedProtocolVersion, version};
 
-use crate::authority::{Authority, BOTH, TABLE, connect_by, encrypted, seen};
-use crate::support::{Gate, Launch, ONE_AN_HOUR, Upstream, get_with, post};
+use support::authority::{Authority, BOTH, TABLE, connect_by, encrypted, seen};
+use support::{Gate, Launch, ONE_AN_HOUR, Upstream, get_with, post};
 
 #[test]
 fn a_request_over_tls_is_limited_and_forwarded_like_any_other() {
@@ -119,7 +119,7 @@ fn kind_for(config: &Arc<rustls::ClientConfig>, gate: &Gate, name: &str) -> Hand
 #[test]
 fn the_example_works_with_certificates_of_its_names() {
     let authority = Authority::new();
-    let folder = crate::support::new_directory();
+    let folder = support::new_directory();
     for site in ["example.org", "example.net"] {
         let (pair, files) = (authority.issue(&[site]), folder.join(site));
         std::fs::create_dir(&files).unwrap();

@@ -3,9 +3,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::authority::Authority;
-use crate::support::{Client, Gate, Launch, get_with};
 use crate::upstreams::Secure;
+use support::authority::Authority;
+use support::{Client, Gate, Launch, get_with};
 
 const NAME: &str = "api.example.org";
 

@@ -10,8 +10,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::authority::{Authority, Pair};
-use crate::support::{Gate, Launch, ONE_AN_HOUR, eventually, get_with, post_with};
+use support::authority::{Authority, Pair};
+use support::{Gate, Launch, ONE_AN_HOUR, eventually, get_with, post_with};
 
 /// An application that speaks TLS and answers every request with 200.
 pub(crate) struct Secure {

@@ -15,16 +15,16 @@ use tollgate::store::shared::{
 use tollgate::store::{Limiter, Limits, Namespace, StoreAddress};
 
 use crate::delay::lengthened;
-use crate::support::servers::memcached::Memcached;
-use crate::support::servers::mysql::MariaDb;
-use crate::support::servers::postgres::Postgres;
-use crate::support::servers::redis::Redis;
-use crate::support::{Server, mount, started};
+use support::servers::memcached::Memcached;
+use support::servers::mysql::MariaDb;
+use support::servers::postgres::Postgres;
+use support::servers::redis::Redis;
+use support::{Server, mount, started};
 
 /// Half a second of sixteen gates at one bucket.
 #[test]
 fn sixteen_gates_at_one_bucket_with_tokens_refuse_no_attempt() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let figures = Crowd { gates: 16, attempts: 1_000, ..Crowd::patient() }.at(&server, PLENTY);
     figures.print::<Redis>("loopback");
     assert_eq!((figures.refused, figures.fallbacks), (0, 0));
@@ -73,7 +73,7 @@ fn table<S: Server>() {
     let attempts = std::env::var("ATTEMPTS").map_or(20_000, |attempts| attempts.parse().unwrap());
     for micros in [0, 1_000, 2_500] {
         for gates in [2, 8, 16, 24] {
-            let Some(server) = started::<S>() else { return };
+            let server = started::<S>();
             let round_trip = Duration::from_micros(micros);
             let crowd = Crowd { gates, attempts, round_trip, ..Crowd::usual() };
             let name = format!("{:.1} ms", round_trip.as_secs_f64() * 1e3);

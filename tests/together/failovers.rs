@@ -9,27 +9,25 @@ use std::time::Duration;
 
 use crate::fleet::{Fleet, Plan};
 use crate::load::{Attempt, Load, LoadPlan, worst_excess};
-use crate::support::servers::memcached::Memcacheds;
-use crate::support::servers::mysql::MariaDb;
-use crate::support::servers::or_skipped;
-use crate::support::servers::postgres::Postgres;
-use crate::support::servers::redis::{
-    ClusterPlan, Member, Redis, RedisCluster, RedisWithSentinel, clock_ahead,
-};
-use crate::support::servers::sql::Tables as _;
-use crate::support::{Server, eventually, started};
+use support::servers::found;
+use support::servers::memcached::Memcacheds;
+use support::servers::mysql::MariaDb;
+use support::servers::postgres::Postgres;
+use support::servers::redis::{ClusterPlan, Member, Redis, RedisCluster, RedisWithSentinel, clock_ahead};
+use support::servers::sql::Tables as _;
+use support::{Server, eventually, started};
 
 /// G8: the memory is full.
 #[test]
 fn a_full_redis_is_down_until_it_takes_writes_and_told_once() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     takes_no_writes(&server, ["maxmemory", "1"], ["maxmemory", "0"]);
 }
 
 /// G8: `NOREPLICAS`.
 #[test]
 fn a_redis_without_its_replicas_is_down_until_it_takes_writes_and_told_once() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     takes_no_writes(&server, ["min-replicas-to-write", "1"], ["min-replicas-to-write", "0"]);
 }
 
@@ -49,7 +47,7 @@ fn takes_no_writes(server: &Redis, bad: [&str; 2], good: [&str; 2]) {
 /// The old primary becomes read-only, and its replica the writer.
 #[test]
 fn a_switch_over_of_mariadb_is_followed() {
-    let Some(pair) = or_skipped(MariaDb::NAME, MariaDb::pair()) else { return };
+    let pair = found(MariaDb::NAME, MariaDb::pair());
     let run = Run::start(MariaDb::url_of_pair(&pair));
     let [old, new] = &pair;
     old.sql("SET GLOBAL read_only = 1");
@@ -60,7 +58,7 @@ fn a_switch_over_of_mariadb_is_followed() {
 
 #[test]
 fn a_standby_of_postgresql_that_is_promoted_takes_over() {
-    let Some(mut primary) = started::<Postgres>() else { return };
+    let mut primary = started::<Postgres>();
     let standby = primary.standby().unwrap();
     let both = format!("127.0.0.1:{},127.0.0.1:{}", primary.port(), standby.port());
     let url = primary.url().replace(&format!("127.0.0.1:{}", primary.port()), &both);
@@ -73,9 +71,6 @@ fn a_standby_of_postgresql_that_is_promoted_takes_over() {
 
 #[test]
 fn a_switch_by_sentinel_is_followed() {
-    if started::<Redis>().is_none() {
-        return;
-    }
     let mut servers = RedisWithSentinel::start().unwrap();
     let run = Run::start(servers.url());
     servers.primary.kill();
@@ -92,7 +87,7 @@ fn one_dead_primary_of_three_takes_its_own_keys_and_no_others() {
         arguments: &["--cluster-require-full-coverage", "no", "--cluster-node-timeout", "2000"],
         ..ClusterPlan::default()
     };
-    let Some(mut cluster) = cluster(&plan) else { return };
+    let mut cluster = cluster(&plan);
     let run = Run::start(cluster.url());
     cluster.kill_member(0);
     std::thread::sleep(Duration::from_secs(3));
@@ -111,7 +106,7 @@ fn a_replica_of_a_cluster_that_is_promoted_takes_over() {
         arguments: &["--cluster-require-full-coverage", "no", "--cluster-node-timeout", "500"],
         ..ClusterPlan::default()
     };
-    let Some(mut cluster) = cluster(&plan) else { return };
+    let mut cluster = cluster(&plan);
     let run = Run::start(cluster.url());
     cluster.kill_member(0);
     let primaries = |members: &[Member]| {
@@ -126,7 +121,7 @@ fn a_replica_of_a_cluster_that_is_promoted_takes_over() {
 /// MOVED and ASK.
 #[test]
 fn slots_that_move_under_load_fail_no_attempt() {
-    let Some(cluster) = cluster(&ClusterPlan::default()) else { return };
+    let cluster = cluster(&ClusterPlan::default());
     let run = Run::start_with(cluster.url(), "2s");
     let [from, to, _] = cluster.members() else { panic!("three servers") };
     let (giver, taker) = (from.cli(&["CLUSTER", "MYID"]), to.cli(&["CLUSTER", "MYID"]));
@@ -141,9 +136,9 @@ fn slots_that_move_under_load_fail_no_attempt() {
 /// One clock offset for all servers admitted 410 of 140 tokens, and warned 65 times a second.
 #[test]
 fn servers_of_a_cluster_whose_clocks_are_six_seconds_apart_admit_not_one_more() {
-    let Some(first) = or_skipped("a C compiler", clock_ahead(6)) else { return };
+    let first = found("a C compiler", clock_ahead(6));
     let plan = ClusterPlan { first: &first, ..ClusterPlan::default() };
-    let Some(cluster) = cluster(&plan) else { return };
+    let cluster = cluster(&plan);
     let run = Run::start_with(cluster.url(), "2s");
     std::thread::sleep(Duration::from_secs(3));
     let figures = run.finish("clocks six seconds apart", 0.0);
@@ -153,7 +148,7 @@ fn servers_of_a_cluster_whose_clocks_are_six_seconds_apart_admit_not_one_more() 
 
 #[test]
 fn one_memcached_of_three_takes_its_own_keys_and_no_others() {
-    let Some(mut servers) = started::<Memcacheds>() else { return };
+    let mut servers = started::<Memcacheds>();
     let run = Run::start(servers.url());
     servers.nodes()[1].kill();
     std::thread::sleep(Duration::from_secs(2));
@@ -163,8 +158,8 @@ fn one_memcached_of_three_takes_its_own_keys_and_no_others() {
     figures.assert_told_once();
 }
 
-fn cluster(plan: &ClusterPlan<'_>) -> Option<RedisCluster> {
-    or_skipped(RedisCluster::NAME, RedisCluster::start_with(plan))
+fn cluster(plan: &ClusterPlan<'_>) -> RedisCluster {
+    found(RedisCluster::NAME, RedisCluster::start_with(plan))
 }
 
 /// Two gates under load.

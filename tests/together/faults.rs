@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use crate::fleet::{Fleet, GATES, Plan};
 use crate::load::{Attempt, Load, LoadPlan, percentile, worst_excess};
 use crate::relay::{Mode, Relay};
-use crate::support::servers::dynamodb::Dynalite;
-use crate::support::servers::memcached::Memcached;
-use crate::support::servers::mysql::MariaDb;
-use crate::support::servers::postgres::Postgres;
-use crate::support::servers::redis::Redis;
-use crate::support::{Server, eventually, mount, started};
+use support::servers::dynamodb::Dynalite;
+use support::servers::memcached::Memcached;
+use support::servers::mysql::MariaDb;
+use support::servers::postgres::Postgres;
+use support::servers::redis::Redis;
+use support::{Server, eventually, mount, started};
 
 mount!(memcached, super::Memcached, faults: stopped_and_killed_once);
 mount!(postgres, super::Postgres, faults: stopped_and_killed_once);
@@ -72,9 +72,8 @@ fn broken_wires_are_no_worse() {
 }
 
 fn over_redis(faults: &[Fault], course: Course) {
-    if let Some(server) = started::<Redis>() {
-        endure(server, faults, course);
-    }
+    let server = started::<Redis>();
+    endure(server, faults, course);
 }
 
 /// Eight keys at once take dynalite longer than 50 ms: on that it would always be away.
@@ -104,10 +103,9 @@ fn twenty_rounds_over_other_stores() {
 }
 
 fn twenty_rounds<S: Server>(faults: &[Fault], on_error: &'static str) {
-    if let Some(server) = started::<S>() {
-        let rounds = std::env::var("ROUNDS").map_or(20, |rounds| rounds.parse().unwrap());
-        endure(server, faults, Course { on_error, timeout: TIMEOUT, rounds, grace: Duration::ZERO });
-    }
+    let server = started::<S>();
+    let rounds = std::env::var("ROUNDS").map_or(20, |rounds| rounds.parse().unwrap());
+    endure(server, faults, Course { on_error, timeout: TIMEOUT, rounds, grace: Duration::ZERO });
 }
 
 /// One round of a fault.
@@ -164,12 +162,12 @@ fn round<S: Server>(fault: Fault, server: &mut S, relay: &Relay, fleet: &Fleet, 
     Round { fault, begun, over: load.elapsed(), recovery, fallbacks: fallbacks() - before }
 }
 
-fn is_up(gate: &crate::support::Gate) -> bool {
+fn is_up(gate: &support::Gate) -> bool {
     gate.metric("tollgate_store_up", "") > 0.5
 }
 
 /// A lost race is an answer, too: where the store knows whole seconds, a gate that is late may lose all of them.
-fn answers(gate: &crate::support::Gate) -> f64 {
+fn answers(gate: &support::Gate) -> f64 {
     let of = |result| gate.metric("tollgate_store_requests_total", result);
     of("result=\"ok\"") + of("result=\"lost\"")
 }

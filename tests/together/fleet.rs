@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{Gate, Launch, Reply, Upstream};
+use support::{Gate, Launch, Reply, Upstream};
 
 /// Gates that share a store.
 pub(crate) struct Fleet {

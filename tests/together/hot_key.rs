@@ -4,37 +4,34 @@
 //! store, so they have the same bound as a plain limit.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::fleet::{Fleet, GATES, Plan};
 use crate::load::{Load, LoadPlan};
-use crate::support::servers::memcached::Memcached;
-use crate::support::servers::mysql::MariaDb;
-use crate::support::servers::postgres::Postgres;
-use crate::support::servers::redis::Redis;
-use crate::support::{Server, new_directory, started};
+use support::servers::memcached::Memcached;
+use support::servers::mysql::MariaDb;
+use support::servers::postgres::Postgres;
+use support::servers::redis::Redis;
+use support::{Server, installed, new_directory, started};
 
 /// G13: a thousand refusals are no thousand questions.
 #[test]
 fn a_plain_limit() {
-    if let Some(server) = started::<Redis>() {
-        a_refused_key_costs_next_to_nothing(server, PLAIN);
-    }
+    let server = started::<Redis>();
+    a_refused_key_costs_next_to_nothing(server, PLAIN);
 }
 
 #[test]
 fn a_limit_with_debt() {
-    if let Some(server) = started::<Redis>() {
-        a_refused_key_costs_next_to_nothing(server, DEBT);
-    }
+    let server = started::<Redis>();
+    a_refused_key_costs_next_to_nothing(server, DEBT);
 }
 
 #[test]
 fn a_limit_with_growing_waits() {
-    if let Some(server) = started::<Redis>() {
-        a_refused_key_costs_next_to_nothing(server, WAITS);
-    }
+    let server = started::<Redis>();
+    a_refused_key_costs_next_to_nothing(server, WAITS);
 }
 
 /// Two questions a second for each gate at most, and two more about the policy and the changes of operators.
@@ -64,7 +61,7 @@ fn as_many_attempts_as_the_machine_gives() {
 }
 
 fn flood<S: Server>(limit: &str) {
-    let Some(mut server) = started::<S>() else { return };
+    let mut server = started::<S>();
     let fleet = Plan::patient(server.url(), limit).start();
     drain(&fleet);
     let directory = new_directory();
@@ -86,12 +83,12 @@ fn flood<S: Server>(limit: &str) {
 }
 
 fn wrk(script: &Path, address: &str) -> Child {
-    let mut command = Command::new("wrk");
+    let mut command = installed("wrk", "wrk");
     command
         .args(["-t", "1", "-c", "8", "-d", "10s", "-s"])
         .arg(script)
         .arg(format!("http://{address}/login"));
-    command.stdout(Stdio::null()).spawn().expect("wrk is installed")
+    command.stdout(Stdio::null()).spawn().unwrap()
 }
 
 /// Until every gate has been told by the store that there is nothing, and whatever begins with that has begun.

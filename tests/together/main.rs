@@ -32,6 +32,4 @@ mod load;
 mod policy;
 mod relay;
 mod several_limits;
-#[path = "../support/mod.rs"]
-mod support;
 mod throughput;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::fleet::GATES;
 use crate::load::{Load, LoadPlan};
-use crate::support::servers::redis::Redis;
-use crate::support::{BINARY, Gate, Launch, Server, Upstream, eventually, new_directory, started};
+use support::servers::redis::Redis;
+use support::{Gate, Launch, Server, Upstream, binary, eventually, new_directory, started};
 
 const KEYS: usize = 8;
 /// Tokens of each key.
@@ -21,7 +21,7 @@ fn push(url: &str, text: &str) {
     let directory = new_directory();
     let file = directory.join("policy.toml");
     fs::write(&file, text).unwrap();
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(["policy", "push"]).arg(&file).current_dir(&directory).env_remove("TOLLGATE_CONFIG");
     let output = command.env("TOLLGATE_STORE__URL", url).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -30,7 +30,7 @@ fn push(url: &str, text: &str) {
 
 /// The hash of the policy in force.
 fn hash(gate: &Gate) -> String {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(["status", "--format", "json", "--socket"]).arg(gate.admin_socket());
     let status: serde_json::Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
     status["policy"]["hash"].as_str().unwrap().to_owned()
@@ -38,7 +38,7 @@ fn hash(gate: &Gate) -> String {
 
 #[test]
 fn a_policy_pushed_under_load_reaches_all_gates_and_refills_no_bucket() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let upstream = Upstream::start();
     push(&server.url(), &policy(&upstream, &format!("{BURST} per 10h")));
     let file = format!(

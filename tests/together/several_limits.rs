@@ -14,11 +14,11 @@ use tollgate::store::shared::{AvailabilityChange, CallOutcome, StoreObserver, St
 use tollgate::store::{LimitBuckets, Namespace, Store, StoreAddress, TakeState};
 use tollgate::time::Clock;
 
-use crate::support::servers::memcached::Memcached;
-use crate::support::servers::mysql::MariaDb;
-use crate::support::servers::postgres::Postgres;
-use crate::support::servers::redis::Redis;
-use crate::support::{Server, mount, started};
+use support::servers::memcached::Memcached;
+use support::servers::mysql::MariaDb;
+use support::servers::postgres::Postgres;
+use support::servers::redis::Redis;
+use support::{Server, mount, started};
 
 mount!(memcached, super::Memcached, several_limits: an_admitted_attempt_is_one_question);
 mount!(redis, super::Redis, several_limits: an_admitted_attempt_is_one_question);
@@ -46,7 +46,7 @@ fn the_table_of_limits() {
 fn table<S: Server>() {
     for gates in [1, 2, 4, 16] {
         for limits in [1, 2, 3] {
-            let Some(server) = started::<S>() else { return };
+            let server = started::<S>();
             Fleet::of(gates, &server).attempt(limits, 2_000).print::<S>();
         }
     }

@@ -12,12 +12,12 @@ use tollgate::bucket::{Continuous, Span, Spec};
 use tollgate::store::memory::BucketKey;
 
 use crate::several_limits::{Fleet, key};
-use crate::support::servers::Tables as _;
-use crate::support::servers::memcached::Memcached;
-use crate::support::servers::mysql::MariaDb;
-use crate::support::servers::postgres::Postgres;
-use crate::support::servers::redis::Redis;
-use crate::support::{Server, started, time_of_threads};
+use support::servers::Tables as _;
+use support::servers::memcached::Memcached;
+use support::servers::mysql::MariaDb;
+use support::servers::postgres::Postgres;
+use support::servers::redis::Redis;
+use support::{Server, started, time_of_threads};
 
 #[test]
 #[ignore = "two minutes, for docs/scale.md"]
@@ -31,7 +31,7 @@ fn the_table_of_costs() {
 
 fn table<S: Server>(prepare: fn(&S)) {
     for (what, limits, keys) in [("at random", 1, KEYS), ("at random", 3, KEYS), ("one hot key", 1, 1)] {
-        let Some(server) = started::<S>() else { return };
+        let server = started::<S>();
         prepare(&server);
         Load { limits, keys }.put_on(&server).print::<S>(&format!("{limits}, {what}"));
     }

@@ -5,8 +5,8 @@
 use std::time::{Duration, Instant};
 
 use crate::recorded_gate::RecordedGate;
-use crate::support::{Gate, ONE_AN_HOUR, Upstream, eventually};
 use crate::terminal::Terminal;
+use support::{Gate, ONE_AN_HOUR, Upstream, eventually};
 
 fn start(gate: &RecordedGate) -> Terminal {
     let terminal = Terminal::start(&gate.socket, &[], &[]);

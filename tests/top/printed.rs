@@ -8,11 +8,11 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::recorded_gate::RecordedGate;
-use crate::support::{BINARY, Gate, ONE_AN_HOUR, Upstream, new_directory};
+use support::{Gate, ONE_AN_HOUR, Upstream, binary, new_directory};
 
 fn top(socket: &Path, words: &[&str]) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } =
-        Command::new(BINARY).arg("top").arg("--socket").arg(socket).args(words).output().unwrap();
+        Command::new(binary()).arg("top").arg("--socket").arg(socket).args(words).output().unwrap();
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{eventually, new_directory};
+use support::{eventually, new_directory};
 
 pub(crate) struct RecordedGate {
     pub(crate) socket: PathBuf,

@@ -12,7 +12,7 @@ use pty_process::Size;
 use pty_process::blocking::{Command, Pts, Pty, open};
 use rustix::termios::{LocalModes, tcgetattr};
 
-use crate::support::{BINARY, eventually};
+use support::{binary, eventually};
 
 pub(crate) struct Terminal {
     pty: Arc<Pty>,
@@ -27,7 +27,7 @@ impl Terminal {
     pub(crate) fn start(socket: &Path, words: &[&str], environment: &[(&str, &str)]) -> Self {
         let (pty, pts) = open().unwrap();
         pty.resize(Size::new(24, 80)).unwrap();
-        let command = Command::new(BINARY).arg("top").arg("--socket").arg(socket).args(words);
+        let command = Command::new(binary()).arg("top").arg("--socket").arg(socket).args(words);
         let command = command.env_remove("NO_COLOR").env("TERM", "xterm-256color");
         let mut command = environment.iter().fold(command, |command, (name, value)| command.env(name, value));
         let process = command.spawn_borrowed(&pts).unwrap();

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::site::{Entrance, GUESSED, POPULAR, Site, Try, anywhere, dice};
-use crate::dice::Dice;
 use crate::rules::{DAY, MINUTE};
+use support::dice::Dice;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attacker {

@@ -183,7 +183,7 @@ fn answer(one: &Try) -> (StatusCode, HeaderMap) {
 /// What `init` writes for a preset and `--device`, with the routes of this site in the place of the preset's.
 pub(super) fn written_by_init() -> String {
     let arguments = ["init", "-", "--preset", "tomcat", "--device"];
-    let output = Command::new(env!("CARGO_BIN_EXE_tollgate")).args(arguments).output().unwrap();
+    let output = Command::new(support::binary()).args(arguments).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     for part in ["\npreset = \"tomcat\"\n", "\"${file:device.keys}\""] {
         assert!(text.contains(part), "{part}: {text}");

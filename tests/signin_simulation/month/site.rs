@@ -5,8 +5,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{SEED, Scale};
-use crate::dice::Dice;
 use crate::rules::{HOUR, MINUTE, SECOND};
+use support::dice::Dice;
 
 /// One attempt to sign in.
 #[derive(Debug, Clone, Copy)]

@@ -5,48 +5,48 @@
 
 /// What one connection carried.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Recorded {
-    pub(crate) requests: Vec<Request>,
+pub struct Recorded {
+    pub requests: Vec<Request>,
     /// Whether a last request was cut off.
-    pub(crate) cut_off: bool,
+    pub cut_off: bool,
 }
 
 /// One complete request.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
-    pub(crate) method: String,
-    pub(crate) target: String,
+pub struct Request {
+    pub method: String,
+    pub target: String,
     /// Names as sent, values without the blanks around them.
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
 }
 
 /// Why two servers could read the bytes differently.
-pub(crate) type Ambiguity = String;
+pub type Ambiguity = String;
 
 impl Request {
     /// The values of all headers whose name is this one, in any case.
-    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
+    pub fn all(&self, name: &str) -> Vec<&str> {
         let lines = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         lines.map(|(_, value)| value.as_str()).collect()
     }
 
     /// The value of the only header of this name; empty if there is none.
-    pub(crate) fn only(&self, name: &str) -> &str {
+    pub fn only(&self, name: &str) -> &str {
         let all = self.all(name);
         assert!(all.len() <= 1, "{name} was sent {} times: {all:?}", all.len());
         all.first().copied().unwrap_or_default()
     }
 
     /// Names as CGI and PHP know them: in upper case, with everything but letters and digits an underscore.
-    pub(crate) fn names_as_cgi(&self) -> Vec<String> {
+    pub fn names_as_cgi(&self) -> Vec<String> {
         let fold = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
         self.headers.iter().map(|(name, _)| name.chars().map(fold).collect()).collect()
     }
 }
 
 /// All requests of a connection.
-pub(crate) fn parse(mut bytes: &[u8]) -> Result<Recorded, Ambiguity> {
+pub fn parse(mut bytes: &[u8]) -> Result<Recorded, Ambiguity> {
     let mut found = Recorded::default();
     while !bytes.is_empty() {
         let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {

@@ -5,18 +5,16 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{Process, Server, wait_for};
-use crate::support::{eventually, free_port};
+use crate::{eventually, free_port, installed, root};
 
 /// A process of dynalite.
-pub(crate) struct Dynalite {
+pub struct Dynalite {
     port: u16,
     process: Option<Process>,
 }
@@ -89,13 +87,12 @@ impl Dynalite {
     }
 
     fn spawn(&self) -> Result<Process, String> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let dynalite = root.join("target/tools/dynalite/node_modules/dynalite");
+        let dynalite = root().join("target/tools/dynalite/node_modules/dynalite");
         if !dynalite.is_dir() {
             return Err("scripts/fetch-dynalite was not run".to_owned());
         }
-        let script = root.join("tests/support/servers/dynalite.js");
-        Process::spawn(Command::new("node").arg(script).arg(dynalite).arg(self.port.to_string()))
+        let script = root().join("tests/support/src/servers/dynalite.js");
+        Process::spawn(installed("node", "nodejs").arg(script).arg(dynalite).arg(self.port.to_string()))
     }
 
     /// Asks as a DBA would, past the backend.

@@ -5,9 +5,9 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
-use tollgate::bucket::Spec;
-use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
-use tollgate::policy::{Cost, Limit, Route};
+use tollgate_bucket::Spec;
+use tollgate_policy::attempt::{Attempt, AttemptBody, Client};
+use tollgate_policy::{Cost, Limit, Route};
 
 /// A limit for each address, on all clients, that refuses.
 pub fn limit(name: &str, spec: Spec) -> Limit {

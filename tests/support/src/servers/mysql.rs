@@ -11,10 +11,10 @@ use rustix::process::Signal;
 
 use super::sql::{Tables, certificate, copy, made_once, owned, remove, run, schema};
 use super::{Process, Server};
-use crate::support::{eventually, free_port, new_directory};
+use crate::{eventually, free_port, installed, new_directory};
 
 /// One server, its data in a directory of its own.
-pub(crate) struct MariaDb {
+pub struct MariaDb {
     process: Option<Process>,
     directory: PathBuf,
     port: u16,
@@ -25,7 +25,7 @@ pub(crate) struct MariaDb {
 
 impl MariaDb {
     /// Starts it, with a certificate of its own if it shall speak TLS.
-    pub(crate) fn with(speaks_tls: bool) -> Result<Self, String> {
+    pub fn with(speaks_tls: bool) -> Result<Self, String> {
         Self::with_arguments(speaks_tls, &[])
     }
 
@@ -38,7 +38,7 @@ impl MariaDb {
     }
 
     /// A primary, and a replica that is read-only.
-    pub(crate) fn pair() -> Result<[Self; 2], String> {
+    pub fn pair() -> Result<[Self; 2], String> {
         let primary = Self::with_arguments(false, &["--log-bin=b", "--server-id=1"])?;
         let replica = Self::with_arguments(false, &["--log-bin=b", "--server-id=2", "--read-only=1"])?;
         primary
@@ -57,17 +57,17 @@ impl MariaDb {
     }
 
     /// `store.url` for both.
-    pub(crate) fn url_of_pair([one, other]: &[Self; 2]) -> String {
+    pub fn url_of_pair([one, other]: &[Self; 2]) -> String {
         format!("mysql://tollgate:secret@127.0.0.1:{},127.0.0.1:{}/tollgate", one.port, other.port)
     }
 
     /// The certificate that it shows, if it speaks TLS: its own root.
-    pub(crate) fn root(&self) -> PathBuf {
+    pub fn root(&self) -> PathBuf {
         self.directory.join("root.crt")
     }
 
     fn client(&self) -> Command {
-        let mut command = Command::new("mariadb");
+        let mut command = installed("mariadb", "mariadb-client-core");
         command.args(["--no-defaults", "-u", "root", "-S"]).arg(self.directory.join("s")).arg("tollgate");
         command
     }
@@ -94,7 +94,7 @@ impl MariaDb {
     }
 
     fn server(&self) -> Result<Command, String> {
-        let mut command = Command::new("mariadbd");
+        let mut command = installed("mariadbd", "mariadb-server");
         command.args(["--no-defaults", "--user=mysql", "--bind-address=127.0.0.1", "--skip-name-resolve"]);
         command.args([
             "--innodb-flush-log-at-trx-commit=0",
@@ -235,7 +235,7 @@ fn template() -> Result<PathBuf, String> {
         )
         .unwrap();
         let scratch = scratch(&making.with_extension("tmp"));
-        let mut install = Command::new("mariadb-install-db");
+        let mut install = installed("mariadb-install-db", "mariadb-server");
         install.args([
             "--no-defaults",
             "--user=mysql",

@@ -3,10 +3,10 @@
 use std::net::Ipv4Addr;
 use std::sync::Barrier;
 
-use crate::support::{Answer, Gate, Reply, Upstream};
+use crate::{Answer, Gate, Reply, Upstream};
 
 /// The route to the form, which counts as WordPress's does: 302 is a success.
-pub(crate) const ROUTE: &str = r#"
+pub const ROUTE: &str = r#"
 [route.login]
 match = "POST /login"
 user = "form:log"
@@ -15,10 +15,10 @@ success = { status = 302, location = "/home*" }
 "#;
 
 /// A bucket of five for each address, which failures empty.
-pub(crate) const FIVE: &str = "[limit.address]\nrate = \"5 per 1h\"\ncount = \"failures\"\n";
+pub const FIVE: &str = "[limit.address]\nrate = \"5 per 1h\"\ncount = \"failures\"\n";
 
 /// Answers 302 to a right password, 200 to a wrong one, and 500 to `broken`.
-pub(crate) fn application() -> Upstream {
+pub fn application() -> Upstream {
     Upstream::answering(|request, _| answer(request))
 }
 
@@ -43,17 +43,17 @@ fn field<'b>(body: &'b str, name: &str) -> Option<&'b str> {
 }
 
 /// The right password of an account.
-pub(crate) fn right(user: &str) -> String {
+pub fn right(user: &str) -> String {
     format!("right-of-{user}")
 }
 
 /// The body of a sign-in.
-pub(crate) fn form(user: &str, password: &str) -> String {
+pub fn form(user: &str, password: &str) -> String {
     format!("log={user}&pwd={password}")
 }
 
 /// A POST of a form to this target, with these further header lines (each ended by CRLF).
-pub(crate) fn post(target: &str, lines: &str, body: &str) -> String {
+pub fn post(target: &str, lines: &str, body: &str) -> String {
     let length = body.len();
     format!(
         "POST {target} HTTP/1.1\r\nHost: app.test\r\nContent-Type: application/x-www-form-urlencoded\r\n{lines}\
@@ -62,29 +62,29 @@ pub(crate) fn post(target: &str, lines: &str, body: &str) -> String {
 }
 
 /// A sign-in with these further header lines (each ended by CRLF).
-pub(crate) fn sign_in_with(lines: &str, body: &str) -> String {
+pub fn sign_in_with(lines: &str, body: &str) -> String {
     post("/login", lines, body)
 }
 
 /// A sign-in.
-pub(crate) fn sign_in(user: &str, password: &str) -> String {
+pub fn sign_in(user: &str, password: &str) -> String {
     sign_in_with("", &form(user, password))
 }
 
 /// A sign-in from this address; the status of the answer.
-pub(crate) fn status_from(gate: &Gate, address: Ipv4Addr, user: &str, password: &str) -> u16 {
+pub fn status_from(gate: &Gate, address: Ipv4Addr, user: &str, password: &str) -> u16 {
     let mut client = gate.connect_from(address);
     client.send(sign_in(user, password));
     client.answer().status
 }
 
 /// How many wrong passwords for this account reach the application before one is refused; at most 100.
-pub(crate) fn guesses(gate: &Gate, user: &str) -> usize {
+pub fn guesses(gate: &Gate, user: &str) -> usize {
     (0..100).take_while(|number| gate.ask(sign_in(user, &format!("wrong{number}"))).status != 429).count()
 }
 
 /// How many of 500 wrong passwords for alice are refused that come at once, at these gates by turns.
-pub(crate) fn refused_of_500_at_once(gates: &[Gate]) -> usize {
+pub fn refused_of_500_at_once(gates: &[Gate]) -> usize {
     let (threads, each) = (50, 10);
     let ready = &Barrier::new(threads);
     std::thread::scope(|scope| {
@@ -103,7 +103,7 @@ pub(crate) fn refused_of_500_at_once(gates: &[Gate]) -> usize {
 }
 
 /// The value of a cookie that an answer sets.
-pub(crate) fn cookie(answer: &Answer, name: &str) -> Option<String> {
+pub fn cookie(answer: &Answer, name: &str) -> Option<String> {
     let lines = answer.headers.iter().filter(|(header, _)| header == "set-cookie");
     let mut values =
         lines.filter_map(|(_, line)| line.strip_prefix(name)?.strip_prefix('=')?.split(';').next());

@@ -8,16 +8,16 @@ use rustls::{ClientConnection, StreamOwned};
 use socket2::{Domain, Socket, Type};
 
 /// One connection to the gate.
-pub(crate) struct Client {
+pub struct Client {
     stream: Wire,
     read: Vec<u8>,
 }
 
 /// TLS that a client speaks.
-pub(crate) type Encrypted = StreamOwned<ClientConnection, TcpStream>;
+pub type Encrypted = StreamOwned<ClientConnection, TcpStream>;
 
 /// Reads what there is. A test that sends signals starts processes, and hears of their ends while it waits.
-pub(crate) fn read_some(stream: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
+pub fn read_some(stream: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     loop {
         match stream.read(buffer) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -68,21 +68,21 @@ impl Write for Wire {
 
 /// One answer, as read from the wire.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
+pub struct Answer {
+    pub status: u16,
     /// Names in lower case, values without the blanks around them.
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
     /// Status codes of the 1xx answers before this one.
-    pub(crate) interim: Vec<u16>,
+    pub interim: Vec<u16>,
 }
 
 impl Client {
-    pub(crate) fn connect(address: SocketAddr) -> Self {
+    pub fn connect(address: SocketAddr) -> Self {
         Self::over(TcpStream::connect_timeout(&address, PATIENCE).expect("the gate accepts connections"))
     }
 
-    pub(crate) fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Self {
+    pub fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Self {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
         socket.connect_timeout(&address.into(), PATIENCE).expect("the gate accepts connections");
@@ -90,7 +90,7 @@ impl Client {
     }
 
     /// Over a connection that exists already.
-    pub(crate) fn over_tcp(stream: TcpStream) -> Self {
+    pub fn over_tcp(stream: TcpStream) -> Self {
         Self::over(stream)
     }
 
@@ -100,13 +100,13 @@ impl Client {
     }
 
     /// Over TLS, of which the handshake is made when something is sent.
-    pub(crate) fn over_tls(stream: Encrypted) -> Self {
+    pub fn over_tls(stream: Encrypted) -> Self {
         set_up(&stream.sock);
         Self { stream: Wire::Tls(Box::new(stream)), read: Vec::new() }
     }
 
     /// The TLS that it speaks.
-    pub(crate) fn tls(&self) -> &ClientConnection {
+    pub fn tls(&self) -> &ClientConnection {
         match &self.stream {
             Wire::Tls(stream) => &stream.conn,
             Wire::Plain(_) => panic!("it speaks no TLS"),
@@ -114,58 +114,58 @@ impl Client {
     }
 
     /// Sends all of it.
-    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).expect("the gate takes what is sent");
     }
 
     /// Sends it and does not mind if the gate has closed the connection.
-    pub(crate) fn send_what_goes(&mut self, bytes: &[u8]) {
+    pub fn send_what_goes(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
     /// Says that nothing more will be sent.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         let _ = self.stream.tcp().shutdown(Shutdown::Write);
     }
 
     /// A second handle on the same connection, for sending while another reads.
-    pub(crate) fn sender(&self) -> TcpStream {
+    pub fn sender(&self) -> TcpStream {
         self.stream.tcp().try_clone().unwrap()
     }
 
     /// The next answer.
-    pub(crate) fn answer(&mut self) -> Answer {
+    pub fn answer(&mut self) -> Answer {
         self.try_answer().expect("the gate answers before it closes")
     }
 
     /// The next answer; `None` if the connection ends first.
-    pub(crate) fn try_answer(&mut self) -> Option<Answer> {
+    pub fn try_answer(&mut self) -> Option<Answer> {
         self.read_answer(true)
     }
 
     /// The next answer, which is to a HEAD request and so has no body.
-    pub(crate) fn answer_to_head(&mut self) -> Answer {
+    pub fn answer_to_head(&mut self) -> Answer {
         self.read_answer(false).expect("the gate answers before it closes")
     }
 
     /// Whether the gate ends the connection within this time; what it sends before is dropped.
-    pub(crate) fn ends_within(&mut self, at_most: Duration) -> bool {
+    pub fn ends_within(&mut self, at_most: Duration) -> bool {
         self.end_within(at_most).is_some()
     }
 
     /// Whether the gate ends the connection in peace (a FIN and not a reset) within this time.
-    pub(crate) fn ends_well_within(&mut self, at_most: Duration) -> bool {
+    pub fn ends_well_within(&mut self, at_most: Duration) -> bool {
         self.end_within(at_most) == Some(End::Finished)
     }
 
     /// All bytes until the end of the connection, or until nothing came for a while.
-    pub(crate) fn rest(&mut self, at_most: Duration) -> Vec<u8> {
+    pub fn rest(&mut self, at_most: Duration) -> Vec<u8> {
         self.end_within(at_most);
         std::mem::take(&mut self.read)
     }
 
     /// All bytes until the connection ends, and, if it did within this time, whether in peace.
-    pub(crate) fn all_until_the_end(&mut self, at_most: Duration) -> (Vec<u8>, Option<bool>) {
+    pub fn all_until_the_end(&mut self, at_most: Duration) -> (Vec<u8>, Option<bool>) {
         let end = self.end_within(at_most);
         (std::mem::take(&mut self.read), end.map(|end| end == End::Finished))
     }
@@ -269,7 +269,7 @@ impl Client {
     }
 
     /// The next `length` bytes.
-    pub(crate) fn take(&mut self, length: usize) -> Option<Vec<u8>> {
+    pub fn take(&mut self, length: usize) -> Option<Vec<u8>> {
         while self.read.len() < length {
             self.fill_or_complain()?;
         }
@@ -289,21 +289,21 @@ impl Client {
 
 impl Answer {
     /// The value of the first header of this name.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// Whether the answer says that the connection ends with it.
-    pub(crate) fn closes(&self) -> bool {
+    pub fn closes(&self) -> bool {
         self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 
     /// Whole seconds to wait.
-    pub(crate) fn retry_after(&self) -> u64 {
+    pub fn retry_after(&self) -> u64 {
         let value = self.header("retry-after").expect("a refusal says how long to wait");
         assert!(value.bytes().all(|byte| byte.is_ascii_digit()), "whole seconds: {value:?}");
         value.parse().unwrap()

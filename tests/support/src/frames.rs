@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::Encrypted;
 use crate::authority::{Authority, BOTH, encrypted};
-use crate::support::Encrypted;
 
 /// A connection on which anything may be sent.
-pub(crate) struct Raw {
+pub struct Raw {
     stream: Encrypted,
     read: Vec<u8>,
 }
@@ -17,35 +17,35 @@ pub(crate) struct Raw {
 /// A frame as it came.
 #[derive(Debug)]
 #[allow(dead_code, reason = "only the tests of restarts tell streams apart")]
-pub(crate) struct Frame {
-    pub(crate) kind: u8,
-    pub(crate) flags: u8,
-    pub(crate) stream: u32,
-    pub(crate) payload: Vec<u8>,
+pub struct Frame {
+    pub kind: u8,
+    pub flags: u8,
+    pub stream: u32,
+    pub payload: Vec<u8>,
 }
 
-pub(crate) const DATA: u8 = 0;
-pub(crate) const HEADERS: u8 = 1;
-pub(crate) const PRIORITY: u8 = 2;
-pub(crate) const RST_STREAM: u8 = 3;
-pub(crate) const SETTINGS: u8 = 4;
-pub(crate) const PING: u8 = 6;
-pub(crate) const GOAWAY: u8 = 7;
-pub(crate) const WINDOW_UPDATE: u8 = 8;
-pub(crate) const CONTINUATION: u8 = 9;
-pub(crate) const END_STREAM: u8 = 1;
-pub(crate) const END_HEADERS: u8 = 4;
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
+pub const PRIORITY: u8 = 2;
+pub const RST_STREAM: u8 = 3;
+pub const SETTINGS: u8 = 4;
+pub const PING: u8 = 6;
+pub const GOAWAY: u8 = 7;
+pub const WINDOW_UPDATE: u8 = 8;
+pub const CONTINUATION: u8 = 9;
+pub const END_STREAM: u8 = 1;
+pub const END_HEADERS: u8 = 4;
 
 impl Raw {
     /// After the preface and empty settings.
-    pub(crate) fn connect(authority: &Authority, address: SocketAddr) -> Self {
+    pub fn connect(authority: &Authority, address: SocketAddr) -> Self {
         let mut config = authority.client_config(BOTH);
         config.alpn_protocols = vec![b"h2".to_vec()];
         Self::over(encrypted(&Arc::new(config), address, "app.test"))
     }
 
     /// The same over TLS that agrees on HTTP/2.
-    pub(crate) fn over(stream: Encrypted) -> Self {
+    pub fn over(stream: Encrypted) -> Self {
         stream.sock.set_nodelay(true).unwrap();
         stream.sock.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
         let mut raw = Self { stream, read: Vec::new() };
@@ -54,12 +54,12 @@ impl Raw {
     }
 
     /// Whether it could be sent.
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
+    pub fn send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).and_then(|()| self.stream.flush()).is_ok()
     }
 
     /// All frames until one fits, the connection ends or the time is over; whether one did.
-    pub(crate) fn until(&mut self, at_most: Duration, fits: impl Fn(&Frame) -> bool) -> (Vec<Frame>, bool) {
+    pub fn until(&mut self, at_most: Duration, fits: impl Fn(&Frame) -> bool) -> (Vec<Frame>, bool) {
         let (end, mut frames) = (Instant::now() + at_most, Vec::new());
         loop {
             while let Some(frame) = self.take() {
@@ -77,13 +77,13 @@ impl Raw {
     }
 
     /// Whether the gate ends the connection, with a word (GOAWAY) or without.
-    pub(crate) fn is_ended(&mut self, at_most: Duration) -> bool {
+    pub fn is_ended(&mut self, at_most: Duration) -> bool {
         let (_, said) = self.until(at_most, |frame| frame.kind == GOAWAY);
         said || !self.send(&frame(PING, 0, 0, &[0; 8])) || !self.is_alive()
     }
 
     /// Whether a PING is answered.
-    pub(crate) fn is_alive(&mut self) -> bool {
+    pub fn is_alive(&mut self) -> bool {
         let token = *b"are you?";
         self.send(&frame(PING, 0, 0, &token))
             && self.until(Duration::from_secs(5), |frame| frame.kind == PING && frame.payload == token).1
@@ -125,26 +125,26 @@ impl Raw {
     ///
     /// # Errors
     /// If it does not in this time, or with a reset.
-    pub(crate) fn end(&mut self, at_most: Duration) -> std::io::Result<()> {
+    pub fn end(&mut self, at_most: Duration) -> std::io::Result<()> {
         while self.receive(at_most)? > 0 {}
         Ok(())
     }
 }
 
-pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
     [&head[..], payload].concat()
 }
 
 /// A block of literal headers without indexing (RFC 7541, 6.2.2).
-pub(crate) fn block(headers: &[(&str, &str)]) -> Vec<u8> {
+pub fn block(headers: &[(&str, &str)]) -> Vec<u8> {
     let literal = |(name, value): &(&str, &str)| [vec![0], text(name), text(value)].concat();
     headers.iter().flat_map(literal).collect()
 }
 
 /// A text without Huffman's code.
-pub(crate) fn text(text: &str) -> Vec<u8> {
+pub fn text(text: &str) -> Vec<u8> {
     let (mut bytes, mut left) = (Vec::new(), text.len());
     if left < 127 {
         bytes.push(u8::try_from(left).unwrap());
@@ -162,11 +162,11 @@ pub(crate) fn text(text: &str) -> Vec<u8> {
 }
 
 /// The pseudo-headers of a request.
-pub(crate) fn asks<'t>(method: &'t str, path: &'t str) -> [(&'t str, &'t str); 4] {
+pub fn asks<'t>(method: &'t str, path: &'t str) -> [(&'t str, &'t str); 4] {
     [(":method", method), (":scheme", "https"), (":authority", "app.test"), (":path", path)]
 }
 
 /// A request without a body.
-pub(crate) fn request(stream: u32, method: &str, path: &str) -> Vec<u8> {
+pub fn request(stream: u32, method: &str, path: &str) -> Vec<u8> {
     frame(HEADERS, END_STREAM | END_HEADERS, stream, &block(&asks(method, path)))
 }

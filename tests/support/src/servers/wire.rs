@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
 /// The proxy; it stops accepting when dropped.
-pub(crate) struct Wire {
+pub struct Wire {
     shared: Arc<Shared>,
     port: u16,
 }
@@ -29,7 +29,7 @@ struct Shared {
 
 impl Wire {
     /// Stands before the server at this port; forwards everything until it is told otherwise.
-    pub(crate) fn before(port: u16, seed: u64) -> Self {
+    pub fn before(port: u16, seed: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared {
@@ -55,18 +55,18 @@ impl Wire {
         Self { shared, port: own }
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.port
     }
 
     /// So many of a hundred statements from now on.
-    pub(crate) fn faults(&self, refused: u32, lost: u32) {
+    pub fn faults(&self, refused: u32, lost: u32) {
         self.shared.refused.store(refused, Ordering::Relaxed);
         self.shared.lost.store(lost, Ordering::Relaxed);
     }
 
     /// Statements that were refused before the server saw them, and answers that were lost.
-    pub(crate) fn done(&self) -> (u64, u64) {
+    pub fn done(&self) -> (u64, u64) {
         (self.shared.refusals.load(Ordering::Relaxed), self.shared.losses.load(Ordering::Relaxed))
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::Server;
 
 /// A server that can be talked to in SQL.
-pub(crate) trait Tables: Server {
+pub trait Tables: Server {
     fn port(&self) -> u16;
 
     /// Runs statements as a user with all rights, and returns what they answered.
@@ -32,20 +32,20 @@ pub(crate) trait Tables: Server {
 }
 
 /// The statements that make the table of this namespace, as this build says them.
-pub(super) fn schema(url: &str) -> Vec<String> {
+pub fn schema(url: &str) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _within = runtime.enter();
-    let address: tollgate::store::StoreAddress = url.parse().unwrap();
-    address.open(&tollgate::store::Namespace::default()).unwrap().unwrap().schema()
+    let address: tollgate_store::StoreAddress = url.parse().unwrap();
+    address.open(&tollgate_store::Namespace::default()).unwrap().unwrap().schema()
 }
 
 /// A directory of this build, filled by the first test that needs it.
-pub(super) fn made_once(
+pub fn made_once(
     name: &str,
     users: &[&str],
     fill: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<PathBuf, String> {
-    let all = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let all = crate::program::kept();
     let (finished, making) = (all.join(name), all.join(format!("{name}-{}", std::process::id())));
     if !finished.exists() {
         fs::create_dir_all(&making).unwrap();
@@ -60,9 +60,9 @@ pub(super) fn made_once(
 }
 
 /// A certificate for `localhost` in a server's directory, and a copy beside it for clients that have to trust it.
-pub(super) fn certificate(directory: &Path, users: &[&str]) -> Result<(), String> {
+pub fn certificate(directory: &Path, users: &[&str]) -> Result<(), String> {
     let (shown, key) = (directory.join("server.crt"), directory.join("server.key"));
-    let mut openssl = Command::new("openssl");
+    let mut openssl = crate::installed("openssl", "openssl");
     openssl.args([
         "req",
         "-x509",
@@ -88,7 +88,7 @@ pub(super) fn certificate(directory: &Path, users: &[&str]) -> Result<(), String
 }
 
 /// A command that is not run as root, because the server refuses to be.
-pub(super) fn unprivileged(program: &Path, users: &[&str]) -> Command {
+pub fn unprivileged(program: &Path, users: &[&str]) -> Command {
     let mut command = Command::new(program);
     if let Some((user, group)) = other_user(users) {
         command.uid(user).gid(group).current_dir("/");
@@ -108,28 +108,28 @@ fn other_user(users: &[&str]) -> Option<(u32, u32)> {
 }
 
 /// Gives a directory to whom the server runs as.
-pub(super) fn owned(directory: &Path, users: &[&str]) {
+pub fn owned(directory: &Path, users: &[&str]) {
     if let Some((user, group)) = other_user(users) {
         std::os::unix::fs::chown(directory, Some(user), Some(group)).unwrap();
     }
 }
 
-pub(super) fn copy(from: &Path, to: &Path, users: &[&str]) {
+pub fn copy(from: &Path, to: &Path, users: &[&str]) {
     owned(to.parent().unwrap(), users);
     run(Command::new("cp").arg("-a").arg(from).arg(to)).unwrap();
 }
 
 /// Whether nothing is left of it.
-pub(super) fn remove(directory: &Path) -> bool {
+pub fn remove(directory: &Path) -> bool {
     let _ = fs::remove_dir_all(directory);
     !directory.exists()
 }
 
-pub(super) fn run(command: &mut Command) -> Result<(), String> {
+pub fn run(command: &mut Command) -> Result<(), String> {
     run_with(command, "")
 }
 
-pub(super) fn run_with(command: &mut Command, input: &str) -> Result<(), String> {
+pub fn run_with(command: &mut Command, input: &str) -> Result<(), String> {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().map_err(|error| format!("{:?}: {error}", command.get_program()))?;
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();

@@ -4,26 +4,25 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
 use super::{Process, Server, wait_for};
-use crate::support::free_port;
+use crate::{free_port, installed};
 
 /// One server.
-pub(crate) type Memcached = Servers<1>;
+pub type Memcached = Servers<1>;
 
 /// Three.
-pub(crate) type Memcacheds = Servers<3>;
+pub type Memcacheds = Servers<3>;
 
-pub(crate) struct Servers<const N: usize> {
+pub struct Servers<const N: usize> {
     nodes: [Node; N],
 }
 
 /// One process and how it was started.
-pub(crate) struct Node {
+pub struct Node {
     address: SocketAddr,
     arguments: Vec<String>,
     process: Option<Process>,
@@ -33,7 +32,7 @@ pub(crate) struct Node {
 
 impl Node {
     /// Starts it with more arguments, and waits until it answers.
-    pub(crate) fn start(arguments: &[&str]) -> Result<Self, String> {
+    pub fn start(arguments: &[&str]) -> Result<Self, String> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let arguments = arguments.iter().map(ToString::to_string).collect();
         let mut node = Self { address, arguments, process: None, ours: 0 };
@@ -42,9 +41,9 @@ impl Node {
     }
 
     /// Starts it, again if need be.
-    pub(crate) fn run(&mut self) -> Result<(), String> {
+    pub fn run(&mut self) -> Result<(), String> {
         let port = self.address.port().to_string();
-        let mut command = Command::new("memcached");
+        let mut command = installed("memcached", "memcached");
         // As root it wants to know who to be; otherwise it does not look at it.
         command.args(["-u", "nobody", "-l", "127.0.0.1", "-U", "0", "-t", "1", "-p", &port[..]]);
         self.process = Some(Process::spawn(command.args(&self.arguments))?);
@@ -54,11 +53,11 @@ impl Node {
         Ok(())
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.process = None;
     }
 
@@ -67,7 +66,7 @@ impl Node {
     }
 
     /// What it answers, up to the line that is `END`, or to the first one for what has no end.
-    pub(crate) fn ask(&mut self, question: &[u8]) -> Vec<String> {
+    pub fn ask(&mut self, question: &[u8]) -> Vec<String> {
         self.ours += 1;
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -112,7 +111,7 @@ impl Node {
 
 impl<const N: usize> Servers<N> {
     /// Each of them.
-    pub(crate) fn nodes(&mut self) -> &mut [Node; N] {
+    pub fn nodes(&mut self) -> &mut [Node; N] {
         &mut self.nodes
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 
-use tollgate::bucket::{Op, Spec, Step, Time, step};
+use tollgate_bucket::{Op, Spec, Step, Time, step};
 
 /// One bucket outside any store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

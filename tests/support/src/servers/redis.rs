@@ -12,30 +12,30 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::super::{eventually, free_port, new_directory};
 use super::sql::{made_once, run};
 use super::{Process, Server, wait_for};
+use crate::{eventually, free_port, installed, new_directory, root};
 
 /// One server, without a password.
-pub(crate) type Redis = Alone<false>;
+pub type Redis = Alone<false>;
 
 /// One server behind TLS, with a certificate of its own authority.
-pub(crate) type RedisTls = Alone<true>;
+pub type RedisTls = Alone<true>;
 
-pub(crate) struct Alone<const TLS: bool>(Member);
+pub struct Alone<const TLS: bool>(Member);
 
 /// Three servers, each with a third of the slots.
-pub(crate) struct RedisCluster(Vec<Member>);
+pub struct RedisCluster(Vec<Member>);
 
 /// A primary, its replica and the one Sentinel that watches them.
-pub(crate) struct RedisWithSentinel {
-    pub(crate) primary: Redis,
-    pub(crate) replica: Redis,
+pub struct RedisWithSentinel {
+    pub primary: Redis,
+    pub replica: Redis,
     sentinel: Redis,
 }
 
 /// One process.
-pub(crate) struct Member {
+pub struct Member {
     port: u16,
     directory: PathBuf,
     arguments: Vec<String>,
@@ -91,24 +91,24 @@ impl<const TLS: bool> Server for Alone<TLS> {
 
 impl Redis {
     /// With more on its command line.
-    pub(crate) fn start_with(arguments: &[&str]) -> Result<Self, String> {
+    pub fn start_with(arguments: &[&str]) -> Result<Self, String> {
         let port = free_port();
         let number = port.to_string();
         let own = [&["--port", &number], arguments].concat();
         Member::started(port, new_directory(), &own).map(Self)
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.0.port
     }
 
     /// What redis-cli says to it.
-    pub(crate) fn cli(&self, arguments: &[&str]) -> String {
+    pub fn cli(&self, arguments: &[&str]) -> String {
         self.0.cli(arguments)
     }
 
     /// A section of what it says of itself, by the password `secret`.
-    pub(crate) fn says(&self, section: &str) -> String {
+    pub fn says(&self, section: &str) -> String {
         self.cli(&["-a", "secret", "--no-auth-warning", "INFO", section])
     }
 }
@@ -157,19 +157,19 @@ impl Server for RedisCluster {
 
 /// How a cluster is set up.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct ClusterPlan<'a> {
+pub struct ClusterPlan<'a> {
     /// For each of its three primaries.
-    pub(crate) replicas: usize,
+    pub replicas: usize,
     /// More on the command line of each server.
-    pub(crate) arguments: &'a [&'a str],
+    pub arguments: &'a [&'a str],
     /// Whether it speaks nothing but TLS.
-    pub(crate) is_tls: bool,
+    pub is_tls: bool,
     /// The environment of the first server.
-    pub(crate) first: &'a [(String, String)],
+    pub first: &'a [(String, String)],
 }
 
 impl RedisCluster {
-    pub(crate) fn start_with(plan: &ClusterPlan<'_>) -> Result<Self, String> {
+    pub fn start_with(plan: &ClusterPlan<'_>) -> Result<Self, String> {
         let roots = new_directory();
         if plan.is_tls {
             certificate(&roots)?;
@@ -211,17 +211,17 @@ impl RedisCluster {
     }
 
     /// Ends one of its servers, and starts it again.
-    pub(crate) fn kill_member(&mut self, at: usize) {
+    pub fn kill_member(&mut self, at: usize) {
         self.0[at].process = None;
     }
 
-    pub(crate) fn start_member(&mut self, at: usize) {
+    pub fn start_member(&mut self, at: usize) {
         self.0[at].start().unwrap();
         self.wait();
     }
 
     /// Its servers.
-    pub(crate) fn members(&self) -> &[Member] {
+    pub fn members(&self) -> &[Member] {
         &self.0
     }
 
@@ -239,7 +239,7 @@ impl RedisCluster {
 
 impl RedisWithSentinel {
     /// With a password that all of them want.
-    pub(crate) fn start() -> Result<Self, String> {
+    pub fn start() -> Result<Self, String> {
         let primary = Redis::start_with(&["--requirepass", "secret", "--masterauth", "secret"])?;
         let port = primary.port().to_string();
         let replica = Redis::start_with(&[
@@ -274,12 +274,12 @@ impl RedisWithSentinel {
     }
 
     /// Whether the Sentinel names the replica as the primary.
-    pub(crate) fn names_replica(&self) -> bool {
+    pub fn names_replica(&self) -> bool {
         let named = self.sentinel.cli(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "gate"]);
         named.ends_with(&self.replica.port().to_string())
     }
 
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("redis+sentinel://:secret@127.0.0.1:{}/gate", self.sentinel.port())
     }
 }
@@ -307,19 +307,19 @@ impl Member {
         Ok(member)
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.port
     }
 
     /// What redis-cli says to it.
-    pub(crate) fn cli(&self, arguments: &[&str]) -> String {
+    pub fn cli(&self, arguments: &[&str]) -> String {
         let mut command = self.client();
         let output = command.args(arguments).stdin(Stdio::null()).output().unwrap();
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
     fn client(&self) -> Command {
-        let mut command = Command::new("redis-cli");
+        let mut command = installed("redis-cli", "redis-tools");
         command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
         if self.is_tls() {
             command.arg("--tls").arg("--cacert").arg(self.directory.join("roots.pem"));
@@ -332,7 +332,7 @@ impl Member {
     }
 
     fn start(&mut self) -> Result<(), String> {
-        let mut command = Command::new("redis-server");
+        let mut command = installed("redis-server", "redis-server");
         command.args(&self.arguments).envs(self.environment.iter().cloned());
         self.process = Some(Process::spawn(&mut command)?);
         Ok(())
@@ -412,9 +412,9 @@ fn tls_arguments(port: u16, directory: &Path) -> Vec<String> {
 ///
 /// # Errors
 /// If there is no C compiler.
-pub(crate) fn clock_ahead(seconds: u32) -> Result<Vec<(String, String)>, String> {
+pub fn clock_ahead(seconds: u32) -> Result<Vec<(String, String)>, String> {
     let library = made_once("shifted-clock-1", &[], |making| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/servers/shifted_clock.c");
+        let source = root().join("tests/support/src/servers/shifted_clock.c");
         let mut compiler = Command::new("cc");
         run(compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(making.join("shifted.so")).arg(source))
     })?;
@@ -425,7 +425,7 @@ pub(crate) fn clock_ahead(seconds: u32) -> Result<Vec<(String, String)>, String>
 /// An authority, and a certificate for `localhost` that it signed.
 fn certificate(directory: &Path) -> Result<(), String> {
     let openssl = |arguments: &str| {
-        let mut command = Command::new("openssl");
+        let mut command = installed("openssl", "openssl");
         command.current_dir(directory).args(arguments.split_whitespace());
         let output = command.output().map_err(|error| format!("openssl: {error}"))?;
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

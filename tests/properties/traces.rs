@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
-use crate::bucket;
+use support::bucket;
 mod sessions;
 mod words;
 

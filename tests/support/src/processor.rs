@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// What the threads of a process with such names have run so far. A thread that ends meanwhile counts for nothing.
-pub(crate) fn time_of_threads(process: u32, is_counted: impl Fn(&str) -> bool) -> Duration {
+pub fn time_of_threads(process: u32, is_counted: impl Fn(&str) -> bool) -> Duration {
     let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().filter_map(Result::ok);
     let nanos = |thread: &Path| -> Option<u64> {
         let name = fs::read_to_string(thread.join("comm")).ok()?;

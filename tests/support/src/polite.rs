@@ -16,18 +16,18 @@ use tokio_rustls::client::TlsStream;
 use crate::authority::{Authority, BOTH};
 
 /// A connection that agreed on HTTP/2.
-pub(crate) struct Polite {
-    pub(crate) send: SendRequest<Bytes>,
+pub struct Polite {
+    pub send: SendRequest<Bytes>,
 }
 
 /// Runs this to its end, for at most half a minute.
-pub(crate) fn run<T>(story: impl Future<Output = T>) -> T {
+pub fn run<T>(story: impl Future<Output = T>) -> T {
     let runtime = Runtime::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), story).await.expect("it ends") })
 }
 
 /// TLS on which HTTP/2 was agreed on.
-pub(crate) async fn tls(authority: &Authority, address: SocketAddr) -> TlsStream<TcpStream> {
+pub async fn tls(authority: &Authority, address: SocketAddr) -> TlsStream<TcpStream> {
     let mut config = authority.client_config(BOTH);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let stream = TcpStream::connect(address).await.unwrap();
@@ -39,11 +39,11 @@ pub(crate) async fn tls(authority: &Authority, address: SocketAddr) -> TlsStream
 }
 
 impl Polite {
-    pub(crate) async fn connect(authority: &Authority, address: SocketAddr) -> Self {
+    pub async fn connect(authority: &Authority, address: SocketAddr) -> Self {
         Self::connect_by(authority, address, &Builder::new()).await
     }
 
-    pub(crate) async fn connect_by(authority: &Authority, address: SocketAddr, builder: &Builder) -> Self {
+    pub async fn connect_by(authority: &Authority, address: SocketAddr, builder: &Builder) -> Self {
         let stream = tls(authority, address).await;
         let (send, connection) = builder.handshake(stream).await.unwrap();
         tokio::spawn(async move {
@@ -54,11 +54,7 @@ impl Polite {
     }
 
     /// Sends a request with this body; an empty one is none.
-    pub(crate) async fn ask(
-        &mut self,
-        request: Request<()>,
-        body: &str,
-    ) -> Result<Response<String>, h2::Error> {
+    pub async fn ask(&mut self, request: Request<()>, body: &str) -> Result<Response<String>, h2::Error> {
         let response = self.begin(request, body).await?.await?;
         let (head, mut incoming) = response.into_parts();
         let mut text = Vec::new();
@@ -71,11 +67,7 @@ impl Polite {
     }
 
     /// The same without waiting for the answer.
-    pub(crate) async fn begin(
-        &mut self,
-        request: Request<()>,
-        body: &str,
-    ) -> Result<ResponseFuture, h2::Error> {
+    pub async fn begin(&mut self, request: Request<()>, body: &str) -> Result<ResponseFuture, h2::Error> {
         let mut ready = self.send.clone().ready().await?;
         let (response, mut out) = ready.send_request(request, body.is_empty())?;
         if !body.is_empty() {
@@ -85,16 +77,16 @@ impl Polite {
     }
 
     /// The status of the answer to a POST of this form.
-    pub(crate) async fn post(&mut self, path: &str, body: &str) -> u16 {
+    pub async fn post(&mut self, path: &str, body: &str) -> u16 {
         let answer = self.ask(post(path), body).await.unwrap();
         answer.status().as_u16()
     }
 }
 
-pub(crate) fn post(path: &str) -> Request<()> {
+pub fn post(path: &str) -> Request<()> {
     request("POST", path)
 }
 
-pub(crate) fn request(method: &str, path: &str) -> Request<()> {
+pub fn request(method: &str, path: &str) -> Request<()> {
     Request::builder().method(method).uri(format!("https://app.test{path}")).body(()).unwrap()
 }

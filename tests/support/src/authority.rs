@@ -16,24 +16,24 @@ use rustls::{
     SupportedProtocolVersion, version,
 };
 
-use crate::support::{Client, Encrypted, Gate, Launch};
+use crate::{Client, Encrypted, Gate, Launch};
 
 /// Signs certificates.
-pub(crate) struct Authority {
+pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     /// Its own certificate.
-    pub(crate) pem: String,
+    pub pem: String,
 }
 
 /// A certificate and its key in PEM.
 #[derive(Clone)]
-pub(crate) struct Pair {
-    pub(crate) cert: String,
-    pub(crate) key: String,
+pub struct Pair {
+    pub cert: String,
+    pub key: String,
 }
 
 impl Authority {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         // OpenSSL takes a certificate whose subject is its issuer's for one that signed itself.
@@ -44,12 +44,12 @@ impl Authority {
     }
 
     /// A certificate for these names and addresses.
-    pub(crate) fn issue(&self, names: &[&str]) -> Pair {
+    pub fn issue(&self, names: &[&str]) -> Pair {
         self.issue_until(names, 2100)
     }
 
     /// The same, good until the beginning of this year.
-    pub(crate) fn issue_until(&self, names: &[&str], year: i32) -> Pair {
+    pub fn issue_until(&self, names: &[&str], year: i32) -> Pair {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
         (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(year, 1, 1));
@@ -59,12 +59,12 @@ impl Authority {
     }
 
     /// A client's certificate with these common names, at most two.
-    pub(crate) fn issue_to(&self, common_names: &[&str]) -> Pair {
+    pub fn issue_to(&self, common_names: &[&str]) -> Pair {
         self.issue_to_until(common_names, 2100)
     }
 
     /// The same, good until the beginning of this year.
-    pub(crate) fn issue_to_until(&self, common_names: &[&str], year: i32) -> Pair {
+    pub fn issue_to_until(&self, common_names: &[&str], year: i32) -> Pair {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(year, 1, 1));
         params.distinguished_name = DistinguishedName::new();
@@ -80,7 +80,7 @@ impl Authority {
     }
 
     /// Trusts this authority alone.
-    pub(crate) fn client_config(&self, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
+    pub fn client_config(&self, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
         let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
@@ -89,12 +89,12 @@ impl Authority {
     }
 
     /// A client that asks for this name; the handshake is made when it sends something.
-    pub(crate) fn connect(&self, address: SocketAddr, name: &str) -> Client {
+    pub fn connect(&self, address: SocketAddr, name: &str) -> Client {
         connect_by(&Arc::new(self.client_config(BOTH)), address, name)
     }
 
     /// A gate with this certificate at its `https://` listener.
-    pub(crate) fn gate(&self, names: &[&str], config: &str) -> Gate {
+    pub fn gate(&self, names: &[&str], config: &str) -> Gate {
         let pair = self.issue(names);
         Launch::new(&format!("{config}{TABLE}")).on_tls_too().with(&pair, "server").start()
     }
@@ -102,34 +102,34 @@ impl Authority {
 
 impl Launch {
     /// Puts a certificate and its key beside the gate's file, as `NAME.pem` and `NAME.key`.
-    pub(crate) fn with(self, pair: &Pair, name: &str) -> Self {
+    pub fn with(self, pair: &Pair, name: &str) -> Self {
         self.beside(&format!("{name}.pem"), &pair.cert).beside(&format!("{name}.key"), &pair.key)
     }
 }
 
 impl Pair {
     /// In the place of a certificate that runs, the key first.
-    pub(crate) fn put(&self, gate: &Gate, name: &str) {
+    pub fn put(&self, gate: &Gate, name: &str) {
         std::fs::write(gate.directory.join(format!("{name}.key")), &self.key).unwrap();
         std::fs::write(gate.directory.join(format!("{name}.pem")), &self.cert).unwrap();
     }
 }
 
 /// A client with settings of its own.
-pub(crate) fn connect_by(config: &Arc<ClientConfig>, address: SocketAddr, name: &str) -> Client {
+pub fn connect_by(config: &Arc<ClientConfig>, address: SocketAddr, name: &str) -> Client {
     Client::over_tls(encrypted(config, address, name))
 }
 
 /// The same, before any test client is made of it.
-pub(crate) fn encrypted(config: &Arc<ClientConfig>, address: SocketAddr, name: &str) -> Encrypted {
+pub fn encrypted(config: &Arc<ClientConfig>, address: SocketAddr, name: &str) -> Encrypted {
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let connection = ClientConnection::new(Arc::clone(config), name).unwrap();
     StreamOwned::new(connection, TcpStream::connect(address).unwrap())
 }
 
-pub(crate) const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
+pub const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
 /// The one certificate of most gates here.
-pub(crate) const TABLE: &str = "\n[tls]\ncertificates = [{ cert = \"server.pem\", key = \"server.key\" }]\n";
+pub const TABLE: &str = "\n[tls]\ncertificates = [{ cert = \"server.pem\", key = \"server.key\" }]\n";
 
 /// Takes any certificate, to see which it is.
 #[derive(Debug)]
@@ -171,14 +171,14 @@ impl ServerCertVerifier for Careless {
 }
 
 /// Takes any certificate.
-pub(crate) fn careless() -> ClientConfig {
+pub fn careless() -> ClientConfig {
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let builder = builder.with_protocol_versions(BOTH).unwrap().dangerous();
     builder.with_custom_certificate_verifier(Arc::new(Careless)).with_no_client_auth()
 }
 
 /// What the gate shows to a client that asks for this name.
-pub(crate) fn seen(gate: &Gate, name: &str) -> CertificateDer<'static> {
+pub fn seen(gate: &Gate, name: &str) -> CertificateDer<'static> {
     let mut stream = encrypted(&Arc::new(careless()), gate.tls, name);
     while stream.conn.is_handshaking() {
         stream.conn.complete_io(&mut stream.sock).expect("a handshake");
@@ -187,7 +187,7 @@ pub(crate) fn seen(gate: &Gate, name: &str) -> CertificateDer<'static> {
 }
 
 impl Pair {
-    pub(crate) fn der(&self) -> CertificateDer<'static> {
+    pub fn der(&self) -> CertificateDer<'static> {
         CertificateDer::from_pem_slice(self.cert.as_bytes()).unwrap()
     }
 }

@@ -1,24 +1,24 @@
 //! Real databases, each in processes of its own, on ports and in a directory of its own, gone when dropped.
 //!
-//! They are the programs of Debian, as users run them, and dynalite of npm. A test without its server is skipped with a
-//! message; if `REQUIRE_STORES` is set, as in `scripts/test`, it fails instead.
+//! They are the programs of Debian, as users run them, and dynalite of npm. A test whose server is missing fails, and says
+//! which package brings it.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::eventually;
+use crate::eventually;
 
-pub(crate) mod dynamodb;
-pub(crate) mod memcached;
-pub(crate) mod mysql;
-pub(crate) mod postgres;
-pub(crate) mod redis;
-pub(crate) mod sql;
-pub(crate) mod wire;
+pub mod dynamodb;
+pub mod memcached;
+pub mod mysql;
+pub mod postgres;
+pub mod redis;
+pub mod sql;
+pub mod wire;
 
 /// A database, started for one test.
-pub(crate) trait Server: Sized {
+pub trait Server: Sized {
     /// What people call it.
     const NAME: &'static str;
 
@@ -51,47 +51,42 @@ pub(crate) trait Server: Sized {
     fn spoil(&mut self, bytes: &[u8]);
 }
 
-pub(crate) use sql::Tables;
+pub use sql::Tables;
 
-/// The server, or `None` after saying loudly why this test cannot be run.
-pub(crate) fn started<S: Server>() -> Option<S> {
-    or_skipped(S::NAME, S::start())
+/// Starts the server.
+///
+/// # Panics
+/// If it is not installed.
+pub fn started<S: Server>() -> S {
+    found(S::NAME, S::start())
 }
 
-/// What a test needs besides this machine's own, or `None` after saying loudly what is missing.
-pub(crate) fn or_skipped<T>(name: &str, found: Result<T, String>) -> Option<T> {
-    match found {
-        Ok(found) => Some(found),
-        Err(missing) => {
-            let required = std::env::var_os("REQUIRE_STORES").is_some();
-            assert!(!required, "{name} is required here: {missing}");
-            eprintln!("SKIPPED, because {name} is missing: {missing}");
-            None
-        }
-    }
+/// What a test needs besides this machine's own.
+///
+/// # Panics
+/// If it is missing: a test that cannot be run has failed.
+pub fn found<T>(name: &str, found: Result<T, String>) -> T {
+    found.unwrap_or_else(|missing| panic!("this test needs {name}: {missing}"))
 }
 
-/// Mounts tests of a module for one server, which is named as seen from the module that they get: each has a server of its
-/// own.
+/// Mounts tests of a module of the calling crate for one server: each has a server of its own.
+#[macro_export]
 macro_rules! mount {
-    ($name:ident, $server:ty, $from:ident: $($test:ident)*) => {
+    ($name:ident, $server:ty, $($from:ident)::+: $($test:ident)*) => {
         mod $name {
+            use crate::$($from)::+ as mounted;
             $(
                 #[test]
                 fn $test() {
-                    if let Some(server) = crate::support::started::<$server>() {
-                        crate::$from::$test(server);
-                    }
+                    mounted::$test($crate::started::<$server>());
                 }
             )*
         }
     };
 }
 
-pub(crate) use mount;
-
 /// The memory of the process itself, which is always there.
-pub(crate) struct Memory;
+pub struct Memory;
 
 impl Server for Memory {
     const NAME: &'static str = "memory";
@@ -120,25 +115,25 @@ impl Server for Memory {
 }
 
 /// A process of a server; killed when dropped.
-pub(crate) struct Process(Child);
+pub struct Process(Child);
 
 impl Process {
     /// Starts it without a terminal.
     ///
     /// # Errors
     /// That it cannot be started, most likely because it is not installed.
-    pub(crate) fn spawn(command: &mut Command) -> Result<Self, String> {
+    pub fn spawn(command: &mut Command) -> Result<Self, String> {
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = quiet.spawn().map_err(|error| format!("{:?}: {error}", command.get_program()))?;
         Ok(Self(child))
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.0.id()
     }
 
     /// Sends it a signal by its number.
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+    pub fn signal(&self, signal: rustix::process::Signal) {
         let id = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(id, signal).unwrap();
         if signal == rustix::process::Signal::STOP {
@@ -149,7 +144,7 @@ impl Process {
         }
     }
 
-    pub(crate) fn is_running(&mut self) -> bool {
+    pub fn is_running(&mut self) -> bool {
         self.0.try_wait().unwrap().is_none()
     }
 }
@@ -163,7 +158,7 @@ impl Drop for Process {
 }
 
 /// Waits until a server listens there.
-pub(crate) fn wait_for(address: SocketAddr) {
+pub fn wait_for(address: SocketAddr) {
     let listens = || TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok();
     assert!(eventually(Duration::from_secs(30), listens), "no server listens at {address}");
 }

@@ -5,42 +5,43 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use super::gate::{Gate, Launch, new_directory};
+use crate::gate::{Gate, Launch, new_directory};
+use crate::root;
 
 /// A gate whose clocks can be moved.
-pub(crate) struct Clocks {
-    pub(crate) gate: Gate,
+pub struct Clocks {
+    pub gate: Gate,
     file: PathBuf,
     directory: PathBuf,
 }
 
 /// By how much each clock is off, in seconds.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Shift {
+pub struct Shift {
     /// The wall clock.
-    pub(crate) wall: i64,
+    pub wall: i64,
     /// The clock that should never step back.
-    pub(crate) monotonic: f64,
+    pub monotonic: f64,
     /// The one that goes on while the machine sleeps.
-    pub(crate) boot: i64,
+    pub boot: i64,
 }
 
 impl Clocks {
     /// Starts a gate on this file with its clocks right.
-    pub(crate) fn start(config: &str) -> Self {
+    pub fn start(config: &str) -> Self {
         Self::launch(config, &[])
     }
 
     /// Starts a gate on this file whose monotonic clock stands still but for what a test lets [pass](Self::pass).
     /// Its time-outs never run out.
-    pub(crate) fn frozen(config: &str) -> Self {
+    pub fn frozen(config: &str) -> Self {
         Self::launch(config, &[("CLOCK_FROZEN", "yes")])
     }
 
     fn launch(config: &str, environment: &[(&str, &str)]) -> Self {
         let directory = new_directory();
         let (library, file) = (directory.join("clock_shift.so"), directory.join("shift"));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tools/clock_shift.c");
+        let source = root().join("tests/tools/clock_shift.c");
         let mut compiler = Command::new("cc");
         compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).arg("-ldl");
         assert!(compiler.status().expect("a C compiler, which Rust's linker needs as well").success());
@@ -54,7 +55,7 @@ impl Clocks {
     }
 
     /// Moves the clocks, counted from where they were at the start.
-    pub(crate) fn shift(&self, shift: Shift) {
+    pub fn shift(&self, shift: Shift) {
         #[allow(clippy::cast_possible_truncation, reason = "a few years in nanoseconds")]
         let monotonic = (shift.monotonic * 1e9) as i64;
         let line = format!("{} {monotonic} {}\n", shift.wall * 1_000_000_000, shift.boot * 1_000_000_000);
@@ -65,7 +66,7 @@ impl Clocks {
     }
 
     /// Lets this much time pass for the gate, from the start.
-    pub(crate) fn pass(&self, time: Duration) {
+    pub fn pass(&self, time: Duration) {
         self.shift(Shift { monotonic: time.as_secs_f64(), ..Shift::default() });
     }
 }

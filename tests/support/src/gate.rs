@@ -10,19 +10,19 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::{Answer, Client, eventually};
+use crate::{Answer, Client, binary, eventually, signal};
 
 /// A running gate.
-pub(crate) struct Gate {
+pub struct Gate {
     process: Child,
     /// Where clients connect.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     /// Where clients connect that speak TLS, if they may: see [`Launch::on_tls_too`].
-    pub(crate) tls: SocketAddr,
+    pub tls: SocketAddr,
     /// Where `/metrics` and `/readyz` are.
-    pub(crate) admin: SocketAddr,
+    pub admin: SocketAddr,
     /// For the gate's files; removed with the gate.
-    pub(crate) directory: PathBuf,
+    pub directory: PathBuf,
     messages: Arc<Mutex<String>>,
     /// What stands before and behind the tests' own lines in the gate's file.
     frame: [String; 2],
@@ -30,7 +30,7 @@ pub(crate) struct Gate {
 
 /// What becomes of the gate's standard output.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Stdout {
+pub enum Stdout {
     Discarded,
     /// A pipe whose reader is gone: every write fails with EPIPE.
     Closed,
@@ -39,7 +39,7 @@ pub(crate) enum Stdout {
 }
 
 /// A gate about to be started, for the tests that need more than a file.
-pub(crate) struct Launch {
+pub struct Launch {
     config: String,
     stdout: Stdout,
     ulimits: Vec<String>,
@@ -52,43 +52,43 @@ pub(crate) struct Launch {
 
 impl Gate {
     /// Starts a gate on this file, to which `listen` and `[admin]` are added, and waits until it is ready.
-    pub(crate) fn start(config: &str) -> Self {
+    pub fn start(config: &str) -> Self {
         Launch::new(config).start()
     }
 
     /// A connection from 127.0.0.1.
-    pub(crate) fn connect(&self) -> Client {
+    pub fn connect(&self) -> Client {
         Client::connect(self.address)
     }
 
     /// A connection from another address of 127.0.0.0/8.
-    pub(crate) fn connect_from(&self, source: Ipv4Addr) -> Client {
+    pub fn connect_from(&self, source: Ipv4Addr) -> Client {
         Client::connect_from(source, self.address)
     }
 
     /// The answer to these bytes on a connection of their own.
-    pub(crate) fn ask(&self, request: impl AsRef<[u8]>) -> Answer {
+    pub fn ask(&self, request: impl AsRef<[u8]>) -> Answer {
         let mut client = self.connect();
         client.send(request);
         client.answer()
     }
 
     /// The same, or `None` if the connection is closed without an answer.
-    pub(crate) fn try_ask(&self, request: impl AsRef<[u8]>) -> Option<Answer> {
+    pub fn try_ask(&self, request: impl AsRef<[u8]>) -> Option<Answer> {
         let mut client = self.connect();
         client.send_what_goes(request.as_ref());
         client.try_answer()
     }
 
     /// Takes the only token of a client of [`ONE_AN_HOUR`](super::ONE_AN_HOUR), and sees that it was the last.
-    pub(crate) fn drain(&self, target: &str, lines: &str) {
+    pub fn drain(&self, target: &str, lines: &str) {
         let attempt = super::post_with(target, lines);
         assert_eq!(self.ask(&attempt).status, 200, "the first attempt is admitted");
         assert_eq!(self.ask(&attempt).status, 429, "the second attempt is refused");
     }
 
     /// The metrics page.
-    pub(crate) fn metrics(&self) -> String {
+    pub fn metrics(&self) -> String {
         let mut client = Client::connect(self.admin);
         client.send("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
         let answer = client.answer();
@@ -97,7 +97,7 @@ impl Gate {
     }
 
     /// The sum of all samples of this metric whose labels contain `labels`.
-    pub(crate) fn metric(&self, name: &str, labels: &str) -> f64 {
+    pub fn metric(&self, name: &str, labels: &str) -> f64 {
         let page = self.metrics();
         let lines = page.lines().filter(|line| {
             line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])) && line.contains(labels)
@@ -106,26 +106,26 @@ impl Gate {
     }
 
     /// The admin socket that only this user can open.
-    pub(crate) fn admin_socket(&self) -> PathBuf {
+    pub fn admin_socket(&self) -> PathBuf {
         self.directory.join("admin.sock")
     }
 
-    pub(crate) fn process_id(&self) -> u32 {
+    pub fn process_id(&self) -> u32 {
         self.process.id()
     }
 
     /// Resident memory in KiB.
-    pub(crate) fn memory(&self) -> u64 {
+    pub fn memory(&self) -> u64 {
         self.kibibytes("VmRSS:")
     }
 
     /// Address space in KiB, whether it is used or not.
-    pub(crate) fn address_space(&self) -> u64 {
+    pub fn address_space(&self) -> u64 {
         self.kibibytes("VmSize:")
     }
 
     /// Private memory that may be written, in KiB.
-    pub(crate) fn data(&self) -> u64 {
+    pub fn data(&self) -> u64 {
         self.kibibytes("VmData:")
     }
 
@@ -136,7 +136,7 @@ impl Gate {
     }
 
     /// Processor time of all its threads so far, in hundredths of a second.
-    pub(crate) fn processor_time(&self) -> u64 {
+    pub fn processor_time(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
         // After the name in brackets, user and system time are the 12th and 13th field.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -144,25 +144,24 @@ impl Gate {
     }
 
     /// What the gate said on standard error so far.
-    pub(crate) fn messages(&self) -> String {
+    pub fn messages(&self) -> String {
         self.messages.lock().unwrap().clone()
     }
 
     /// Sends a signal by name (`TERM`).
-    pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status();
-        assert!(status.unwrap().success());
+    pub fn signal(&self, name: &str) {
+        assert!(signal(self.process.id(), name), "it runs");
     }
 
     /// Puts another file in the place of the gate's own, at the same addresses. Nothing is said to the gate.
-    pub(crate) fn write(&self, config: &str) {
+    pub fn write(&self, config: &str) {
         let (file, new) = (self.directory.join("gate.toml"), self.directory.join("gate.new"));
         fs::write(&new, framed(&self.frame, config)).unwrap();
         fs::rename(&new, &file).unwrap();
     }
 
     /// How many files were taken over and how many were refused so far.
-    pub(crate) fn reloads(&self) -> (u32, u32) {
+    pub fn reloads(&self) -> (u32, u32) {
         let page = self.metrics();
         let count = |result: &str| {
             let name = format!("tollgate_config_reloads_total{{result=\"{result}\"}} ");
@@ -172,7 +171,7 @@ impl Gate {
     }
 
     /// Puts another file in the place of the gate's own and lets it be read; whether it was taken over.
-    pub(crate) fn reload(&self, config: &str) -> bool {
+    pub fn reload(&self, config: &str) -> bool {
         self.write(config);
         let before = self.reloads();
         self.signal("HUP");
@@ -186,7 +185,7 @@ impl Gate {
     }
 
     /// How the process ended, if it did within this time.
-    pub(crate) fn exit_status(&mut self, at_most: Duration) -> Option<ExitStatus> {
+    pub fn exit_status(&mut self, at_most: Duration) -> Option<ExitStatus> {
         let mut status = None;
         eventually(at_most, || {
             status = self.process.try_wait().unwrap();
@@ -196,7 +195,7 @@ impl Gate {
     }
 
     /// Whether the process still runs.
-    pub(crate) fn is_running(&mut self) -> bool {
+    pub fn is_running(&mut self) -> bool {
         self.process.try_wait().unwrap().is_none()
     }
 }
@@ -214,7 +213,7 @@ impl Drop for Gate {
 
 impl Launch {
     /// A gate for this file; `{dir}` in it stands for the gate's own directory.
-    pub(crate) fn new(config: &str) -> Self {
+    pub fn new(config: &str) -> Self {
         let directory = new_directory();
         Self {
             config: config.replace("{dir}", directory.to_str().unwrap()),
@@ -228,17 +227,17 @@ impl Launch {
         }
     }
 
-    pub(crate) fn stdout(self, stdout: Stdout) -> Self {
+    pub fn stdout(self, stdout: Stdout) -> Self {
         Self { stdout, ..self }
     }
 
     /// A hard limit on open descriptors, as `ulimit -n` sets it.
-    pub(crate) fn descriptors(self, most: u32) -> Self {
+    pub fn descriptors(self, most: u32) -> Self {
         self.ulimit(&format!("-n {most}"))
     }
 
     /// A hard limit on private memory that may be written, in KiB.
-    pub(crate) fn data(self, most: u64) -> Self {
+    pub fn data(self, most: u64) -> Self {
         self.ulimit(&format!("-d {most}"))
     }
 
@@ -248,28 +247,28 @@ impl Launch {
     }
 
     /// Listens on `gate.sock` in the gate's directory as well.
-    pub(crate) fn on_unix_socket_too(self) -> Self {
+    pub fn on_unix_socket_too(self) -> Self {
         Self { unix: true, ..self }
     }
 
     /// Speaks TLS as well, on a port of its own.
-    pub(crate) fn on_tls_too(self) -> Self {
+    pub fn on_tls_too(self) -> Self {
         Self { tls: true, ..self }
     }
 
     /// Listens for operators at this address, too.
-    pub(crate) fn operators_at(mut self, address: &str) -> Self {
+    pub fn operators_at(mut self, address: &str) -> Self {
         self.admin.push(address.to_owned());
         self
     }
 
-    pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.into(), value.into()));
         self
     }
 
     /// Puts a file beside the gate's own.
-    pub(crate) fn beside(self, name: &str, text: &str) -> Self {
+    pub fn beside(self, name: &str, text: &str) -> Self {
         let file = self.directory.join(name);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, text).unwrap();
@@ -277,7 +276,7 @@ impl Launch {
     }
 
     /// Starts the gate; another port is tried if the chosen one is taken meanwhile.
-    pub(crate) fn start(self) -> Gate {
+    pub fn start(self) -> Gate {
         let mut said = String::new();
         for _ in 0..5 {
             match self.try_start() {
@@ -330,15 +329,15 @@ impl Launch {
 
     fn command(&self, file: &Path) -> Command {
         let mut command = if self.ulimits.is_empty() {
-            Command::new(binary())
+            Command::new(program())
         } else {
             let mut shell = Command::new("sh");
-            shell.arg("-c").arg(format!("{}exec \"$0\" \"$@\"", self.ulimits.concat())).arg(binary());
+            shell.arg("-c").arg(format!("{}exec \"$0\" \"$@\"", self.ulimits.concat())).arg(program());
             shell
         };
         command.args(["run", "-c"]).arg(file).current_dir(&self.directory);
         // What is said to the tests is no setting of the gate.
-        command.env_remove("TOLLGATE_BINARY").env_remove("REQUIRE_STORES");
+        command.env_remove("TOLLGATE_BINARY");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         command.stdout(if self.stdout == Stdout::Discarded { Stdio::null() } else { Stdio::piped() });
@@ -347,17 +346,17 @@ impl Launch {
 }
 
 /// What `tollgate check` says about a whole file, without starting anything.
-pub(crate) fn check_file(config: &str) -> Output {
+pub fn check_file(config: &str) -> Output {
     let directory = new_directory();
     let file = directory.join("gate.toml");
     fs::write(&file, config.replace("{dir}", directory.to_str().unwrap())).unwrap();
-    let output = Command::new(BINARY).args(["check", "-c"]).arg(&file).output().unwrap();
+    let output = Command::new(binary()).args(["check", "-c"]).arg(&file).output().unwrap();
     let _ = fs::remove_dir_all(&directory);
     output
 }
 
 /// A new directory, used by one test only.
-pub(crate) fn new_directory() -> PathBuf {
+pub fn new_directory() -> PathBuf {
     static COUNT: AtomicU16 = AtomicU16::new(0);
     let name = format!("tollgate-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let directory = std::env::temp_dir().join(name);
@@ -369,7 +368,7 @@ pub(crate) fn new_directory() -> PathBuf {
 
 /// A port that is free now. Tests run side by side in processes of their own, so each starts looking elsewhere,
 /// below the range from which the system takes ports for outgoing connections.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static COUNT: AtomicU16 = AtomicU16::new(0);
     static CLAIMS: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     let start = u64::from(std::process::id()) * 37;
@@ -427,8 +426,6 @@ fn collect(stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
 }
 
 /// What a gate is started from: what `TOLLGATE_BINARY` names, as for long runs with a release, or the tests' own build.
-fn binary() -> OsString {
-    std::env::var_os("TOLLGATE_BINARY").unwrap_or_else(|| BINARY.into())
+fn program() -> OsString {
+    std::env::var_os("TOLLGATE_BINARY").unwrap_or_else(|| binary().into())
 }
-
-pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tollgate");

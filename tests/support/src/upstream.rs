@@ -10,15 +10,15 @@ use super::eventually;
 use super::strict::{self, Request};
 
 /// A listening upstream; its threads end with the test's process.
-pub(crate) struct Upstream {
-    pub(crate) address: SocketAddr,
+pub struct Upstream {
+    pub address: SocketAddr,
     log: Log,
     stopped: Arc<AtomicBool>,
 }
 
 /// What the upstream does after a request.
 #[derive(Debug, Clone)]
-pub(crate) enum Reply {
+pub enum Reply {
     /// Sends these bytes and waits for the next request.
     Bytes(Vec<u8>),
     /// Sends these bytes and closes.
@@ -50,12 +50,12 @@ type Script = Arc<dyn Fn(&[u8], usize) -> Reply + Send + Sync>;
 
 impl Upstream {
     /// Answers every request with 200 and keeps the connection.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::answering(|_, _| Reply::ok())
     }
 
     /// Answers what this says about the bytes of a request and its number on its connection, from 0.
-    pub(crate) fn answering(script: impl Fn(&[u8], usize) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn answering(script: impl Fn(&[u8], usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (log, stopped) = (Log::default(), Arc::new(AtomicBool::new(false)));
@@ -74,32 +74,32 @@ impl Upstream {
     }
 
     /// The line of the file that sends everything here.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         format!("upstream = \"http://{}\"\n", self.address)
     }
 
     /// A file with this upstream and these tables.
-    pub(crate) fn file(&self, tables: &str) -> String {
+    pub fn file(&self, tables: &str) -> String {
         format!("{}{tables}", self.line())
     }
 
     /// What was received, by connection.
-    pub(crate) fn connections(&self) -> Vec<Vec<u8>> {
+    pub fn connections(&self) -> Vec<Vec<u8>> {
         self.log.lock().unwrap().connections.clone()
     }
 
     /// All bytes received, whatever the connection.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         self.connections().concat()
     }
 
     /// Whether these bytes were received anywhere.
-    pub(crate) fn saw(&self, needle: &str) -> bool {
+    pub fn saw(&self, needle: &str) -> bool {
         self.bytes().windows(needle.len()).any(|window| window == needle.as_bytes())
     }
 
     /// All complete requests, as they came; panics if anything received could be read in two ways.
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<Request> {
         let (connections, arrivals) = {
             let log = self.log.lock().unwrap();
             (log.connections.clone(), log.arrivals.clone())
@@ -119,7 +119,7 @@ impl Upstream {
     }
 
     /// The request that came last.
-    pub(crate) fn last(&self) -> Request {
+    pub fn last(&self) -> Request {
         let bytes = {
             let log = self.log.lock().unwrap();
             log.connections.get(log.latest).cloned().unwrap_or_default()
@@ -128,14 +128,14 @@ impl Upstream {
     }
 
     /// Forgets what was received on connections so far; open ones go on being recorded.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         let mut log = self.log.lock().unwrap();
         log.connections.iter_mut().for_each(Vec::clear);
         log.arrivals.clear();
     }
 
     /// Waits until this many complete requests have come.
-    pub(crate) fn wait_for(&self, count: usize) {
+    pub fn wait_for(&self, count: usize) {
         assert!(
             eventually(Duration::from_secs(10), || self.requests().len() >= count),
             "{} of {count} requests came",
@@ -154,19 +154,19 @@ impl Drop for Upstream {
 
 impl Reply {
     /// 200 with a short body on a connection that stays.
-    pub(crate) fn ok() -> Self {
+    pub fn ok() -> Self {
         Self::text("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok")
     }
 
-    pub(crate) fn text(answer: &str) -> Self {
+    pub fn text(answer: &str) -> Self {
         Self::Bytes(answer.as_bytes().to_vec())
     }
 
-    pub(crate) fn text_and_close(answer: &str) -> Self {
+    pub fn text_and_close(answer: &str) -> Self {
         Self::BytesAndClose(answer.as_bytes().to_vec())
     }
 
-    pub(crate) fn after(self, pause: Duration) -> Self {
+    pub fn after(self, pause: Duration) -> Self {
         Self::After(pause, Box::new(self))
     }
 }

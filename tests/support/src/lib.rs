@@ -4,8 +4,8 @@
 //! real sockets on 127.0.0.0/8. None of it uses an HTTP library, so a bug in the gate's HTTP library cannot hide
 //! itself.
 
-#![allow(dead_code, unused_imports, unused_macros, reason = "each test file uses a part of this")]
 #![allow(
+    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -14,26 +14,37 @@
     reason = "a test that cannot go on says so, and asks the real clock"
 )]
 
+pub mod application;
+pub mod authority;
+pub mod bucket;
 mod client;
 mod clock;
+pub mod dice;
+pub mod frames;
 mod gate;
+pub mod policy;
+pub mod polite;
 mod processor;
-pub(crate) mod servers;
+pub mod program;
+pub mod servers;
+mod signals;
 mod strict;
 mod upstream;
 
 use std::time::{Duration, Instant};
 
-pub(crate) use client::{Answer, Client, Encrypted, read_some};
-pub(crate) use clock::{Clocks, Shift};
-pub(crate) use gate::{BINARY, Gate, Launch, Stdout, check_file, free_port, new_directory};
-pub(crate) use processor::time_of_threads;
-pub(crate) use servers::{Server, mount, started};
-pub(crate) use strict::{Ambiguity, Recorded, Request, parse};
-pub(crate) use upstream::{Reply, Upstream};
+pub use client::{Answer, Client, Encrypted, read_some};
+pub use clock::{Clocks, Shift};
+pub use gate::{Gate, Launch, Stdout, check_file, free_port, new_directory};
+pub use processor::time_of_threads;
+pub use program::{binary, installed, root};
+pub use servers::{Server, started};
+pub use signals::{signal, signal_group};
+pub use strict::{Ambiguity, Recorded, Request, parse};
+pub use upstream::{Reply, Upstream};
 
 /// One attempt an hour at the sign-in form of each client: a bucket that one POST drains for good.
-pub(crate) const ONE_AN_HOUR: &str = r#"
+pub const ONE_AN_HOUR: &str = r#"
 [route.login]
 match = "POST /login"
 
@@ -42,7 +53,7 @@ rate = "1 per 1h"
 "#;
 
 /// Asks until it is so, or until the time is over; for what another process does in its own time.
-pub(crate) fn eventually(at_most: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+pub fn eventually(at_most: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + at_most;
     loop {
         if is_so() {
@@ -57,22 +68,22 @@ pub(crate) fn eventually(at_most: Duration, mut is_so: impl FnMut() -> bool) -> 
 }
 
 /// A POST of a form with this body to this target.
-pub(crate) fn post(target: &str, body: &str) -> String {
+pub fn post(target: &str, body: &str) -> String {
     format!("POST {target} HTTP/1.1\r\nHost: app.test\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
 /// A POST without a body and with these header lines (each ended by CRLF).
-pub(crate) fn post_with(target: &str, lines: &str) -> String {
+pub fn post_with(target: &str, lines: &str) -> String {
     format!("POST {target} HTTP/1.1\r\nHost: app.test\r\n{lines}Content-Length: 0\r\n\r\n")
 }
 
 /// A GET with these header lines (each ended by CRLF).
-pub(crate) fn get_with(target: &str, lines: &str) -> String {
+pub fn get_with(target: &str, lines: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: app.test\r\n{lines}\r\n")
 }
 
 /// No word about the program or about the place where it runs.
-pub(crate) fn assert_clean(answer: &Answer, secrets: &[&str]) {
+pub fn assert_clean(answer: &Answer, secrets: &[&str]) {
     assert_eq!(
         (answer.header("server"), answer.header("x-powered-by"), answer.header("via")),
         (None, None, None)

@@ -13,15 +13,15 @@ use rustix::process::Signal;
 
 use super::sql::{Tables, certificate, copy, made_once, owned, remove, run, run_with, schema, unprivileged};
 use super::{Process, Server, wait_for};
-use crate::support::{eventually, free_port, new_directory};
+use crate::{eventually, free_port, new_directory};
 
 /// One server, its data in a directory of its own.
-pub(crate) type Postgres = Cluster<false>;
+pub type Postgres = Cluster<false>;
 
 /// The same where every transaction is SERIALIZABLE.
-pub(crate) type PostgresSerializable = Cluster<true>;
+pub type PostgresSerializable = Cluster<true>;
 
-pub(crate) struct Cluster<const SERIALIZABLE: bool> {
+pub struct Cluster<const SERIALIZABLE: bool> {
     postmaster: Option<Process>,
     directory: PathBuf,
     port: u16,
@@ -30,7 +30,7 @@ pub(crate) struct Cluster<const SERIALIZABLE: bool> {
 
 impl<const SERIALIZABLE: bool> Cluster<SERIALIZABLE> {
     /// Starts it with these settings beside the usual ones.
-    pub(crate) fn with(settings: &'static [&'static str]) -> Result<Self, String> {
+    pub fn with(settings: &'static [&'static str]) -> Result<Self, String> {
         let directory = new_directory();
         let mut server = Self { postmaster: None, directory, port: free_port(), settings };
         server.launch()?;
@@ -38,12 +38,12 @@ impl<const SERIALIZABLE: bool> Cluster<SERIALIZABLE> {
     }
 
     /// The certificate that it shows, if it speaks TLS: its own root.
-    pub(crate) fn root(&self) -> PathBuf {
+    pub fn root(&self) -> PathBuf {
         self.directory.join("root.crt")
     }
 
     /// What it has written about itself.
-    pub(crate) fn log(&self) -> String {
+    pub fn log(&self) -> String {
         fs::read_to_string(self.directory.join("log")).unwrap_or_default()
     }
 
@@ -57,7 +57,7 @@ impl<const SERIALIZABLE: bool> Cluster<SERIALIZABLE> {
     }
 
     /// Another server that follows this one.
-    pub(crate) fn standby(&self) -> Result<Self, String> {
+    pub fn standby(&self) -> Result<Self, String> {
         let directory = new_directory();
         let mut standby = Self { postmaster: None, directory, port: free_port(), settings: self.settings };
         owned(&standby.directory, USERS);
@@ -266,11 +266,10 @@ fn binary(name: &str) -> Result<PathBuf, String> {
     let mut found: Vec<_> = versions.map(|version| version.path().join("bin").join(name)).collect();
     found.retain(|path| path.exists());
     found.sort();
-    found.pop().ok_or_else(|| format!("no {name} in /usr/lib/postgresql/*/bin"))
+    found.pop().ok_or_else(|| {
+        format!("no {name} in /usr/lib/postgresql/*/bin, which the Debian package postgresql brings")
+    })
 }
-
-/// The password is `secret`, hashed 64 times instead of 4096 times: the tests' own build takes a tenth of a second for that.
-const USER: &str = "CREATE USER tollgate PASSWORD 'SCRAM-SHA-256$64:dG9sbGdhdGUtdGVzdHMhIQ==$MGbS9/VQH+NCgN9iuJ/8Neso7ViqYcjLHpFY0KOhDF8=:nLOEdCUIJDt/OmZ39ohxLBY6WRvfdqhcGqkArD8C508='";
 
 /// Whom root runs it as: the first of these that there is.
 const USERS: &[&str] = &["postgres", "nobody"];
