@@ -14,3 +14,4 @@ mod dry_run;
 mod events;
 mod rules;
 mod secrets;
+mod top;

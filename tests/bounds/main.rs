@@ -12,12 +12,14 @@
 )]
 
 mod bodies;
+mod bounded_work;
 mod descriptors;
 mod endless;
 mod gives_way;
 mod idle;
 mod memory;
 mod nested;
+mod parsers;
 mod places;
 mod rest;
 mod slow;

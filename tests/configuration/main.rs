@@ -8,5 +8,4 @@ mod file;
 mod preset_paths;
 mod presets;
 mod recipes;
-mod reference;
 mod schema;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Edge, forwarded};
+use support::endpoint::{Edge, forwarded};
 use support::eventually;
 
 const FAILURES: &str = "[route.login]\nmatch = \"POST /login\"\nuser = \"query:user\"\n\

@@ -11,6 +11,7 @@ mod observer;
 mod promise;
 mod rules;
 mod scale;
+mod signins;
 mod world;
 
 use world::{Seen, World};

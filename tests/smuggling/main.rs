@@ -14,6 +14,7 @@
 
 mod corpus;
 mod mutation;
+mod strict_agrees;
 mod world;
 
 use std::fs;

@@ -19,10 +19,13 @@
 
 mod buckets;
 mod commands;
+mod examples;
 mod on_error;
 mod overrides;
 mod policy;
+mod questions;
 mod signins;
+mod together;
 
 use support::{Gate, Launch, Server, binary};
 

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
+use crate::compile;
 use crate::gate::{Gate, Launch, new_directory};
-use crate::root;
 
 /// A gate whose clocks can be moved.
 pub struct Clocks {
@@ -41,10 +40,7 @@ impl Clocks {
     fn launch(config: &str, environment: &[(&str, &str)]) -> Self {
         let directory = new_directory();
         let (library, file) = (directory.join("clock_shift.so"), directory.join("shift"));
-        let source = root().join("tests/tools/clock_shift.c");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).arg("-ldl");
-        assert!(compiler.status().expect("a C compiler, which Rust's linker needs as well").success());
+        compile(&["-shared", "-fPIC", "-O1"], "tests/tools/clock_shift.c", &library);
         fs::write(&file, "0 0 0\n").unwrap();
         let launch = Launch::new(config)
             .environment("LD_PRELOAD", library.to_str().unwrap())

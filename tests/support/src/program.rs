@@ -40,3 +40,10 @@ pub fn installed(program: &str, package: &str) -> Command {
     let found = found.unwrap_or_else(|| panic!("this test needs `{program}`, which {package} brings"));
     Command::new(found)
 }
+
+/// Compiles a file of C with these options, by the compiler that Rust's linker needs as well.
+pub fn compile(options: &[&str], source: &str, to: &Path) {
+    let mut compiler = installed("cc", "gcc");
+    compiler.args(options).arg("-o").arg(to).arg(root().join(source)).arg("-ldl");
+    assert!(compiler.status().unwrap().success(), "{source}");
+}
