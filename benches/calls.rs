@@ -16,8 +16,6 @@
 #[path = "../tests/endpoint/calls.rs"]
 #[allow(dead_code, unreachable_pub, reason = "tests use the rest")]
 mod calls;
-#[path = "../tests/support/mod.rs"]
-mod support;
 
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader};

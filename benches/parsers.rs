@@ -9,7 +9,7 @@
     reason = "a bench that cannot be set up has nothing to measure"
 )]
 
-#[path = "../tests/support/parsers.rs"]
+#[path = "../tests/bounds/parsers.rs"]
 mod parsers;
 
 use parsers::{PARSERS, Parser, TARGETS, thread_time};

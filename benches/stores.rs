@@ -15,8 +15,6 @@
     reason = "a bench that cannot be set up has nothing to measure, and it is its own clock"
 )]
 
-#[path = "../tests/support/mod.rs"]
-mod support;
 #[path = "stores/worker.rs"]
 mod worker;
 
@@ -83,24 +81,19 @@ fn load_counts(load: &str) -> bool {
 
 fn peers() -> Vec<Peer> {
     let redis = started::<Redis>();
-    let url = redis.as_ref().map(Server::url).unwrap_or_default();
-    let window = Peer { name: "INCRBY", url, client: "window", _server: None };
-    let postgres = prepared(started::<Postgres>(), "ALTER ROLE tollgate SET log_statement = 'none'");
-    let mariadb = prepared(started::<MariaDb>(), "SET GLOBAL general_log = 0");
-    let peers = [
-        redis.map(|server| peer("redis", server)),
-        started::<Memcached>().map(|server| peer("memcached", server)),
-        postgres.map(|server| peer("postgres", server)),
-        mariadb.map(|server| peer("mariadb", server)),
-        started::<Dynalite>().map(|server| peer("dynalite", server)),
-    ];
-    let window = (!window.url.is_empty()).then_some(window);
-    window.into_iter().chain(peers.into_iter().flatten()).collect()
-}
-
-/// The tests count requests in the server's log, which costs the server more than the requests.
-fn prepared<S: Tables>(server: Option<S>, statement: &str) -> Option<S> {
-    server.inspect(|server| drop(server.sql(statement)))
+    let window = Peer { name: "INCRBY", url: redis.url(), client: "window", _server: None };
+    let (postgres, mariadb) = (started::<Postgres>(), started::<MariaDb>());
+    // The tests count requests in the server's log, which costs the server more than the requests.
+    postgres.sql("ALTER ROLE tollgate SET log_statement = 'none'");
+    mariadb.sql("SET GLOBAL general_log = 0");
+    vec![
+        window,
+        peer("redis", redis),
+        peer("memcached", started::<Memcached>()),
+        peer("postgres", postgres),
+        peer("mariadb", mariadb),
+        peer("dynalite", started::<Dynalite>()),
+    ]
 }
 
 fn peer<S: Server + 'static>(name: &'static str, server: S) -> Peer {

@@ -5,14 +5,11 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
-#[path = "support/policy.rs"]
-mod policy;
-
 use std::net::IpAddr;
 
 use allocation_counter::measure;
 use http::HeaderMap;
-use policy::{attempt, limit, route};
+use support::policy::{attempt, limit, route};
 use tollgate::bucket::{
     Continuous, Distinct, Escalation, Floor, Interval, Key, Op, PeriodStart, Rolling, Spec,
 };

@@ -6,9 +6,6 @@
 //! because a bucket affects no other bucket but those of its own attempts; so the simulated part is exact, and only the
 //! sums are scaled up.
 
-#[path = "../../tests/simulation/dice.rs"]
-#[allow(dead_code, reason = "the simulation of one gate uses the rest")]
-mod dice;
 mod gate;
 mod observer;
 mod report;

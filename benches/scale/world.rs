@@ -9,13 +9,13 @@ use std::collections::{BinaryHeap, HashMap};
 use tollgate::bucket::{Op, Spec, Verdict};
 use tollgate::time::{Span, Time};
 
-use super::dice::Dice;
 use super::gate::{Gate, Scattered};
 use super::observer::Admissions;
 use super::report::{Report, Second};
 use super::round::{Job, Place, Turn};
 use super::settings::{Routing, Settings};
 use super::store::{BucketId, Said, Store, Writing};
+use support::dice::Dice;
 
 /// A run. The number of a bucket holds its kind of client, its number among them, and whether it is the subnet's.
 pub(super) struct World {

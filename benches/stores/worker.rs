@@ -17,7 +17,7 @@ use tollgate::store::Namespace;
 use tollgate::store::shared::{OnError, StoreOptions};
 use tollgate::store::{Limiter, Limits};
 
-use crate::support::time_of_threads;
+use support::time_of_threads;
 
 /// Pins this thread, and all threads that it starts, to this core.
 pub(crate) fn pin(core: usize) {

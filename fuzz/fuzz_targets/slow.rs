@@ -5,7 +5,7 @@
 
 #![no_main]
 
-#[path = "../../tests/support/parsers.rs"]
+#[path = "../../tests/bounds/parsers.rs"]
 mod parsers;
 
 use libfuzzer_sys::fuzz_target;

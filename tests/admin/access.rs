@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::authority::{Authority, BOTH, TABLE, encrypted};
 use crate::caller::{LOGIN, RIGHT, TOKEN, ask, ask_locally, attempts, call, gate, send};
-use crate::support::{Client, Launch, Upstream, eventually, free_port, get_with, post_with};
+use support::authority::{Authority, BOTH, TABLE, encrypted};
+use support::{Client, Launch, Upstream, eventually, free_port, get_with, post_with};
 
 /// Every page for operators but `drain`, which ends the gate: a request that is answered with this status.
 const PAGES: &[(&str, &str, &str, u16)] = &[
@@ -77,7 +77,7 @@ fn the_token_may_come_as_the_password_of_basic() {
 }
 
 /// The status over TCP with the right token, without waiting for the end of a stream.
-fn first_status(gate: &crate::support::Gate, method: &str, path: &str, body: &str) -> u16 {
+fn first_status(gate: &support::Gate, method: &str, path: &str, body: &str) -> u16 {
     let mut client = Client::connect(gate.admin);
     let length = body.len();
     let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{RIGHT}Content-Length: {length}\r\n");

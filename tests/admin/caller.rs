@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Answer, BINARY, Client, Gate, Launch, Upstream, post_with};
+use support::{Answer, Client, Gate, Launch, Upstream, binary, post_with};
 
 pub(crate) const TOKEN: &str = "0123456789abcdef0123";
 /// What every state-changing call over TCP sends.
@@ -69,7 +69,7 @@ pub(crate) fn ask_locally(gate: &Gate, method: &str, path: &str, body: &str) -> 
 
 /// Exit code, standard output and standard error of `tollgate` with these words to this gate.
 pub(crate) fn tollgate(gate: &Gate, words: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(words).arg("--socket").arg(gate.admin_socket());
     let output = command.env_remove("TOLLGATE_CONFIG").output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::caller::{LOGIN, ask, ask_locally, attempts, gate, tollgate};
-use crate::support::Upstream;
+use support::Upstream;
 
 #[test]
 fn a_text_is_checked_and_not_taken() {

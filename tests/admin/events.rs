@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::caller::{LOGIN, RIGHT, ask, attempts, gate};
-use crate::support::{Client, Gate, Upstream, eventually};
+use support::{Client, Gate, Upstream, eventually};
 
 /// A viewer who reads.
 struct Viewer {
@@ -120,7 +120,7 @@ fn a_hundred_viewers_take_no_place_of_others_and_little_memory() {
     let begun = Instant::now();
     let mut client = gate.connect();
     for _ in 0..3_000 {
-        client.send(crate::support::post_with("/login", ""));
+        client.send(support::post_with("/login", ""));
         assert!(matches!(client.answer().status, 200 | 429));
     }
     assert!(begun.elapsed() < Duration::from_secs(20));

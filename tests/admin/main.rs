@@ -9,13 +9,9 @@
 )]
 
 mod access;
-#[path = "../tls/authority.rs"]
-#[allow(dead_code, reason = "tls uses the rest")]
-mod authority;
 mod caller;
 mod dry_run;
 mod events;
 mod rules;
 mod secrets;
-#[path = "../support/mod.rs"]
-mod support;
+mod top;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::caller::{LOGIN, ask, attempts, gate, tollgate};
-use crate::support::{Gate, Upstream, eventually};
+use support::{Gate, Upstream, eventually};
 
 fn limit(gate: &Gate, name: &str) -> Value {
     let (status, page) = ask(gate, "GET", "/api/v1/limits", "");

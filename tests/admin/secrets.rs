@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::caller::{LOGIN, TOKEN, ask, ask_locally};
-use crate::support::{BINARY, Launch, Upstream};
+use support::{Launch, Upstream, binary};
 
 /// J8: secrets in the status, in metrics, in messages and in what `check` prints.
 #[test]
@@ -20,7 +20,7 @@ fn no_page_and_no_message_shows_a_secret() {
     shown += &ask(&gate, "POST", "/api/v1/reload", "").1.to_string();
     gate.write("[device]\nsecret = 2\n[admim]\ntoken = \"hunter2hunter2hunter2\"\n");
     shown += &ask_locally(&gate, "POST", "/api/v1/reload", "").1.to_string();
-    let mut check = Command::new(BINARY);
+    let mut check = Command::new(binary());
     check.args(["check", "--format", "json", "-c"]).arg(gate.directory.join("gate.toml"));
     let output = check.env("TOLLGATE_ADMIN__TOKEN", "short").env("DEVICE", device).output().unwrap();
     shown += &String::from_utf8_lossy(&output.stdout);

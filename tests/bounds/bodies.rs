@@ -8,9 +8,9 @@ use bytes::Bytes;
 use h2::client::Builder;
 use http::Request;
 
-use crate::authority::{Authority, TABLE};
-use crate::polite::Polite;
-use crate::support::{Client, Gate, Launch, Upstream, eventually};
+use support::authority::{Authority, TABLE};
+use support::polite::Polite;
+use support::{Client, Gate, Launch, Upstream, eventually};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
-use crate::support::{Client, Launch, Reply, Upstream, eventually, get_with};
+use support::{Client, Launch, Reply, Upstream, eventually, get_with};
 
 /// H5: clients that are there are served while a flood takes all that there is for clients.
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Gate, Upstream, eventually, get_with};
+use support::{Gate, Upstream, eventually, get_with};
 
 const TEN_GIGABYTES: u64 = 10 << 30;
 /// So much is really sent: more than all that is ever waited for together.

@@ -3,9 +3,9 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::authority::{Authority, TABLE};
-use crate::frames::{GOAWAY, Raw, request};
-use crate::support::{Client, Gate, Launch, Upstream, eventually, get_with};
+use support::authority::{Authority, TABLE};
+use support::frames::{GOAWAY, Raw, request};
+use support::{Client, Gate, Launch, Upstream, eventually, get_with};
 
 const FILE: &str = "[proxy]\nconnections = 12\nheader_timeout = \"1h\"\nidle_timeout = \"1h\"\n";
 
@@ -33,7 +33,7 @@ fn newcomer_is_served(gate: &Gate, host: u8) -> Client {
 fn a_connection_of_http2_without_streams_gives_way() {
     let (_upstream, authority, gate) = started();
     let mut held: Vec<Raw> = (0..12).map(|_| Raw::connect(&authority, gate.tls)).collect();
-    let answered = |frame: &crate::frames::Frame| frame.kind == 0;
+    let answered = |frame: &support::frames::Frame| frame.kind == 0;
     for raw in &mut held {
         assert!(raw.send(&request(1, "GET", "/")) && raw.until(Duration::from_secs(15), answered).1);
     }

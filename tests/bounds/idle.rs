@@ -12,9 +12,9 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use socket2::{Domain, Socket, Type};
 
-use crate::authority::{Authority, BOTH, TABLE};
-use crate::frames::{HEADERS, RST_STREAM, Raw, frame, request};
-use crate::support::{Client, Gate, Launch, Upstream, get_with};
+use support::authority::{Authority, BOTH, TABLE};
+use support::frames::{HEADERS, RST_STREAM, Raw, frame, request};
+use support::{Client, Gate, Launch, Upstream, get_with};
 
 /// The bounds that would end a connection which is idle for the whole of a test, and those on one address.
 const FILE: &str = "
@@ -144,7 +144,7 @@ impl Idle {
                 client.try_answer().is_some_and(|answer| answer.status == 200)
             }
             Self::Http2(raw) => {
-                let answered = |frame: &crate::frames::Frame| frame.kind == 0;
+                let answered = |frame: &support::frames::Frame| frame.kind == 0;
                 raw.send(&request(stream, "GET", "/")) && raw.until(Duration::from_secs(15), answered).1
             }
         }

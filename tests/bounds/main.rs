@@ -11,25 +11,15 @@
     reason = "these are tests"
 )]
 
-#[path = "../tls/authority.rs"]
-#[allow(dead_code, reason = "the tests of TLS use the rest")]
-mod authority;
-#[path = "../http2/frames.rs"]
-#[allow(dead_code, reason = "the tests of HTTP/2 use the rest")]
-mod frames;
-#[path = "../http2/polite.rs"]
-#[allow(dead_code, reason = "the tests of HTTP/2 use the rest")]
-mod polite;
-#[path = "../support/mod.rs"]
-mod support;
-
 mod bodies;
+mod bounded_work;
 mod descriptors;
 mod endless;
 mod gives_way;
 mod idle;
 mod memory;
 mod nested;
+mod parsers;
 mod places;
 mod rest;
 mod slow;

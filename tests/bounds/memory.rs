@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::support::{Client, Launch, Reply, Upstream, eventually, get_with};
+use support::{Client, Launch, Reply, Upstream, eventually, get_with};
 
 const FILE: &str = "[route.login]\nmatch = \"POST /login\"\nuser = \"form:name\"\nbody = \"1MiB\"\n\
                     [limit.account]\nkey = \"user\"\nrate = \"9/s\"\n\

@@ -7,7 +7,7 @@ use std::process::Command;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::support::{BINARY, Gate, Reply, Upstream, check_file, get_with, new_directory};
+use support::{Gate, Reply, Upstream, binary, check_file, get_with, new_directory};
 
 const DEEP: usize = 30_000;
 
@@ -186,7 +186,7 @@ fn files_that_are_nested_without_end_are_mistakes() {
     let directory = new_directory();
     std::fs::write(directory.join("gate.toml"), "upstream = \"http://127.0.0.1:1\"\n").unwrap();
     let set = format!("limit.a.rate={}", nested("[", "", "]"));
-    let said = Command::new(BINARY)
+    let said = Command::new(binary())
         .args(["check", "-c"])
         .arg(directory.join("gate.toml"))
         .args(["--set", &set])

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Gate, Reply, Upstream, eventually, get_with};
+use support::{Client, Gate, Reply, Upstream, eventually, get_with};
 
 fn clients(gate: &Gate, count: u8) -> Vec<Client> {
     (1..=count).map(|host| gate.connect_from(Ipv4Addr::new(127, 0, 5, host))).collect()

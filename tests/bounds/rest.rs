@@ -6,7 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::idle::{Idle, Kind, Setting, raise_descriptors};
-use crate::support::{Client, Gate, eventually, get_with};
+use support::{Client, Gate, eventually, get_with};
 
 /// A kept connection is out of hyper by then.
 const RESTS: Duration = Duration::from_millis(1500);

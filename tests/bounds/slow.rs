@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-use crate::support::{Client, Gate, Reply, Upstream, eventually, get_with, post};
+use support::{Client, Gate, Reply, Upstream, eventually, get_with, post};
 
 /// Sends a byte at a time as long as it goes, but not for ever; how long it went.
 fn drip(client: &mut Client, head: &str, pause: Duration) -> std::thread::JoinHandle<()> {

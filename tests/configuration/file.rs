@@ -513,7 +513,7 @@ fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     paths
 }
 
-pub(crate) fn sources(file: &Path) -> Sources {
+fn sources(file: &Path) -> Sources {
     let mut sources = Sources::from_file(file).unwrap();
     for line in sources.text.clone().lines() {
         let pair = |rest: &str| rest.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));

@@ -5,12 +5,7 @@
 mod combined;
 mod examples;
 mod file;
-#[path = "../support/policy.rs"]
-mod policy;
 mod preset_paths;
 mod presets;
 mod recipes;
-mod reference;
 mod schema;
-#[path = "../support/mod.rs"]
-mod support;

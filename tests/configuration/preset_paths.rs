@@ -9,7 +9,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 
-use crate::policy;
+use support::policy;
 
 use std::collections::BTreeSet;
 use std::fs;

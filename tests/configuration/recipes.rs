@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tollgate::config::{Sources, load};
 
-use crate::support::new_directory;
+use support::new_directory;
 
 /// Nothing that the text names is read: certificates of a document are nowhere.
 fn mistakes(name: &str, text: &str) -> String {
@@ -39,7 +39,7 @@ fn every_whole_file_in_the_documents_is_taken_by_check() {
 #[test]
 fn every_command_of_a_recipe_takes_its_file() {
     let recipes = fs::read_to_string("docs/recipes.md").unwrap();
-    let programs = Path::new(env!("CARGO_BIN_EXE_tollgate")).parent().unwrap();
+    let programs = Path::new(support::binary()).parent().unwrap();
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     let mut commands = 0;
     for section in recipes.split("\n## ").skip(1) {

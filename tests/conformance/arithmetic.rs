@@ -13,7 +13,7 @@ use tollgate::store::{RecordVersion, StepProgram, StoreClock, StoreRecord, Store
 use tollgate::time::{Span, Time};
 
 use crate::gate::Gate;
-use crate::support::{Server, eventually};
+use support::{Server, eventually};
 
 /// A record, and what is done to it.
 pub(crate) struct Case {

@@ -9,7 +9,7 @@ use tollgate::store::{RecordVersion, StoreClock, StoreError, StoreRecord, Stored
 use tollgate::time::{Span, Time};
 
 use crate::gate::Gate;
-use crate::support::{Server, eventually};
+use support::{Server, eventually};
 
 /// A store opened on a server.
 struct Opened<S> {

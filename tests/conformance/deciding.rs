@@ -13,7 +13,7 @@ use tollgate::store::shared::{OnError, StoreOptions};
 use tollgate::store::{Limiter, Limits};
 use tollgate::store::{Namespace, StoreAddress};
 
-use crate::support::{Server, eventually};
+use support::{Server, eventually};
 
 /// Processes on one store, as far as one test process can be several.
 struct Processes<S> {

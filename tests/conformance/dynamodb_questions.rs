@@ -5,12 +5,12 @@ use tollgate::store::{RecordVersion, StoreRecord, Swap};
 use tollgate::time::{Span, Time};
 
 use crate::gate::Gate;
-use crate::support::Server;
-use crate::support::servers::dynamodb::Dynalite;
+use support::Server;
+use support::servers::dynamodb::Dynalite;
 
 #[test]
 fn a_load_and_a_swap_are_one_question_each_and_a_probe_is_none() {
-    let Some(mut server) = crate::support::started::<Dynalite>() else { return };
+    let mut server = support::started::<Dynalite>();
     let gate = Gate::new(&server.url());
     let asked = |server: &mut Dynalite, questions: u64| assert_eq!(server.questions(), questions);
     gate.ask(|store| store.migrate()).unwrap();
@@ -27,7 +27,7 @@ fn a_load_and_a_swap_are_one_question_each_and_a_probe_is_none() {
 
 #[test]
 fn time_to_live_that_is_off_is_said() {
-    let Some(server) = crate::support::started::<Dynalite>() else { return };
+    let server = support::started::<Dynalite>();
     let gate = Gate::new(&server.url());
     assert_eq!(
         gate.ask(|store| store.inspect()).unwrap(),

@@ -29,8 +29,6 @@ mod redis_arithmetic;
 mod redis_faults;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod sql_arithmetic;
-#[path = "../support/mod.rs"]
-mod support;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod tables;
 
@@ -38,7 +36,7 @@ mod tables;
 macro_rules! store {
     ($name:ident, $server:ty) => {
         mod $name {
-            use crate::support::mount;
+            use support::mount;
             mount!(keeping, $server, contract:
                 what_was_never_written_is_not_there
                 what_was_written_is_read_with_the_version_that_the_writer_was_told
@@ -82,14 +80,14 @@ macro_rules! store {
 }
 
 mod memory {
-    use crate::support::mount;
-    mount!(basic, crate::support::servers::Memory, deciding:
+    use support::mount;
+    mount!(basic, support::servers::Memory, deciding:
         a_bucket_admits_its_burst_and_no_more
         every_shape_is_the_same_as_in_memory
         what_is_given_back_can_be_taken_again
         buckets_of_different_keys_and_limits_do_not_meet
     );
-    mount!(time, crate::support::servers::Memory, deciding:
+    mount!(time, support::servers::Memory, deciding:
         a_wait_is_as_long_as_it_was_told
     );
 }
@@ -99,7 +97,7 @@ mod memory {
 macro_rules! tables {
     ($name:ident, $server:ty) => {
         mod $name {
-            use crate::support::mount;
+            use support::mount;
             mount!(keeping, $server, tables:
                 a_limits_name_is_no_statement
                 a_person_can_read_whose_bucket_it_is_and_when_it_is_full
@@ -125,7 +123,7 @@ macro_rules! tables {
 macro_rules! arithmetic {
     ($name:ident, $server:ty) => {
         mod $name {
-            use crate::support::mount;
+            use support::mount;
             mount!(arithmetic, $server, arithmetic:
                 a_lost_race_is_a_step_and_one_question
                 what_differs_in_more_than_its_state_is_not_stepped
@@ -136,40 +134,40 @@ macro_rules! arithmetic {
 }
 
 #[cfg(feature = "redis")]
-arithmetic!(redis_steps, crate::support::servers::redis::Redis);
+arithmetic!(redis_steps, support::servers::redis::Redis);
 #[cfg(feature = "redis")]
-arithmetic!(redis_cluster_steps, crate::support::servers::redis::RedisCluster);
+arithmetic!(redis_cluster_steps, support::servers::redis::RedisCluster);
 #[cfg(feature = "postgres")]
-arithmetic!(postgres_steps, crate::support::servers::postgres::Postgres);
+arithmetic!(postgres_steps, support::servers::postgres::Postgres);
 #[cfg(feature = "redis")]
-support::mount!(redis_together, crate::support::servers::redis::Redis, arithmetic: several_buckets_in_one_request_are_each_done_by_itself);
+support::mount!(redis_together, support::servers::redis::Redis, arithmetic: several_buckets_in_one_request_are_each_done_by_itself);
 #[cfg(feature = "postgres")]
-support::mount!(postgres_together, crate::support::servers::postgres::Postgres, arithmetic: several_buckets_in_one_request_are_each_done_by_itself);
+support::mount!(postgres_together, support::servers::postgres::Postgres, arithmetic: several_buckets_in_one_request_are_each_done_by_itself);
 #[cfg(feature = "mysql")]
-support::mount!(mariadb_together, crate::support::servers::mysql::MariaDb, arithmetic: several_buckets_in_one_request_are_each_done_by_itself);
+support::mount!(mariadb_together, support::servers::mysql::MariaDb, arithmetic: several_buckets_in_one_request_are_each_done_by_itself);
 #[cfg(feature = "mysql")]
-arithmetic!(mariadb_steps, crate::support::servers::mysql::MariaDb);
+arithmetic!(mariadb_steps, support::servers::mysql::MariaDb);
 
 #[cfg(feature = "redis")]
-store!(redis, crate::support::servers::redis::Redis);
+store!(redis, support::servers::redis::Redis);
 #[cfg(feature = "memcached")]
-store!(memcached, crate::support::servers::memcached::Memcached);
+store!(memcached, support::servers::memcached::Memcached);
 #[cfg(feature = "memcached")]
-store!(memcacheds, crate::support::servers::memcached::Memcacheds);
+store!(memcacheds, support::servers::memcached::Memcacheds);
 #[cfg(feature = "redis")]
-store!(redis_tls, crate::support::servers::redis::RedisTls);
+store!(redis_tls, support::servers::redis::RedisTls);
 #[cfg(feature = "redis")]
-store!(redis_cluster, crate::support::servers::redis::RedisCluster);
+store!(redis_cluster, support::servers::redis::RedisCluster);
 #[cfg(feature = "dynamodb")]
-store!(dynamodb, crate::support::servers::dynamodb::Dynalite);
+store!(dynamodb, support::servers::dynamodb::Dynalite);
 
 #[cfg(feature = "postgres")]
-store!(postgres, crate::support::servers::postgres::Postgres);
+store!(postgres, support::servers::postgres::Postgres);
 #[cfg(feature = "postgres")]
-tables!(postgres_tables, crate::support::servers::postgres::Postgres);
+tables!(postgres_tables, support::servers::postgres::Postgres);
 #[cfg(feature = "postgres")]
-store!(postgres_serializable, crate::support::servers::postgres::PostgresSerializable);
+store!(postgres_serializable, support::servers::postgres::PostgresSerializable);
 #[cfg(feature = "mysql")]
-store!(mariadb, crate::support::servers::mysql::MariaDb);
+store!(mariadb, support::servers::mysql::MariaDb);
 #[cfg(feature = "mysql")]
-tables!(mariadb_tables, crate::support::servers::mysql::MariaDb);
+tables!(mariadb_tables, support::servers::mysql::MariaDb);

@@ -8,8 +8,8 @@ use tollgate::time::{Span, Time};
 
 use crate::arithmetic::{Case, Shape};
 use crate::gate::Gate;
-use crate::support::servers::memcached::Memcached;
-use crate::support::{Server, started};
+use support::servers::memcached::Memcached;
+use support::{Server, started};
 
 #[test]
 fn a_continuous_bucket_is_stepped_as_by_the_gate() {
@@ -27,7 +27,7 @@ fn a_floor_is_stepped_as_by_the_gate() {
 }
 
 fn same_as_step(shape: Shape) {
-    let Some(server) = started::<Memcached>() else { return };
+    let server = started::<Memcached>();
     let gate = Gate::new(&server.url());
     let mut stepped = 0;
     for (number, mut case) in Case::all(shape, 2_000, &[1_800_000_000_000_000]).enumerate() {
@@ -62,7 +62,7 @@ fn record(case: &Case, words: &[u64]) -> StoreRecord {
 
 #[test]
 fn takes_of_many_gates_are_all_there_and_their_sum_is_written_now_and_then() {
-    let Some(mut server) = started::<Memcached>() else { return };
+    let mut server = started::<Memcached>();
     let first = Gate::new(&server.url());
     let gates: Vec<Gate> = (0..4).map(|_| first.beside(&server.url())).collect();
     let case = Case::all(Shape::Continuous, 1, &[1_800_000_000_000_000]).next().unwrap();

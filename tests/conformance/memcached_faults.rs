@@ -12,8 +12,8 @@ use tollgate::store::{RecordVersion, StoreError, StoreRecord, Swap};
 use tollgate::time::{Span, Time};
 
 use crate::gate::{Gate, done};
-use crate::support::servers::memcached::{Memcached, Memcacheds, Node};
-use crate::support::{Server, started};
+use support::servers::memcached::{Memcached, Memcacheds, Node};
+use support::{Server, started};
 
 fn at(address: SocketAddr) -> Gate {
     Gate::new(&format!("memcached://{address}"))
@@ -32,9 +32,9 @@ fn record(bytes: &[u8]) -> StoreRecord {
     StoreRecord { bytes: bytes.to_vec(), ttl, limit: "address".into(), full_at }
 }
 
-/// A real one that was started with these arguments, or `None` where the contract's tests have none either.
-fn node(arguments: &[&str]) -> Option<Node> {
-    started::<Memcached>().map(|_| Node::start(arguments).unwrap())
+/// A real one that was started with these arguments.
+fn node(arguments: &[&str]) -> Node {
+    Node::start(arguments).unwrap()
 }
 
 /// A listener of the test: each connection is the script's, which is told how many there were before.
@@ -75,7 +75,7 @@ fn is_garbled(answer: &Result<Option<Vec<u8>>, StoreError>) -> bool {
 
 #[test]
 fn a_swap_that_wins_is_one_question_and_one_that_is_lost_two() {
-    let Some(mut server) = started::<Memcached>() else { return };
+    let mut server = started::<Memcached>();
     let gate = Gate::new(&server.url());
     let first = done(swap(&gate, 1, None, b"one").unwrap());
     assert_eq!(server.questions(), 1);
@@ -89,7 +89,7 @@ fn a_swap_that_wins_is_one_question_and_one_that_is_lost_two() {
 
 #[test]
 fn one_of_three_servers_away_leaves_the_keys_of_the_others() {
-    let Some(mut servers) = started::<Memcacheds>() else { return };
+    let mut servers = started::<Memcacheds>();
     let gate = Gate::new(&servers.url());
     for key in 0..60 {
         done(swap(&gate, key, None, &key.to_be_bytes()).unwrap());
@@ -117,14 +117,14 @@ fn one_of_three_servers_away_leaves_the_keys_of_the_others() {
 
 #[test]
 fn a_server_that_numbers_nothing_is_refused() {
-    let Some(server) = node(&["-C"]) else { return };
+    let server = node(&["-C"]);
     let refused = swap(&at(server.address()), 1, None, b"one").unwrap_err();
     assert!(matches!(&refused, StoreError::Refused(why) if why.contains("-C")), "{refused}");
 }
 
 #[test]
 fn a_full_memory_is_a_refusal_and_reading_goes_on() {
-    let Some(server) = node(&["-M", "-m", "2"]) else { return };
+    let server = node(&["-M", "-m", "2"]);
     let gate = at(server.address());
     let refused = (0..5000).find_map(|key| swap(&gate, key, None, &[7; MAX_RECORD_LEN]).err()).unwrap();
     assert!(matches!(&refused, StoreError::Refused(why) if why.contains("out of memory")), "{refused}");
@@ -133,7 +133,7 @@ fn a_full_memory_is_a_refusal_and_reading_goes_on() {
 
 #[test]
 fn a_small_memory_and_what_it_dropped_are_shown_to_the_operator() {
-    let Some(server) = node(&["-m", "4"]) else { return };
+    let server = node(&["-m", "4"]);
     let gate = at(server.address());
     let said = gate.ask(|store| store.inspect()).unwrap();
     assert!(said.len() == 1 && said[0].contains("only 4 MB"), "{said:?}");
@@ -146,14 +146,14 @@ fn a_small_memory_and_what_it_dropped_are_shown_to_the_operator() {
 
 #[test]
 fn a_usual_server_gives_nothing_to_say() {
-    let Some(servers) = started::<Memcacheds>() else { return };
+    let servers = started::<Memcacheds>();
     let gate = Gate::new(&servers.url());
     assert_eq!(gate.ask(|store| store.inspect()), Ok(Vec::new()));
 }
 
 #[test]
 fn a_gate_with_a_spoiled_epoch_agrees_with_itself_and_loses_against_others() {
-    let Some(mut server) = started::<Memcached>() else { return };
+    let mut server = started::<Memcached>();
     let early = Gate::new(&server.url());
     let first = done(swap(&early, 1, None, b"one").unwrap());
     server.spoil(b"not ours");
@@ -167,7 +167,7 @@ fn a_gate_with_a_spoiled_epoch_agrees_with_itself_and_loses_against_others() {
 
 #[test]
 fn the_answer_to_a_caller_that_gave_up_is_dropped() {
-    let Some(mut server) = started::<Memcached>() else { return };
+    let mut server = started::<Memcached>();
     let gate = Gate::new(&server.url());
     done(swap(&gate, 1, None, b"one").unwrap());
     done(swap(&gate, 2, None, b"two").unwrap());
@@ -181,7 +181,7 @@ fn the_answer_to_a_caller_that_gave_up_is_dropped() {
 
 #[test]
 fn a_thousand_questions_at_once_are_each_told_their_own() {
-    let Some(server) = started::<Memcached>() else { return };
+    let server = started::<Memcached>();
     let gate = Gate::new(&server.url());
     let all = (0..1000_u128).map(|key| {
         let store = Arc::clone(&gate.store);

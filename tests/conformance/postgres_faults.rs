@@ -9,11 +9,11 @@ use tollgate::bucket::Key;
 use tollgate::store::{RecordVersion, StoreError, Swap};
 
 use crate::gate::Gate;
-use crate::support::servers::Tables as _;
-use crate::support::servers::postgres::{Postgres, PostgresSerializable};
-use crate::support::servers::wire::Wire;
-use crate::support::{Server as _, eventually, started};
 use crate::tables::record;
+use support::servers::Tables as _;
+use support::servers::postgres::{Postgres, PostgresSerializable};
+use support::servers::wire::Wire;
+use support::{Server as _, eventually, started};
 
 const KEY: Key = Key(7);
 
@@ -63,7 +63,7 @@ fn gates(count: usize, url: &str) -> Vec<Gate> {
 /// G11: SQLSTATE 40001.
 #[test]
 fn real_serialization_failures_are_given_and_survived() {
-    let Some(server) = started::<PostgresSerializable>() else { return };
+    let server = started::<PostgresSerializable>();
     let gates = gates(16, &server.url());
     let mut old = None;
     let failures = || server.log().matches("ERROR:  could not serialize access").count();
@@ -78,7 +78,7 @@ fn real_serialization_failures_are_given_and_survived() {
 
 #[test]
 fn one_wins_each_round_though_statements_are_refused_on_the_way() {
-    let Some(server) = started::<Postgres>() else { return };
+    let server = started::<Postgres>();
     let wire = Wire::before(server.port(), 5);
     let gates = gates(8, &server.url().replace(&server.port().to_string(), &wire.port().to_string()));
     wire.faults(40, 0);
@@ -94,7 +94,7 @@ fn one_wins_each_round_though_statements_are_refused_on_the_way() {
 
 #[test]
 fn a_lost_answer_is_an_error_that_is_not_asked_again() {
-    let Some(server) = started::<Postgres>() else { return };
+    let server = started::<Postgres>();
     let wire = Wire::before(server.port(), 6);
     let gate = Gate::ready(&server.url().replace(&server.port().to_string(), &wire.port().to_string()));
     let watcher = Gate::new(&server.url());
@@ -112,7 +112,7 @@ fn a_lost_answer_is_an_error_that_is_not_asked_again() {
 
 #[test]
 fn never_do_two_win_a_round_though_answers_are_lost() {
-    let Some(server) = started::<Postgres>() else { return };
+    let server = started::<Postgres>();
     let wire = Wire::before(server.port(), 7);
     let gates = gates(8, &server.url().replace(&server.port().to_string(), &wire.port().to_string()));
     let watcher = Gate::new(&server.url());
@@ -145,7 +145,7 @@ fn never_do_two_win_a_round_though_answers_are_lost() {
 
 #[test]
 fn swaps_touch_no_index() {
-    let Some(server) = started::<Postgres>() else { return };
+    let server = started::<Postgres>();
     let gate = Gate::ready(&server.url());
     let mut version = None;
     for _ in 0..300 {
@@ -164,10 +164,7 @@ fn swaps_touch_no_index() {
 
 #[test]
 fn tls_is_spoken_to_trusted_servers_only() {
-    let Ok(server) = Postgres::with(&["ssl=on"]) else {
-        assert!(std::env::var_os("REQUIRE_STORES").is_none(), "postgresql or openssl is missing");
-        return;
-    };
+    let server = Postgres::with(&["ssl=on"]).unwrap();
     let address = |host: &str, options: &str| {
         format!("postgres://tollgate:secret@{host}:{}/tollgate?{options}", server.port())
     };

@@ -9,8 +9,8 @@ use tollgate::store::StepProgram;
 use tollgate::time::{Span, Time};
 
 use crate::arithmetic::{Case, Shape};
-use crate::support::servers::redis::Redis;
-use crate::support::started;
+use support::servers::redis::Redis;
+use support::started;
 
 #[test]
 fn a_continuous_bucket_is_stepped_as_by_the_gate() {
@@ -28,7 +28,7 @@ fn a_floor_is_stepped_as_by_the_gate() {
 }
 
 fn same_as_step(shape: Shape) {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let mut script = Script::new(server.port());
     let (mut stepped, mut usual) = (0, 0);
     for (number, case) in Case::all(shape, 10_000, &NOWS).enumerate() {

@@ -14,9 +14,9 @@ use tollgate::store::{RecordVersion, StoreAddress, StoreError, StoreRecord, Stor
 use tollgate::time::{Span, Time};
 
 use crate::gate;
-use crate::support::servers::or_skipped;
-use crate::support::servers::redis::{ClusterPlan, Redis, RedisCluster, RedisTls, RedisWithSentinel};
-use crate::support::{Server, eventually, started};
+use support::servers::found;
+use support::servers::redis::{ClusterPlan, Redis, RedisCluster, RedisTls, RedisWithSentinel};
+use support::{Server, eventually, started};
 
 /// A gate that asks for one key.
 struct Gate(gate::Gate);
@@ -72,7 +72,7 @@ fn done(swap: Result<Swap, StoreError>) -> RecordVersion {
 
 #[test]
 fn a_script_that_the_server_forgot_is_told_again() {
-    let Some(mut server) = started::<Redis>() else { return };
+    let mut server = started::<Redis>();
     let gate = Gate::new(&server.url());
     let version = done(gate.swap(None, b"one"));
     server.cli(&["SCRIPT", "FLUSH"]);
@@ -84,7 +84,7 @@ fn a_script_that_the_server_forgot_is_told_again() {
 
 #[test]
 fn each_question_is_one_run_of_the_script() {
-    let Some(mut server) = started::<Redis>() else { return };
+    let mut server = started::<Redis>();
     let gate = Gate::new(&server.url());
     let mut version = None;
     for round in 0..10_u8 {
@@ -97,7 +97,7 @@ fn each_question_is_one_run_of_the_script() {
 
 #[test]
 fn what_is_written_has_an_end_that_is_rounded_up() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let gate = Gate::new(&server.url());
     for (key, nanos, millis) in [(1, 60_000_000_001, 60_001), (2, 59_999_999_999, 60_000)] {
         let written = Instant::now();
@@ -111,7 +111,7 @@ fn what_is_written_has_an_end_that_is_rounded_up() {
 /// G8: a fault like any other.
 #[test]
 fn a_full_memory_refuses_what_is_to_be_written() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let gate = Gate::new(&server.url());
     let version = done(gate.swap(None, b"one"));
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -123,7 +123,7 @@ fn a_full_memory_refuses_what_is_to_be_written() {
 
 #[test]
 fn a_replica_refuses_and_is_left_until_it_is_none() {
-    let (Some(master), Some(server)) = (started::<Redis>(), started::<Redis>()) else { return };
+    let (master, server) = (started::<Redis>(), started::<Redis>());
     let gate = Gate::new(&server.url());
     // All but the one that asks.
     let connections = || {
@@ -150,7 +150,7 @@ fn a_replica_refuses_and_is_left_until_it_is_none() {
 
 #[test]
 fn a_wrong_password_is_refused_and_never_repeated() {
-    let Some(server) = with(&["--requirepass", "op@n/sesame"]) else { return };
+    let server = with(&["--requirepass", "op@n/sesame"]);
     let at = |login: &str| Gate::new(&format!("redis://{login}127.0.0.1:{}", server.port()));
     let why = |login: &str| at(login).refusal(None);
     assert!(why("").starts_with("NOAUTH "), "{}", why(""));
@@ -166,7 +166,7 @@ fn a_wrong_password_is_refused_and_never_repeated() {
 /// G15: not fatal.
 #[test]
 fn another_password_at_run_time_is_a_refusal_until_it_is_the_right_one_again() {
-    let Some(mut server) = started::<Redis>() else { return };
+    let mut server = started::<Redis>();
     let gate = Gate::new(&format!("redis://:secret@127.0.0.1:{}", server.port()));
     let why = gate.refusal(None);
     assert!(why.contains("without any password configured"), "{why}");
@@ -181,7 +181,7 @@ fn another_password_at_run_time_is_a_refusal_until_it_is_the_right_one_again() {
 #[test]
 fn a_server_that_is_still_loading_is_refused_until_it_has() {
     let slowly = ["--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024"];
-    let Some(mut server) = with(&[&slowly[..], &["--key-load-delay", "1000"]].concat()) else { return };
+    let mut server = with(&[&slowly[..], &["--key-load-delay", "1000"]].concat());
     let gate = Gate::new(&server.url());
     let version = done(gate.swap(None, b"one"));
     server.cli(&["DEBUG", "POPULATE", "2000"]);
@@ -196,7 +196,7 @@ fn a_server_that_is_still_loading_is_refused_until_it_has() {
 /// G7: before it matters.
 #[test]
 fn a_policy_that_drops_buckets_is_reported() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let gate = Gate::new(&server.url());
     let said = || gate.ask(|store| store.inspect()).unwrap();
     for policy in ["allkeys-lru", "volatile-ttl"] {
@@ -219,7 +219,7 @@ fn a_policy_that_drops_buckets_is_reported() {
 #[test]
 fn a_user_with_no_other_rights_than_it_needs_is_enough() {
     let rights = ["nopass", "~tollgate:*", "+evalsha", "+script|load", "+get", "+set", "+time", "+select"];
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let said = server.cli(&[&["ACL", "SETUSER", "gate", "on"][..], &rights[..]].concat());
     assert_eq!(said, "OK");
     let gate = Gate::new(&format!("redis://gate:any@127.0.0.1:{}", server.port()));
@@ -237,7 +237,7 @@ fn a_user_with_no_other_rights_than_it_needs_is_enough() {
 
 #[test]
 fn what_is_no_string_is_written_over() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let gate = Gate::new(&server.url());
     for command in [["LPUSH", NAME, "a"], ["SADD", NAME, "a"]] {
         server.cli(&["DEL", NAME]);
@@ -252,7 +252,7 @@ fn what_is_no_string_is_written_over() {
 
 #[test]
 fn foreign_bytes_have_a_version_until_they_are_changed() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let gate = Gate::new(&server.url());
     for foreign in ["", "a", "ab", "1234567", "12345678", "much longer than a version"] {
         server.cli(&["SET", NAME, foreign]);
@@ -266,11 +266,11 @@ fn foreign_bytes_have_a_version_until_they_are_changed() {
 
 #[test]
 fn a_slot_that_is_moved_takes_its_buckets_along() {
-    let Some(cluster) = started::<RedisCluster>() else { return };
+    let cluster = started::<RedisCluster>();
     let gate = Gate::new(&cluster.url());
     let mut version = done(gate.swap(None, b"0"));
     let slot = cluster.members()[0].cli(&["CLUSTER", "KEYSLOT", NAME]);
-    let has_it = |member: &&_| crate::support::servers::redis::Member::cli(member, &["EXISTS", NAME]) == "1";
+    let has_it = |member: &&_| support::servers::redis::Member::cli(member, &["EXISTS", NAME]) == "1";
     let from = cluster.members().iter().find(has_it).unwrap();
     let to = cluster.members().iter().find(|member| !has_it(member)).unwrap();
     let (giver, taker) = (from.cli(&["CLUSTER", "MYID"]), to.cli(&["CLUSTER", "MYID"]));
@@ -296,7 +296,7 @@ fn a_slot_that_is_moved_takes_its_buckets_along() {
 fn a_cluster_is_spoken_to_over_tls() {
     let plan = ClusterPlan { is_tls: true, ..ClusterPlan::default() };
     let cluster = RedisCluster::start_with(&plan);
-    let Some(cluster) = or_skipped("redis-server with TLS as a cluster", cluster) else { return };
+    let cluster = found("redis-server with TLS as a cluster", cluster);
     let gate = gate::Gate::new(&cluster.url());
     for key in 0..20 {
         let version = gate.write(Key(key), None, record(b"one"));
@@ -309,9 +309,6 @@ fn a_cluster_is_spoken_to_over_tls() {
 
 #[test]
 fn a_primary_is_found_by_its_sentinels() {
-    if started::<Redis>().is_none() {
-        return;
-    }
     let servers = RedisWithSentinel::start().unwrap();
     let gate = Gate::new(&servers.url());
     done(gate.swap(None, b"one"));
@@ -323,14 +320,14 @@ fn a_primary_is_found_by_its_sentinels() {
 
 #[test]
 fn a_server_that_is_no_cluster_says_so() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let gate = Gate::new(&server.url().replace("redis:", "redis-cluster:"));
     assert!(gate.refusal(None).contains("cluster support disabled"), "{}", gate.refusal(None));
 }
 
 #[test]
 fn an_untrusted_certificate_is_an_error() {
-    let Some(server) = started::<RedisTls>() else { return };
+    let server = started::<RedisTls>();
     let url = server.url();
     let (trusting_the_system, _) = url.split_once('?').unwrap();
     let Err(StoreError::Unreachable(why)) = Gate::new(trusting_the_system).load() else { panic!("trusted") };
@@ -364,7 +361,7 @@ fn a_server_that_hangs_up_is_tried_at_most_ten_times_a_second() {
 
 #[test]
 fn without_a_connection_the_answer_is_at_once() {
-    let Some(mut server) = started::<Redis>() else { return };
+    let mut server = started::<Redis>();
     let gate = Gate::new(&server.url());
     done(gate.swap(None, b"one"));
     server.kill();
@@ -382,7 +379,7 @@ fn without_a_connection_the_answer_is_at_once() {
 
 #[test]
 fn a_connection_that_swallows_everything_is_given_up() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let relay = Relay::before(server.port());
     let gate = Gate::new(&format!("redis://127.0.0.1:{}", relay.port));
     done(gate.swap(None, b"one"));
@@ -493,7 +490,7 @@ fn addresses_that_are_right_are_taken() {
 
 #[test]
 fn a_database_that_is_chosen_is_the_one_that_is_asked() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let chosen = Gate::new(&format!("{}/3", server.url()));
     done(chosen.swap(None, b"one"));
     assert_eq!(server.cli(&["-n", "3", "EXISTS", NAME]), "1");
@@ -543,8 +540,6 @@ impl Relay {
     }
 }
 
-fn with(arguments: &[&str]) -> Option<Redis> {
-    // Says why, if there is none.
-    started::<Redis>()?;
-    Some(Redis::start_with(arguments).unwrap())
+fn with(arguments: &[&str]) -> Redis {
+    Redis::start_with(arguments).unwrap()
 }

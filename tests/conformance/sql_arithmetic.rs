@@ -11,7 +11,7 @@ use tollgate::time::{Span, Time};
 
 use crate::arithmetic::{Case, Shape, clock};
 use crate::gate::Gate;
-use crate::support::Server;
+use support::Server;
 
 pub(crate) fn a_continuous_bucket_is_stepped_as_by_the_gate(server: impl Server) {
     let gate = Gate::ready(&server.url());

@@ -8,8 +8,8 @@ use tollgate::store::{CompareAndSwap, StoreError, StoreFuture, StoreRecord, Swap
 use tollgate::time::{Span, Time};
 
 use crate::gate::Gate;
-use crate::support::eventually;
-use crate::support::servers::Tables;
+use support::eventually;
+use support::servers::Tables;
 
 const MISSING: &str =
     "the table `tollgate_buckets` is missing or older than this gate: run `tollgate migrate`";

@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use crate::support::ONE_AN_HOUR;
-use crate::{Edge, FORMS, forwarded, itself, nginx};
+use support::ONE_AN_HOUR;
+use support::endpoint::{Edge, FORMS, forwarded, itself, nginx};
 
 #[test]
 fn every_form_of_a_question_is_decided_as_the_request_that_it_is_about() {
@@ -52,7 +52,7 @@ fn only_those_who_are_trusted_may_ask_or_report() {
     let admitted = edge.ask_from(known, &question);
     assert_eq!(admitted.status, 200, "the strangers took nothing");
     let receipt = admitted.header("x-tollgate-receipt").unwrap();
-    let report = crate::report(&format!("{{\"receipt\":\"{receipt}\",\"outcome\":\"success\"}}"));
+    let report = support::endpoint::report(&format!("{{\"receipt\":\"{receipt}\",\"outcome\":\"success\"}}"));
     assert_eq!(edge.ask_from(stranger, &report).status, 403);
     assert_eq!(edge.ask_from(known, &report).status, 204);
 }

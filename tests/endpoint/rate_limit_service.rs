@@ -8,8 +8,8 @@ use prost::Message;
 use crate::calls::{
     Caller, Descriptor, METHOD, OK, OVER_LIMIT, Question, Response, descriptor, framed, question, run,
 };
-use crate::dice::Dice;
-use crate::support::{Gate, Launch, Upstream, eventually, free_port};
+use support::dice::Dice;
+use support::{Gate, Launch, Upstream, eventually, free_port};
 
 struct Service {
     gate: Gate,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::support::eventually;
-use crate::{Edge, forwarded};
+use support::endpoint::{Edge, forwarded};
+use support::eventually;
 
 const FAILURES: &str = "[route.login]\nmatch = \"POST /login\"\nuser = \"query:user\"\n\
                         [limit.address]\nrate = \"2 per 1h\"\ncount = \"failures\"\n\
@@ -54,7 +54,7 @@ fn a_receipt_is_used_once_and_cannot_be_guessed() {
 
 #[test]
 fn a_receipt_of_another_account_or_another_endpoint_is_refused() {
-    let other = crate::support::free_port();
+    let other = support::free_port();
     let second = format!(
         "[endpoint.other]\nkind = \"forward-auth\"\nlisten = \"http://127.0.0.1:{other}\"\n{FAILURES}"
     );

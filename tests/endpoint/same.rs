@@ -1,8 +1,8 @@
 //! Deciding on a request at a listener, and asking about the same request at an endpoint, is the same.
 
-use crate::Edge;
-use crate::dice::Dice;
-use crate::support::{Answer, Client, Gate, ONE_AN_HOUR};
+use support::dice::Dice;
+use support::endpoint::Edge;
+use support::{Answer, Client, Gate, ONE_AN_HOUR};
 
 /// One request, to be sent or asked about.
 struct Visit {
@@ -29,7 +29,7 @@ impl Visit {
         )
     }
 
-    fn asked(&self, form: crate::Form) -> String {
+    fn asked(&self, form: support::endpoint::Form) -> String {
         let lines = format!("{}X-Original-Body: 0\r\n", self.lines);
         form(self.method, &self.target, &self.client, &lines).replace("app.test", self.host)
     }
@@ -68,7 +68,7 @@ fn a_question_is_decided_and_charged_as_the_request_itself() {
     let mut seen = std::collections::BTreeMap::new();
     for number in 0..900 {
         let visit = Visit::thrown(&mut dice);
-        let (sent, asked) = (visit.sent(), visit.asked(dice.pick(&crate::FORMS)));
+        let (sent, asked) = (visit.sent(), visit.asked(dice.pick(&support::endpoint::FORMS)));
         let direct = verdict(&answer(&mut gate.connect(), &sent));
         let indirect = verdict(&answer(&mut Client::connect(edge.address), &asked));
         assert_eq!(direct, indirect, "seed {seed}, number {number}:\n{sent}\n{asked}");

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::application::{ROUTE, application, cookie, form, right, sign_in, sign_in_with, status_from};
-use crate::support::{Gate, Launch, Reply, Upstream, eventually};
+use support::application::{ROUTE, application, cookie, form, right, sign_in, sign_in_with, status_from};
+use support::{Gate, Launch, Reply, Upstream, eventually};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 const TABLES: &str =

@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
-use crate::application;
-use crate::support;
+use support;
+use support::application;
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use application::{application, right};
 use serde_json::{Value, json};
-use support::{BINARY, Client, Clocks, Gate, eventually, new_directory};
+use support::{Client, Clocks, Gate, binary, eventually, new_directory};
 
 const LIMITS: &str = r#"
 [route.login]
@@ -87,7 +87,7 @@ pub(crate) fn limit<'a>(shown: &'a Value, name: &str) -> &'a Value {
 
 /// `tollgate buckets` with these words, over the gate's socket.
 pub(crate) fn tollgate(gate: &Gate, words: &[&str]) -> Output {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.arg("buckets").args(words).arg("--socket").arg(gate.admin_socket());
     command.env_remove("TOLLGATE_CONFIG").output().unwrap()
 }
@@ -435,7 +435,7 @@ fn the_command_finds_the_socket_of_the_configuration() {
     let gate = Gate::start(&application.file(LIMITS));
     let file = gate.directory.join("gate.toml");
     let run = |file: &std::path::Path| {
-        said(&Command::new(BINARY).args(["buckets", "show", ME, "-c"]).arg(file).output().unwrap())
+        said(&Command::new(binary()).args(["buckets", "show", ME, "-c"]).arg(file).output().unwrap())
     };
     let (code, out, _) = run(&file);
     assert!(code == Some(0) && out.contains("\naddress  4 of 4"), "{out}");
@@ -474,7 +474,7 @@ fn the_command_says_what_is_wrong() {
     assert_eq!((code, &*out, &*err), (Some(1), "", "tollgate: there is no limit `adress`\n"));
     let nowhere = gate.directory.join("missing.sock");
     let output =
-        Command::new(BINARY).args(["buckets", "show", ME, "--socket"]).arg(&nowhere).output().unwrap();
+        Command::new(binary()).args(["buckets", "show", ME, "--socket"]).arg(&nowhere).output().unwrap();
     let (code, _, err) = said(&output);
     assert!(code == Some(1) && err.contains("missing.sock") && err.contains("is the gate running"), "{err}");
     // A server that is no gate.
@@ -486,7 +486,7 @@ fn the_command_says_what_is_wrong() {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").unwrap();
     });
     let output =
-        Command::new(BINARY).args(["buckets", "show", ME, "--socket"]).arg(&nowhere).output().unwrap();
+        Command::new(binary()).args(["buckets", "show", ME, "--socket"]).arg(&nowhere).output().unwrap();
     answering.join().unwrap();
     let (code, _, err) = said(&output);
     assert!(code == Some(1) && err.contains("an answer that is not JSON"), "{err}");

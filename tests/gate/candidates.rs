@@ -1,6 +1,6 @@
 //! A candidate is judged beside its limit and refuses nothing.
 
-use crate::support::{Gate, Upstream, check_file, post};
+use support::{Gate, Upstream, check_file, post};
 
 const LIMITS: &str = "[route.login]\nmatch = \"POST /login\"\n\
     [limit.address]\nrate = \"6 per 1h\"\n[limit.address.candidate]\nrate = \"2 per 1h\"\n";

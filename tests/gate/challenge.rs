@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use sha2::{Digest, Sha256};
 
-use crate::support::{Gate, ONE_AN_HOUR, Upstream, get_with, post, post_with};
+use support::{Gate, ONE_AN_HOUR, Upstream, get_with, post, post_with};
 
 const WORK: &str = "[refuse]\nchallenge = \"work\"\n";
 const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(127, 0, 9, 9);

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
-use crate::application;
 use crate::buckets::{ask, limit, raw, said, tollgate};
-use crate::support;
+use support;
+use support::application;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use application::{ROUTE, application, right, sign_in_with, status_from};
 use serde_json::{Value, json};
-use support::{BINARY, Client, Gate, eventually};
+use support::{Client, Gate, binary, eventually};
 
 const LIMITS: &str = r#"
 [limit.address]
@@ -164,7 +164,7 @@ fn the_command_lists_clients_and_draws_them_again() {
     }
     let (code, _, err) = list(&["--limit", "adress"]);
     assert_eq!((code, &*err), (Some(1), "tollgate: there is no limit `adress`\n"));
-    let mut watch = Command::new(BINARY);
+    let mut watch = Command::new(binary());
     watch.args(["buckets", "list", "--watch", "--socket"]).arg(gate.admin_socket());
     let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
     let mut tables = String::new();

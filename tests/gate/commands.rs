@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may fail like tests")]
 
-use crate::support;
+use support;
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::{BINARY, new_directory};
+use support::{binary, new_directory};
 
 /// What a run of the program said, and how it ended.
 pub(crate) struct Said {
@@ -32,7 +32,7 @@ impl Folder {
 
     /// The same with these variables and this standard input.
     pub(crate) fn run_in(&self, arguments: &[&str], environment: &[(&str, &str)], input: &str) -> Said {
-        let mut command = Command::new(BINARY);
+        let mut command = Command::new(binary());
         command.current_dir(&self.0).args(arguments).env_remove("TOLLGATE_CONFIG");
         command.envs(environment.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

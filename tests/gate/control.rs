@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
-use crate::support;
+use support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{BINARY, Client, Gate, Reply, Upstream, eventually, get_with, post_with};
+use support::{Client, Gate, Reply, Upstream, binary, eventually, get_with, post_with};
 
 const LOGIN: &str = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"1 per 1000h\"\n";
 
@@ -28,7 +28,7 @@ fn ask(gate: &Gate, method: &str, path: &str) -> (u16, Value) {
 
 /// Exit code, standard output and standard error of `tollgate` with these words to this gate.
 fn tollgate(gate: &Gate, words: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(words).arg("--socket").arg(gate.admin_socket());
     let output = command.env_remove("TOLLGATE_CONFIG").output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

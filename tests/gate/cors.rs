@@ -1,7 +1,7 @@
 //! Pages of another origin: they read what the gate answers where the route allows it, and the application's CORS stays
 //! its own.
 
-use crate::support::{Gate, Upstream, post, post_with};
+use support::{Gate, Upstream, post, post_with};
 
 const FILE: &str = "[route.login]\nmatch = \"POST /login\"\ncors = \"https://app.example\"\nuser = \"form:u\"\nbody = \"100B\"\n\
                     [route.api]\nmatch = \"POST /api\"\ncors = \"*\"\n[route.other]\nmatch = \"POST /other\"\n\

@@ -8,7 +8,7 @@
     reason = "these are tests"
 )]
 
-use crate::support;
+use support;
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};

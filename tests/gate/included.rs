@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::commands::Folder;
-use crate::support::{BINARY, Gate, Launch, Upstream, eventually, post_with};
+use support::{Gate, Launch, Upstream, binary, eventually, post_with};
 
 const PATIENCE: Duration = Duration::from_secs(15);
 const LIMIT: &str = "[limit.address]\nrate = \"1 per 1000h\"\n";
@@ -39,7 +39,7 @@ fn admitted(gate: &Gate, target: &str) -> usize {
 }
 
 fn hash(gate: &Gate) -> Value {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(["status", "--format", "json", "--socket"]).arg(gate.admin_socket());
     let status: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
     status["config"]["hash"].clone()

@@ -1,6 +1,6 @@
 //! The language of a refusal's page, as a browser asks for it.
 
-use crate::support::{Gate, Upstream, post_with};
+use support::{Gate, Upstream, post_with};
 
 const FILE: &str = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"1 per 1h\"\n\
                     [refuse.texts.nl]\ntitle = \"Even wachten\"\n";

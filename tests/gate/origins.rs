@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
-use crate::support;
+use support;
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

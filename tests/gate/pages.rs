@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use crate::support::{Client, Launch, Upstream, free_port, get_with, post_with};
+use support::{Client, Launch, Upstream, free_port, get_with, post_with};
 
 const FILE: &str = r#"
 [route.login]

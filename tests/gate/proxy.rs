@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use crate::support;
+use support;
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -343,7 +343,7 @@ fn environment_and_command_line_win_over_the_file() {
 #[test]
 fn explain_names_each_reading_once() {
     let explain = ["explain", "-c", "examples/minimal.toml", "POST", "/x%2f..%2flogin"];
-    let output = std::process::Command::new(support::BINARY).args(explain).output().unwrap();
+    let output = std::process::Command::new(support::binary()).args(explain).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let readings: Vec<&str> =
         text.lines().filter_map(|line| line.split_once(" /")).map(|(_, path)| path).collect();

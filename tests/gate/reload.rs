@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use crate::support;
+use support;
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use support::{
-    BINARY, Client, Gate, Launch, Reply, Upstream, eventually, free_port, get_with, new_directory, post_with,
+    Client, Gate, Launch, Reply, Upstream, binary, eventually, free_port, get_with, new_directory, post_with,
 };
 
 /// A bucket that does not refill while a test lasts.
@@ -279,7 +279,7 @@ fn a_bad_file_is_reported_as_at_a_start_and_the_old_one_runs_on() {
     assert_eq!(admitted(&gate, 2), 1);
     assert!(!gate.reload(&good.replace("rate =", "rat =").replace("POST /login", "POST login")));
     let file = gate.directory.join("gate.toml");
-    let check = Command::new(BINARY).args(["check", "-c"]).arg(&file).output().unwrap();
+    let check = Command::new(binary()).args(["check", "-c"]).arg(&file).output().unwrap();
     let wanted = String::from_utf8(check.stderr).unwrap();
     let blocks: Vec<&str> =
         wanted.split("\n\n").map(str::trim).filter(|block| block.starts_with("error")).collect();
@@ -416,7 +416,7 @@ fn a_hang_up_before_the_gate_serves_waits_until_it_does() {
     );
     fs::write(&file, text).unwrap();
     let mut process =
-        Command::new(BINARY).args(["run", "-c"]).arg(&file).stderr(Stdio::null()).spawn().unwrap();
+        Command::new(binary()).args(["run", "-c"]).arg(&file).stderr(Stdio::null()).spawn().unwrap();
     let catches = || {
         let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
@@ -426,7 +426,7 @@ fn a_hang_up_before_the_gate_serves_waits_until_it_does() {
     while !catches() {
         std::thread::yield_now();
     }
-    let kill = Command::new("kill").args(["-HUP", &process.id().to_string()]).status().unwrap();
+    let is_signalled = support::signal(process.id(), "HUP");
     let early = std::net::TcpStream::connect(("127.0.0.1", port)).is_err();
     let metrics = || {
         std::net::TcpStream::connect(("127.0.0.1", admin)).is_ok() && {
@@ -440,7 +440,7 @@ fn a_hang_up_before_the_gate_serves_waits_until_it_does() {
     let _ = process.kill();
     let _ = process.wait();
     let _ = fs::remove_dir_all(&directory);
-    assert!(kill.success() && early && reloaded && ended.is_none(), "{early} {reloaded} {ended:?}");
+    assert!(is_signalled && early && reloaded && ended.is_none(), "{early} {reloaded} {ended:?}");
 }
 
 /// I5: a file that is written while it is read, reached through a link that is turned elsewhere, a directory, or one that

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
-use crate::support;
+use support;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use support::{BINARY, Gate, Upstream, eventually, get_with, new_directory};
+use support::{Gate, Upstream, binary, eventually, get_with, new_directory};
 
 const LOGIN: &str = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"10 per 1h\"\n";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -51,7 +51,7 @@ const FILTERS: [(&str, &str); 5] =
 
 /// `tollgate status`, its line about this.
 fn status(gate: &Gate) -> String {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(["status", "--socket"]).arg(gate.admin_socket()).env_remove("TOLLGATE_CONFIG");
     let out = String::from_utf8(command.output().unwrap().stdout).unwrap();
     let line = out.lines().find_map(|line| line.strip_prefix("sandbox"));
@@ -186,7 +186,7 @@ fn processes_that_take_over_are_confined_like_the_first() {
     assert!(is_filtered(gate.process_id()));
     let mut serving = gate.process_id();
     for generation in 1..=3 {
-        assert!(Command::new("kill").arg("-USR2").arg(serving.to_string()).status().unwrap().success());
+        assert!(support::signal(serving, "USR2"));
         let taken_over = || {
             let messages = gate.messages();
             let lines = messages.lines().filter_map(|line| line.split_once(" has taken over"));
@@ -197,6 +197,6 @@ fn processes_that_take_over_are_confined_like_the_first() {
         assert!(is_answered(&gate));
         assert!(is_filtered(serving), "{:?}", threads(serving));
     }
-    assert!(Command::new("kill").arg(serving.to_string()).status().unwrap().success());
+    assert!(support::signal(serving, "TERM"));
     assert!(eventually(PATIENCE, || !Path::new(&format!("/proc/{serving}")).exists()));
 }

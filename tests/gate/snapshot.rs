@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use crate::support;
+use support;
 
 use std::fs;
 use std::net::Ipv4Addr;

@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::support::{self, Gate, Upstream, eventually, new_directory};
+use support::{self, Gate, Upstream, eventually, new_directory};
 
 const CREDENTIAL: &str = "planted-4f1c9f0d2a";
 
@@ -91,7 +91,7 @@ fn a_credential_has_a_rate_and_is_shown_nowhere() {
     assert_eq!(admitted(&gate, [127, 0, 3, 5], &with(CREDENTIAL)), 3, "the credential before the address");
     assert_eq!(admitted(&gate, [127, 0, 3, 5], &with("junk")), 2);
     let run = |words: &[&str]| {
-        let output = std::process::Command::new(support::BINARY).args(words).output().unwrap();
+        let output = std::process::Command::new(support::binary()).args(words).output().unwrap();
         [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat()
     };
     let (config, socket) = (gate.directory.join("gate.toml"), gate.admin_socket());

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::commands::Folder;
-use crate::support::{BINARY, Client, Gate, eventually, free_port, post};
+use support::{Client, Gate, binary, eventually, free_port, post};
 
 const MINIMAL: &str = include_str!("../../examples/minimal.toml");
 
@@ -110,7 +110,7 @@ fn a_misspelt_command_is_answered_with_the_right_one() {
 fn no_arguments_on_a_terminal_print_the_help() {
     let (mut pty, pts) = pty_process::blocking::open().unwrap();
     let folder = Folder::new();
-    let command = pty_process::blocking::Command::new(BINARY).current_dir(&folder.0);
+    let command = pty_process::blocking::Command::new(binary()).current_dir(&folder.0);
     let mut process = command.spawn(pts).unwrap();
     let mut seen = Vec::new();
     // The terminal's last reader gets EIO when the process has ended.
@@ -247,7 +247,7 @@ fn first_line_of_output(folder: &Folder) -> String {
     let listen = format!("listen=http://{address}");
     let upstream = format!("upstream=http://127.0.0.1:{}", free_port());
     let words = ["-c", "site.toml", "--set", &listen, "--set", &upstream];
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     let mut process = command
         .current_dir(&folder.0)
         .args(words)

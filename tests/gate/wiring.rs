@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Client, Gate, Upstream, eventually, get_with, post, post_with};
+use support::{Client, Gate, Upstream, eventually, get_with, post, post_with};
 
 const LOGIN: &str = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"3 per 1h\"\n";
 

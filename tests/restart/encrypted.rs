@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::authority::{Authority, BOTH, connect_by};
-use crate::frames::{DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, Raw, block, frame};
 use crate::generations::Generations;
-use crate::support::{Upstream, get_with};
+use support::authority::{Authority, BOTH, connect_by};
+use support::frames::{DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, Raw, block, frame};
+use support::{Upstream, get_with};
 
 /// How many were answered, and the first request that was not.
 type Tally = (usize, Option<String>);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::generations::{Generations, is_alive, signal};
 use crate::load::Load;
-use crate::support::{Client, Upstream, eventually, get_with, post_with};
+use support::{Client, Upstream, eventually, get_with, post_with};
 
 const LIMIT: &str = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"3 per 1000h\"\n";
 

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::authority::{Pair, TABLE};
-use crate::support::{BINARY, Client, eventually, free_port, get_with, new_directory};
+use support::authority::{Pair, TABLE};
+use support::{Client, binary, eventually, free_port, get_with, new_directory};
 
 /// Processes that follow each other at the same addresses.
 pub(crate) struct Generations {
@@ -54,7 +54,7 @@ impl Generations {
         );
         fs::write(directory.join("gate.toml"), format!("{frame}{config}")).unwrap();
         // A file of its own, so that another can take its place.
-        fs::copy(BINARY, directory.join("tollgate")).unwrap();
+        fs::copy(binary(), directory.join("tollgate")).unwrap();
         let mut command = Command::new(directory.join("tollgate"));
         command.args(["run", "-c", "gate.toml"]).current_dir(&directory).envs(variables.iter().copied());
         // All of them can be killed together.
@@ -166,9 +166,9 @@ pub(crate) fn is_alive(process: u32) -> bool {
 
 /// Sends a signal by name.
 pub(crate) fn signal(process: u32, name: &str) {
-    let _ = Command::new("kill").arg(format!("-{name}")).arg(process.to_string()).status();
+    support::signal(process, name);
 }
 
 fn signal_group(group: u32) {
-    let _ = Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).stderr(Stdio::null()).status();
+    support::signal_group(group, "KILL");
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crate::generations::{Generations, is_alive};
-use crate::support::{Client, Reply, Upstream, eventually, get_with, post, post_with};
+use support::{Client, Reply, Upstream, eventually, get_with, post, post_with};
 
 const LIMIT: &str = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"3 per 1000h\"\n";
 

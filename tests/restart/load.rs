@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-use crate::support::read_some;
+use support::read_some;
 
 /// Clients at work.
 pub(crate) struct Load {

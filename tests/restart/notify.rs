@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use crate::generations::{Generations, is_alive};
-use crate::support::{Upstream, eventually, new_directory};
+use support::{Upstream, eventually, new_directory};
 
 /// Receives messages until it is dropped, as systemd does; the sender waits for it.
 struct Manager {
@@ -100,12 +100,10 @@ fn a_worker_that_stands_still_silences_the_watchdog_and_turns_readiness_red() {
     assert!(manager.hears_beats(2));
     let thread = thread_of(gate.process(), "worker-1");
     // A debugger stops one thread of a process; nothing else does.
-    let held = Command::new("python3")
-        .args(["-c", HOLD, &thread.to_string()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
-    let Ok(mut held) = held else { return };
+    let program = gate.directory.join("hold_thread");
+    support::compile(&["-O1"], "tests/tools/hold_thread.c", &program);
+    let mut hold = Command::new(&program);
+    let mut held = hold.arg(thread.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = [0; 5];
     std::io::Read::read_exact(held.stdout.as_mut().unwrap(), &mut said).unwrap();
     if &said != b"holds" {
@@ -132,15 +130,3 @@ fn thread_of(process: u32, name: &str) -> u32 {
     });
     named.next().unwrap().file_name().to_str().unwrap().parse().unwrap()
 }
-
-/// PTRACE_SEIZE and PTRACE_INTERRUPT, until standard input ends.
-const HOLD: &str = "
-import ctypes, os, sys
-ptrace = ctypes.CDLL(None, use_errno=True).ptrace
-thread = int(sys.argv[1])
-held = ptrace(0x4206, thread, 0, 0) == 0 and ptrace(0x4207, thread, 0, 0) == 0
-if held:
-    os.waitpid(thread, 0x40000000)
-print('holds' if held else 'fails', end='', flush=True)
-sys.stdin.read()
-";

@@ -1,23 +1,23 @@
 //! Sockets that systemd passes: by name, plain and Unix, and over a restart.
 //!
-//! systemd is not asked: its own `systemd-socket-activate` is, and a shell that passes what this process has bound.
+//! A shell passes what this process has bound. systemd's own `systemd-socket-activate` is in `tests/programs`.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::load::Load;
-use crate::support::{BINARY, Client, Upstream, eventually, free_port, get_with, new_directory, post_with};
+use support::{Client, Upstream, binary, eventually, get_with, new_directory, post_with};
 
 /// A gate on a socket of this process, as systemd would start it.
 fn start_on(socket: &TcpListener, name: &str, file: &Path) -> Child {
     let passes = "exec 3<&0 </dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$0\" run -c \"$1\"";
     Command::new("sh")
-        .args(["-c", passes, BINARY])
+        .args(["-c", passes])
+        .arg(binary())
         .arg(file)
         .env("LISTEN_FDNAMES", name)
         .stdin(Stdio::from(OwnedFd::from(socket.try_clone().unwrap())))
@@ -88,8 +88,9 @@ fn a_name_that_was_not_passed_is_told_at_the_start_and_not_before() {
     let directory = new_directory();
     let file = directory.join("gate.toml");
     fs::write(&file, "listen = \"systemd:web\"\nupstream = \"http://127.0.0.1:1\"\n").unwrap();
-    let run =
-        |command: &str| -> Output { Command::new(BINARY).args([command, "-c"]).arg(&file).output().unwrap() };
+    let run = |command: &str| -> Output {
+        Command::new(binary()).args([command, "-c"]).arg(&file).output().unwrap()
+    };
     assert!(run("check").status.success());
     let output = run("run");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -99,48 +100,3 @@ fn a_name_that_was_not_passed_is_told_at_the_start_and_not_before() {
     assert_eq!(ends(&mut start_on(&socket, "other", &file)), Some(1));
     fs::remove_dir_all(directory).unwrap();
 }
-
-#[test]
-fn sockets_of_every_kind_are_taken_by_their_names() {
-    if Command::new("systemd-socket-activate").arg("--version").stdout(Stdio::null()).status().is_err() {
-        assert!(std::env::var_os("REQUIRE_STORES").is_none(), "there is no systemd-socket-activate");
-        return;
-    }
-    let (upstream, directory) = (Upstream::start(), new_directory());
-    let (web, admin) = (SocketAddr::from(([127, 0, 0, 1], free_port())), free_port());
-    let (file, local) = (directory.join("gate.toml"), directory.join("local.sock"));
-    let listen = "listen = [\"systemd:web\", \"systemd:local\"]\nadmin.listen = \"systemd:admin\"\n";
-    fs::write(&file, format!("{listen}{}", upstream.line())).unwrap();
-    let mut process = Command::new("systemd-socket-activate")
-        .args(["-l", &web.to_string(), "-l", local.to_str().unwrap(), "-l", &format!("127.0.0.1:{admin}")])
-        .args(["--fdname=web:local:admin", BINARY, "run", "-c"])
-        .arg(&file)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let request = get_with("/", "Connection: close\r\n").replace("app.test", "127.0.0.1");
-    let mut by_port = None;
-    assert!(eventually(Duration::from_secs(10), || {
-        by_port = TcpStream::connect(web).ok();
-        by_port.is_some()
-    }));
-    let answer = |stream: &mut dyn ReadWrite, request: &str| {
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
-    };
-    let answers = [
-        answer(&mut by_port.unwrap(), &request),
-        answer(&mut UnixStream::connect(&local).unwrap(), &request),
-        answer(&mut TcpStream::connect(("127.0.0.1", admin)).unwrap(), &request.replace("/ ", "/readyz ")),
-    ];
-    let _ = process.kill();
-    let _ = process.wait();
-    fs::remove_dir_all(directory).unwrap();
-    assert!(answers.iter().all(|answer| answer.starts_with("HTTP/1.1 200")), "{answers:?}");
-}
-
-trait ReadWrite: std::io::Read + std::io::Write {}
-impl<T: std::io::Read + std::io::Write> ReadWrite for T {}

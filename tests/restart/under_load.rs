@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::generations::Generations;
 use crate::load::Load;
-use crate::support::{Reply, Upstream, eventually, get_with, post_with};
+use support::{Reply, Upstream, eventually, get_with, post_with};
 
 /// With a limit whose tokens come back meanwhile.
 fn run(restarts: usize, reloads: usize) {

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{BINARY, Client, eventually, free_port, new_directory, post};
+use support::{Client, binary, eventually, free_port, new_directory, post};
 
 fn unit(name: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/systemd").join(name)).unwrap()
+    fs::read_to_string(support::root().join("contrib/systemd").join(name)).unwrap()
 }
 
 /// All values of each setting; the sections are left out.
@@ -38,48 +37,13 @@ fn the_units_start_a_gate_that_understands_their_words() {
     for arguments in [&words[1..], &["check", "-c", "/etc/tollgate/config.toml"]] {
         let arguments =
             arguments.iter().map(|word| word.replace("/etc/tollgate/config.toml", file.to_str().unwrap()));
-        let output = Command::new(BINARY).args(arguments).output().unwrap();
+        let output = Command::new(binary()).args(arguments).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         // Nothing passed the socket: all before that is understood.
         assert!(output.status.success() || said.contains("systemd passed no socket"), "{said}");
     }
     assert_eq!((service["Type"][0], service["KillMode"][0]), ("notify", "mixed"));
     assert_eq!(service["ExecReload"], ["/bin/sh -c 'kill -HUP $MAINPID'"]);
-    let _ = fs::remove_dir_all(directory);
-}
-
-#[test]
-fn systemd_takes_the_units_and_finds_them_guarded() {
-    if Command::new("systemd-analyze").arg("--version").output().is_err() {
-        assert!(std::env::var_os("REQUIRE_STORES").is_none(), "there is no systemd-analyze");
-        return;
-    }
-    let directory = new_directory();
-    let binary = directory.join("tollgate");
-    fs::copy(BINARY, &binary).unwrap();
-    for name in ["tollgate.service", "tollgate.socket"] {
-        fs::write(directory.join(name), unit(name).replace("/usr/bin/tollgate", binary.to_str().unwrap()))
-            .unwrap();
-    }
-    let verify = |name: &str| {
-        let output =
-            Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(directory.join(name)).output();
-        let output = output.unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        // What it says of other units of this machine is not about ours.
-        let ours: Vec<&str> = said.lines().filter(|line| line.contains("tollgate")).collect();
-        assert!(ours.is_empty(), "{ours:?}");
-    };
-    verify("tollgate.service");
-    verify("tollgate.socket");
-    let service = directory.join("tollgate.service");
-    let output = Command::new("systemd-analyze")
-        .args(["security", "--offline=yes", "--threshold=15", "--no-pager"])
-        .arg(service)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     let _ = fs::remove_dir_all(directory);
 }
 
@@ -101,7 +65,7 @@ fn a_gate_finds_its_credentials_and_directories_where_systemd_puts_them() {
     );
     fs::write(&file, text).unwrap();
     let path = |name: &str| directory.join(name);
-    let mut gate = Command::new(BINARY)
+    let mut gate = Command::new(binary())
         .args(["run", "-c"])
         .arg(&file)
         .env("CREDENTIALS_DIRECTORY", path("credentials"))

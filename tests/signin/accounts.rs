@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use crate::application::{ROUTE, application, form, guesses, right, sign_in, sign_in_with, status_from};
-use crate::support::{Gate, post};
+use support::application::{ROUTE, application, form, guesses, right, sign_in, sign_in_with, status_from};
+use support::{Gate, post};
 
 /// Five failures an hour for each account.
 const ACCOUNT: &str = "[limit.account]\nkey = \"user\"\nrate = \"5 per 1h\"\ncount = \"failures\"\n";

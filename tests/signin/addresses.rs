@@ -1,15 +1,16 @@
 //! Known addresses: the owner of an account gets in from where it signed in before, with a client that keeps no cookie.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::application::{ROUTE, application, form, right, sign_in_with, status_from};
-use crate::support::{Gate, eventually, new_directory};
+use support::application::{ROUTE, application, form, right, sign_in_with, status_from};
+use support::{Gate, eventually, new_directory};
 
 const ACCOUNT: &str = "[limit.account]\nkey = \"user\"\nrate = \"10 per 1h\"\ncount = \"failures\"\n";
 const ADDRESSES: &str = "[device]\naddresses = true\n";
@@ -133,12 +134,14 @@ fn after_too_many_failures_in_a_row_a_known_address_gets_in_and_ends_the_row() {
 
 /// The answer of the admin API about an account.
 fn operator(gate: &Gate, method: &str, below: &str) -> (String, Value) {
-    let socket = gate.admin_socket();
-    let mut command = Command::new("curl");
-    command.args(["-sS", "-X", method, "-w", "\n%{http_code}", "--unix-socket"]).arg(socket);
-    let output = command.arg(format!("http://localhost/api/v1/buckets/user:Alice{below}")).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let (body, status) = text.rsplit_once('\n').unwrap();
+    let target = format!("/api/v1/buckets/user:Alice{below}");
+    let request = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let mut stream = UnixStream::connect(gate.admin_socket()).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap();
     (status.to_owned(), serde_json::from_str(body).unwrap())
 }
 
@@ -224,7 +227,7 @@ fn a_device_cookie_and_an_address_are_known_side_by_side() {
     let gate = Gate::start(&application.file(&file(keys)));
     let mut client = gate.connect_from(HOME);
     client.send(sign_in_with("", &form("alice", &right("alice"))));
-    let device = crate::application::cookie(&client.answer(), "tollgate_device").unwrap();
+    let device = support::application::cookie(&client.answer(), "tollgate_device").unwrap();
     assert!(eventually(Duration::from_secs(5), || foreign_guesses(&gate, "alice", 12) == 0));
     assert_eq!(status_from(&gate, HOME, "alice", &right("alice")), 302, "without the cookie, from home");
     let elsewhere =

@@ -1,7 +1,7 @@
 //! Ways around the limits that were found by looking for them, one test for each.
 
-use crate::application::{cookie, form, post};
-use crate::support::{Gate, Launch, Reply, Upstream};
+use support::application::{cookie, form, post};
+use support::{Gate, Launch, Reply, Upstream};
 
 /// WordPress 6.1 on PHP 8, `tests/recorded/wordpress/wrong-password-breaks-the-page.http`: 500 to a wrong password with
 /// an array beside it, and 302 to a right one.

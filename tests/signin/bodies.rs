@@ -1,7 +1,7 @@
 //! Bodies of attempts: forms of both kinds, JSON, and unreadable ones.
 
-use crate::application::{ROUTE, form, sign_in_with};
-use crate::support::{Gate, Upstream, get_with};
+use support::application::{ROUTE, form, sign_in_with};
+use support::{Gate, Upstream, get_with};
 
 const ACCOUNT: &str = "[limit.account]\nkey = \"user\"\nrate = \"3 per 1h\"\n";
 

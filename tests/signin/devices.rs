@@ -3,8 +3,8 @@
 use std::fs;
 use std::net::Ipv4Addr;
 
-use crate::application::{ROUTE, application, cookie, form, guesses, right, sign_in_with};
-use crate::support::{Gate, Launch, Upstream};
+use support::application::{ROUTE, application, cookie, form, guesses, right, sign_in_with};
+use support::{Gate, Launch, Upstream};
 
 const ACCOUNT: &str = "[limit.account]\nkey = \"user\"\nrate = \"5 per 1h\"\ncount = \"failures\"\n";
 const KEYS: &str = "[device]\nsecret = \"${file:{dir}/device.keys}\"\n";

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::application::{ROUTE, application, form, right, sign_in, sign_in_with};
-use crate::support::{Gate, Launch, Upstream, new_directory};
+use support::application::{ROUTE, application, form, right, sign_in, sign_in_with};
+use support::{Gate, Launch, Upstream, new_directory};
 
 /// `planted-password` and `hunter2`, as `sha1sum` hashes them.
 const PLANTED: &str = "07AA7EB9C8D464A0BD570EE25662AB336364E29A:3\r\n";
@@ -19,7 +19,7 @@ const LIMIT: &str = "[limit.address]\nrate = \"4 per 1h\"\n";
 
 /// `tollgate exposed build`, with this on standard input.
 fn build(list: &str, out: &Path, input: &[u8]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    let mut command = Command::new(support::binary());
     command.args(["exposed", "build", list]).arg(out);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::application::application;
-use crate::support::Gate;
+use support::Gate;
+use support::application::application;
 
 const TABLES: &str = "[route.graphql]\nmatch = \"POST /graphql\"\ncost = \"count:{login}\"\n\
                       [limit.address]\nrate = \"5 per 1h\"\n";

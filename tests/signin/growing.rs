@@ -3,10 +3,10 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::application::{
+use support::application::{
     ROUTE, application, cookie, form, guesses, right, sign_in, sign_in_with, status_from,
 };
-use crate::support::{Clocks, Gate};
+use support::{Clocks, Gate};
 
 fn spraying(users: &[&str], gate: &Gate) -> Vec<u16> {
     users.iter().map(|user| gate.ask(sign_in(user, "wrong")).status).collect()

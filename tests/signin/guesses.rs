@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::application::{ROUTE, application, form, right, sign_in_with, status_from};
-use crate::support::{Gate, Reply, Upstream, eventually};
+use support::application::{ROUTE, application, form, right, sign_in_with, status_from};
+use support::{Gate, Reply, Upstream, eventually};
 
 const ACCOUNT: &str =
     "[limit.account]\nkey = \"user\"\nrate = \"100 per 1h\"\ncount = \"failures\"\nmax_failures = 50\n";

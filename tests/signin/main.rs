@@ -12,7 +12,6 @@
 
 mod accounts;
 mod addresses;
-mod application;
 mod attacks;
 mod bodies;
 mod devices;
@@ -28,7 +27,5 @@ mod refunds;
 mod refusals;
 mod second_steps;
 mod settling;
-#[path = "../support/mod.rs"]
-mod support;
 mod suspicion;
 mod told;

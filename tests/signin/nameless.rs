@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use crate::application::{ROUTE, application, form};
-use crate::support::{Gate, Upstream, post_with};
+use support::application::{ROUTE, application, form};
+use support::{Gate, Upstream, post_with};
 
 const ACCOUNT: &str = "[limit.account]\nkey = \"user\"\nrate = \"10 per 1h\"\n";
 

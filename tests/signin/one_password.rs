@@ -14,8 +14,10 @@ use tollgate::policy::key::KeyPart;
 use tollgate::policy::{Limit, Policy, Route, Unit};
 use tollgate::time::{Clock, Span, Time};
 
-use crate::application::{ROUTE, application, cookie, form, post, right, sign_in, sign_in_with, status_from};
-use crate::support::Gate;
+use support::Gate;
+use support::application::{
+    ROUTE, application, cookie, form, post, right, sign_in, sign_in_with, status_from,
+};
 
 const SPRAY: &str = "[limit.spray]\nkey = \"password\"\nunit = \"users\"\nrate = \"9 per 1d\"\n";
 
@@ -53,7 +55,7 @@ fn a_refusal_tells_nobody_that_the_password_was_why() {
     let by_password = gate.ask(sign_in("account50", "Winter2026!"));
     gate.ask(sign_in("account60", "one"));
     let by_account = gate.ask(sign_in("account60", "two"));
-    let shown = |answer: &crate::support::Answer| {
+    let shown = |answer: &support::Answer| {
         let hidden = ["x-request-id", "date", "retry-after"];
         let mut headers = answer.headers.clone();
         headers.retain(|(name, _)| !hidden.contains(&name.as_str()));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 
-use crate::support::{Gate, Reply, Upstream, post};
+use support::{Gate, Reply, Upstream, post};
 
 /// An application that answers every attempt alike, and a bucket of two that failures empty.
 fn gate(answer: impl Into<Vec<u8>>, rules: &str) -> (Upstream, Gate) {

@@ -18,8 +18,8 @@ use tollgate::policy::key::KeyPart;
 use tollgate::policy::{Limit, Policy, Route};
 use tollgate::time::{Clock, Span, Time};
 
-use crate::application::{application, form, post, right, sign_in, sign_in_with, status_from};
-use crate::support::{Client as Connection, Launch, Stdout};
+use support::application::{application, form, post, right, sign_in, sign_in_with, status_from};
+use support::{Client as Connection, Launch, Stdout};
 
 const SECRETS: [&str; 5] = [
     "planted-user",

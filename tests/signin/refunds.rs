@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::application::{form, post};
-use crate::support::{Gate, Reply, Upstream, check_file, free_port};
+use support::application::{form, post};
+use support::{Gate, Reply, Upstream, check_file, free_port};
 
 /// A limit of ten that failures empty.
 const TEN: &str = "[limit.address]\nrate = \"10 per 1h\"\ncount = \"failures\"\n";

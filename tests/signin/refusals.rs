@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use crate::application::{ROUTE, application, form, right, sign_in_with, status_from};
-use crate::support::{Answer, Gate};
+use support::application::{ROUTE, application, form, right, sign_in_with, status_from};
+use support::{Answer, Gate};
 
 const TABLES: &str = "[limit.address]\nrate = \"50 per 1h\"\n\
     [limit.account]\nkey = \"user\"\nrate = \"3 per 1h\"\ncount = \"failures\"\n\

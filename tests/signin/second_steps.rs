@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
-use crate::application::{cookie, form, post, right, sign_in_with};
-use crate::support::{Answer, Gate, Reply, Upstream};
+use support::application::{cookie, form, post, right, sign_in_with};
+use support::{Answer, Gate, Reply, Upstream};
 
 const FILE: &str = r#"
 [route.login]

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::application::{FIVE, ROUTE, application, guesses, refused_of_500_at_once, right, sign_in};
-use crate::support::{Gate, eventually};
+use support::application::{FIVE, ROUTE, application, guesses, refused_of_500_at_once, right, sign_in};
+use support::{Gate, eventually};
 
 /// E21: 500 at once.
 #[test]

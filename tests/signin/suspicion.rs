@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::application::{FIVE, ROUTE, application, right, sign_in, status_from};
-use crate::support::{Gate, Reply, Upstream};
+use support::application::{FIVE, ROUTE, application, right, sign_in, status_from};
+use support::{Gate, Reply, Upstream};
 
 const OFFICE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 

@@ -1,6 +1,6 @@
 //! What the application tells the gate in its answers, and what it is told.
 
-use crate::support::{Gate, Reply, Upstream, get_with, post_with};
+use support::{Gate, Reply, Upstream, get_with, post_with};
 
 const ROUTE: &str = "[route.login]\nmatch = \"POST /login\"\noutcome_header = \"X-Login-Outcome\"\n";
 const TWO: &str = "[limit.address]\nrate = \"2 per 1h\"\ncount = \"failures\"\n";

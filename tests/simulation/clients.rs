@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tollgate::time::Span;
 
-use crate::dice::Dice;
 use crate::rules::{DAY, HOUR, MINUTE};
+use support::dice::Dice;
 
 /// One who asks.
 #[derive(Debug, Clone)]

@@ -7,13 +7,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "these are tests")]
 
 mod clients;
-mod dice;
 mod observer;
-#[path = "../support/policy.rs"]
-mod policy;
 mod promise;
 mod rules;
 mod scale;
+mod signins;
 mod world;
 
 use world::{Seen, World};

@@ -11,8 +11,8 @@ use tollgate::policy::key::PrefixLengths;
 use tollgate::policy::{Limit, Mode, Policy};
 use tollgate::time::Span;
 
-use crate::dice::Dice;
-use crate::policy::{limit, route};
+use support::dice::Dice;
+use support::policy::{limit, route};
 
 /// What is in force from one reload to the next.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,11 +13,11 @@ use tollgate::policy::key::KeyHasher;
 use tollgate::time::{Clock, Span, Time};
 
 use crate::clients::{Client, Habit};
-use crate::dice::Dice;
 use crate::observer::Observer;
-use crate::policy::attempt;
 use crate::promise::Moment;
 use crate::rules::{DAY, HOUR, Owner, Rules};
+use support::dice::Dice;
+use support::policy::attempt;
 
 pub(crate) struct World {
     seed: u64,

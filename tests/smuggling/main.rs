@@ -14,8 +14,7 @@
 
 mod corpus;
 mod mutation;
-#[path = "../support/mod.rs"]
-mod support;
+mod strict_agrees;
 mod world;
 
 use std::fs;

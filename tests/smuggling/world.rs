@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Ambiguity, Gate, Recorded, Upstream, parse};
+use support::{Ambiguity, Gate, Recorded, Upstream, parse};
 
 pub(crate) struct World {
     upstream: Upstream,

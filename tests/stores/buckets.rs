@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::application::{ROUTE, application, right, sign_in};
-use crate::support::servers::postgres::Postgres;
-use crate::support::servers::redis::Redis;
-use crate::support::{BINARY, Gate, Server, eventually, mount};
 use crate::two_gates;
+use support::application::{ROUTE, application, right, sign_in};
+use support::servers::postgres::Postgres;
+use support::servers::redis::Redis;
+use support::{Gate, Server, binary, eventually, mount};
 
 const LIMITS: &str = "[limit.address]\nrate = \"4 per 1h\"\n\
     [limit.account]\nkey = \"user\"\nrate = \"1000/s\"\ncount = \"failures\"\nmax_failures = 3\n";
@@ -18,7 +18,7 @@ const LIMITS: &str = "[limit.address]\nrate = \"4 per 1h\"\n\
 const ME: &str = "ip:127.0.0.1";
 
 fn run(gate: &Gate, words: &[&str]) -> Output {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.arg("buckets").args(words).args(["--format", "json", "--socket"]).arg(gate.admin_socket());
     command.env_remove("TOLLGATE_CONFIG").output().unwrap()
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::servers::Tables;
-use crate::support::servers::dynamodb::Dynalite;
-use crate::support::servers::memcached::Memcached;
-use crate::support::servers::mysql::MariaDb;
-use crate::support::servers::postgres::Postgres;
-use crate::support::servers::redis::Redis;
-use crate::support::{BINARY, Server, eventually, free_port, new_directory, started};
+use support::servers::Tables;
+use support::servers::dynamodb::Dynalite;
+use support::servers::memcached::Memcached;
+use support::servers::mysql::MariaDb;
+use support::servers::postgres::Postgres;
+use support::servers::redis::Redis;
+use support::{Server, binary, eventually, free_port, new_directory, started};
 
 const FILE: &str = "listen = \"http://127.0.0.1:1\"\nupstream = \"http://127.0.0.1:2\"\n\
     [route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"10 per 5m\"\n";
@@ -30,7 +30,7 @@ impl File {
 
     /// The exit code, what is on standard output, and what is on standard error.
     fn run(&self, arguments: &[&str]) -> (i32, String, String) {
-        let mut command = Command::new(BINARY);
+        let mut command = Command::new(binary());
         let output = command.current_dir(&self.0).args(arguments).env_remove("TOLLGATE_CONFIG").output();
         let output = output.unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -141,9 +141,8 @@ macro_rules! tables {
             $(
                 #[test]
                 fn $test() {
-                    if let Some(server) = crate::support::started::<$server>() {
-                        super::$test(&server, $store);
-                    }
+                    let server = support::started::<$server>();
+                    super::$test(&server, $store);
                 }
             )*
         }
@@ -169,7 +168,7 @@ tables!(mariadb, super::MariaDb, "mysql":
 
 #[test]
 fn a_table_of_dynamodb_is_told_and_made() {
-    let Some(server) = started::<Dynalite>() else { return };
+    let server = started::<Dynalite>();
     let file = File::new(&server.url());
     let (code, _, err) = file.probe();
     assert_eq!(code, 1, "{err}");
@@ -216,14 +215,12 @@ fn memory_redis_and_memcached_need_no_preparation() {
 
 #[test]
 fn redis_and_memcached_that_answer_are_good_and_nothing_is_written() {
-    if let Some(server) = started::<Redis>() {
-        File::new(&server.url()).is_good("redis");
-        // What a probe writes is gone after a millisecond, and the server forgets it a little later.
-        assert!(eventually(Duration::from_secs(5), || server.cli(&["DBSIZE"]).trim() == "0"));
-    }
-    if let Some(server) = started::<Memcached>() {
-        File::new(&server.url()).is_good("memcached");
-    }
+    let server = started::<Redis>();
+    File::new(&server.url()).is_good("redis");
+    // What a probe writes is gone after a millisecond, and the server forgets it a little later.
+    assert!(eventually(Duration::from_secs(5), || server.cli(&["DBSIZE"]).trim() == "0"));
+    let server = started::<Memcached>();
+    File::new(&server.url()).is_good("memcached");
 }
 
 #[test]
@@ -243,7 +240,7 @@ fn a_store_that_is_not_there_is_told_and_the_file_is_good_all_the_same() {
 
 #[test]
 fn a_store_that_does_not_answer_is_not_waited_for_long() {
-    let Some(mut server) = started::<Redis>() else { return };
+    let mut server = started::<Redis>();
     server.pause();
     let begun = std::time::Instant::now();
     let (code, _, err) = File::new(&server.url()).probe();
@@ -259,10 +256,7 @@ fn a_store_that_does_not_answer_is_not_waited_for_long() {
 
 #[test]
 fn a_policy_that_drops_buckets_is_a_warning() {
-    let Ok(server) = Redis::start_with(&["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"]) else {
-        assert!(started::<Redis>().is_none());
-        return;
-    };
+    let server = Redis::start_with(&["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"]).unwrap();
     let file = File::new(&server.url());
     let (code, out, err) = file.probe();
     assert_eq!(code, 0);
@@ -280,10 +274,7 @@ fn a_policy_that_drops_buckets_is_a_warning() {
 
 #[test]
 fn a_wrong_password_of_redis_is_told() {
-    let Ok(server) = Redis::start_with(&["--requirepass", "swordfish"]) else {
-        assert!(started::<Redis>().is_none());
-        return;
-    };
+    let server = Redis::start_with(&["--requirepass", "swordfish"]).unwrap();
     for login in ["", ":hunter2@"] {
         let (code, _, err) = File::new(&format!("redis://{login}127.0.0.1:{}", server.port())).probe();
         assert_eq!(code, 1, "{err}");
@@ -300,10 +291,7 @@ fn the_rights_that_the_documents_name_are_enough_in_redis() {
     let rights = document.split_once("(the prefix) and `").unwrap().1.split_once('`').unwrap().0;
     let user: Vec<&str> =
         ["--user", "gate", "on", ">swordfish", "~tollgate:*"].into_iter().chain(rights.split(' ')).collect();
-    let Ok(server) = Redis::start_with(&user) else {
-        assert!(started::<Redis>().is_none());
-        return;
-    };
+    let server = Redis::start_with(&user).unwrap();
     File::new(&format!("redis://gate:swordfish@127.0.0.1:{}", server.port())).is_good("redis");
     let file = File::new(&format!("redis://gate:swordfish@127.0.0.1:{}/1", server.port()));
     file.is_good("redis");

@@ -17,19 +17,17 @@
     reason = "a test that cannot go on says so, and asks the real clock"
 )]
 
-#[path = "../signin/application.rs"]
-#[allow(dead_code, reason = "a part of it is used here")]
-mod application;
 mod buckets;
 mod commands;
+mod examples;
 mod on_error;
 mod overrides;
 mod policy;
+mod questions;
 mod signins;
-#[path = "../support/mod.rs"]
-mod support;
+mod together;
 
-use support::{BINARY, Gate, Launch, Server};
+use support::{Gate, Launch, Server, binary};
 
 /// `[store]` for this server. Time enough for a machine that is busy with other tests: where a gate decides alone
 /// because of it, nothing is exact any more.
@@ -52,7 +50,7 @@ fn migrate(file: &str) {
     let file = format!("listen = \"http://127.0.0.1:1\"\n{file}");
     std::fs::write(&path, file.replace("{dir}", directory.to_str().unwrap())).unwrap();
     std::fs::write(directory.join("device.keys"), "0123456789abcdef0123456789abcdef").unwrap();
-    let output = std::process::Command::new(BINARY).args(["migrate", "-c"]).arg(&path).output().unwrap();
+    let output = std::process::Command::new(binary()).args(["migrate", "-c"]).arg(&path).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let _ = std::fs::remove_dir_all(&directory);
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::support::servers::redis::Redis;
-use crate::support::{Gate, Server, Upstream, eventually, post, started};
+use support::servers::redis::Redis;
+use support::{Gate, Server, Upstream, eventually, post, started};
 
 /// Each route with the limits that it has; the limits are named after what they say.
 const TABLES: &str = r#"
@@ -84,7 +84,7 @@ fn is_gone(gate: &Gate) -> bool {
 
 #[test]
 fn a_limit_says_it_before_its_route_and_a_route_before_the_store() {
-    let Some(mut server) = started::<Redis>() else { return };
+    let mut server = started::<Redis>();
     let upstream = Upstream::start();
     let [allowing, denying] = ["allow", "deny"].map(|of_store| gate(&upstream, &server, of_store));
     for target in ["/plain", "/strict", "/both?mild=1"] {

@@ -3,11 +3,11 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::support::servers::memcached::Memcached;
-use crate::support::servers::postgres::Postgres;
-use crate::support::servers::redis::Redis;
-use crate::support::{BINARY, Gate, Launch, Server, Upstream, eventually, mount, post};
 use crate::{table, two_gates};
+use support::servers::memcached::Memcached;
+use support::servers::postgres::Postgres;
+use support::servers::redis::Redis;
+use support::{Gate, Launch, Server, Upstream, binary, eventually, mount, post};
 
 mount!(redis, super::Redis, overrides:
     exemptions_and_modes_hold_on_all_gates_and_outlive_them
@@ -33,7 +33,8 @@ fn file(upstream: &Upstream) -> String {
 
 /// What the command says, which has to work.
 fn tollgate(gate: &Gate, words: &[&str]) -> String {
-    let output = Command::new(BINARY).args(words).arg("--socket").arg(gate.admin_socket()).output().unwrap();
+    let output =
+        Command::new(binary()).args(words).arg("--socket").arg(gate.admin_socket()).output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -120,7 +121,7 @@ fn a_change_while_the_store_is_away_is_refused(mut server: impl Server) {
     let upstream = Upstream::start();
     let [one, _other] = two_gates(&server, &file(&upstream));
     server.kill();
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(["buckets", "exempt", "127.0.0.1", "--for", "1h", "--socket"]).arg(one.admin_socket());
     let output = command.output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();

@@ -9,13 +9,13 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::migrate;
-use crate::support::servers::dynamodb::Dynalite;
-use crate::support::servers::memcached::Memcacheds;
-use crate::support::servers::mysql::MariaDb;
-use crate::support::servers::postgres::Postgres;
-use crate::support::servers::redis::{Redis, RedisCluster};
-use crate::support::{
-    BINARY, Gate, Launch, Server, Upstream, eventually, free_port, mount, new_directory, post, started,
+use support::servers::dynamodb::Dynalite;
+use support::servers::memcached::Memcacheds;
+use support::servers::mysql::MariaDb;
+use support::servers::postgres::Postgres;
+use support::servers::redis::{Redis, RedisCluster};
+use support::{
+    Gate, Launch, Server, Upstream, binary, eventually, free_port, mount, new_directory, post, started,
 };
 
 mount!(redis, super::Redis, policy: what_is_pushed_is_shown_compared_and_taken_back);
@@ -51,7 +51,7 @@ impl Desk {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(BINARY);
+        let mut command = Command::new(binary());
         command.args(words).current_dir(&self.directory).env_remove("TOLLGATE_CONFIG").env("USER", "carol");
         command.env("TOLLGATE_STORE__URL", &self.url).env("TOLLGATE_STORE__SECRET", SECRET);
         command
@@ -100,7 +100,7 @@ fn has_version(gate: &Gate, version: u32) -> bool {
 }
 
 fn status(gate: &Gate) -> Value {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(["status", "--format", "json", "--socket"]).arg(gate.admin_socket());
     serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
 }
@@ -177,7 +177,7 @@ fn a_gate_follows_the_policy_of_its_store(server: impl Server) {
 /// Gates without any file of their own.
 #[test]
 fn a_gate_without_a_file_finds_the_store_in_its_environment() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let (desk, upstream, port) = (Desk::at(&server), Upstream::start(), free_port());
     let file = format!("listen = \"http://127.0.0.1:{port}\"\n{}", policy(&upstream, "1 per 1h"));
     let (code, _, err) = {
@@ -204,7 +204,7 @@ impl Drop for Running {
 
 #[test]
 fn a_gate_that_was_away_takes_the_policy_at_its_return_and_starts_without_the_store() {
-    let Some(mut server) = started::<Redis>() else { return };
+    let mut server = started::<Redis>();
     let (desk, upstream) = (Desk::at(&server), Upstream::start());
     desk.push(&policy(&upstream, "1 per 1h"));
     let gate = follower(&desk).start();
@@ -231,7 +231,7 @@ fn a_gate_that_was_away_takes_the_policy_at_its_return_and_starts_without_the_st
 
 #[test]
 fn a_policy_that_a_gate_cannot_take_leaves_the_one_in_force_until_a_reload_takes_it() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let (desk, upstream) = (Desk::at(&server), Upstream::start());
     desk.push(&policy(&upstream, "1 per 1h"));
     let gate = follower(&desk).start();
@@ -261,7 +261,7 @@ fn a_policy_that_a_gate_cannot_take_leaves_the_one_in_force_until_a_reload_takes
 /// Who can write to the store, but has not the gates' secret, does not lead them anywhere.
 #[test]
 fn a_policy_of_another_secret_is_not_taken() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let (desk, upstream) = (Desk::at(&server), Upstream::start());
     desk.push(&policy(&upstream, "1 per 1h"));
     let gate = follower(&desk).start();

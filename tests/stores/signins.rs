@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::application::{
+use crate::two_gates;
+use support::application::{
     FIVE, ROUTE, application, cookie, form, refused_of_500_at_once, right, sign_in, sign_in_with, status_from,
 };
-use crate::support::servers::redis::Redis;
-use crate::support::{BINARY, Gate, Reply, Server, Upstream, eventually, started};
-use crate::two_gates;
+use support::servers::redis::Redis;
+use support::{Gate, Reply, Server, Upstream, binary, eventually, started};
 
 const ACCOUNT: &str = "[limit.account]\nkey = \"user\"\nrate = \"5 per 1h\"\ncount = \"failures\"\n";
 const MANY: &str = "[limit.account]\nkey = \"user\"\nrate = \"100 per 1h\"\ncount = \"failures\"\n";
@@ -23,7 +23,7 @@ fn status(gate: &Gate, user: &str, password: &str) -> u16 {
 
 /// What the store has of this key, asked for at this gate.
 fn shown(gate: &Gate, key: &str) -> Value {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(binary());
     command.args(["buckets", "show", key, "--format", "json", "--socket"]).arg(gate.admin_socket());
     let output = command.output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_default()
@@ -42,7 +42,7 @@ fn guesses(gates: &[Gate; 2], user: &str) -> usize {
 
 #[test]
 fn of_500_right_sign_ins_in_a_row_at_two_gates_none_is_refused() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let application = application();
     let gates = two_gates(&server, &application.file(&format!("{ROUTE}{FIVE}")));
     let mut clients = [gates[0].connect(), gates[1].connect()];
@@ -58,7 +58,7 @@ fn of_500_right_sign_ins_in_a_row_at_two_gates_none_is_refused() {
 
 #[test]
 fn of_500_wrong_passwords_at_once_at_two_gates_exactly_five_reach_the_application() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let application = application();
     let gates = two_gates(&server, &application.file(&format!("{ROUTE}{FIVE}")));
     let refused = refused_of_500_at_once(&gates);
@@ -67,7 +67,7 @@ fn of_500_wrong_passwords_at_once_at_two_gates_exactly_five_reach_the_applicatio
 
 #[test]
 fn a_device_that_one_gate_knows_is_known_at_the_other_with_one_budget() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let application = application();
     let keys = "[device]\nsecret = \"${file:{dir}/device.keys}\"\n";
     let gates = two_gates(&server, &application.file(&format!("{ROUTE}{ACCOUNT}{keys}")));
@@ -88,7 +88,7 @@ fn a_device_that_one_gate_knows_is_known_at_the_other_with_one_budget() {
 
 #[test]
 fn an_address_that_one_gate_knows_is_known_at_the_other_with_one_budget() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let application = application();
     let tables = format!("{ROUTE}{ACCOUNT}[device]\naddresses = true\n");
     let gates = two_gates(&server, &application.file(&tables));
@@ -115,7 +115,7 @@ fn an_address_that_one_gate_knows_is_known_at_the_other_with_one_budget() {
 /// The owner's first attempt at a gate that does not know them is charged once, to the owner.
 #[test]
 fn a_gate_that_learns_of_an_address_from_the_store_takes_nothing_from_strangers() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let application = application();
     let tables = format!("{ROUTE}{ACCOUNT}[device]\naddresses = true\n");
     let gates = two_gates(&server, &application.file(&tables));
@@ -131,7 +131,7 @@ fn a_gate_that_learns_of_an_address_from_the_store_takes_nothing_from_strangers(
 
 #[test]
 fn waits_grow_for_failures_at_both_gates_and_a_success_at_one_ends_the_row_at_both() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let application = application();
     let tables = format!("{ROUTE}{MANY}[limit.account.escalate]\nafter = 3\nwait = \"30m\"\nmax = \"4h\"\n");
     let gates = two_gates(&server, &application.file(&tables));
@@ -160,7 +160,7 @@ fn waits_grow_for_failures_at_both_gates_and_a_success_at_one_ends_the_row_at_bo
 
 #[test]
 fn failures_in_a_row_are_capped_over_both_gates() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let application = application();
     let tables = format!("{ROUTE}{MANY}max_failures = 6\n");
     let gates = &two_gates(&server, &application.file(&tables));
@@ -185,7 +185,7 @@ fn failures_in_a_row_are_capped_over_both_gates() {
 /// A success comes while the store does not answer: the token comes back when it does, once.
 #[test]
 fn a_token_that_cannot_be_given_back_at_once_is_given_back_later() {
-    let Some(mut server) = started::<Redis>() else { return };
+    let mut server = started::<Redis>();
     let application = Upstream::answering(|request, _| {
         let is_right = request.windows(9).any(|window| window == b"pwd=right");
         let home = "HTTP/1.1 302 Found\r\nLocation: /home\r\nContent-Length: 0\r\n\r\n";
@@ -212,7 +212,7 @@ fn a_token_that_cannot_be_given_back_at_once_is_given_back_later() {
 /// A store's reader learns nothing of passwords, and two gates have twice the accounts.
 #[test]
 fn passwords_are_counted_by_each_gate_for_itself_and_never_in_the_store() {
-    let Some(server) = started::<Redis>() else { return };
+    let server = started::<Redis>();
     let application = application();
     let spray = "[limit.spray]\nkey = \"password\"\nunit = \"users\"\nrate = \"9 per 1d\"\n";
     let gates = two_gates(&server, &application.file(&format!("{ROUTE}{spray}{ACCOUNT}")));

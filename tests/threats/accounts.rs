@@ -11,7 +11,7 @@
     reason = "these are tests"
 )]
 
-use crate::support;
+use support;
 
 use std::net::Ipv4Addr;
 

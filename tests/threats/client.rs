@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use crate::support;
+use support;
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;

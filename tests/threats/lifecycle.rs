@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use crate::support;
+use support;
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use support::{
-    BINARY, Client, Gate, Launch, ONE_AN_HOUR, Reply, Upstream, check_file, eventually, free_port, get_with,
+    Client, Gate, Launch, ONE_AN_HOUR, Reply, Upstream, binary, check_file, eventually, free_port, get_with,
     new_directory, post,
 };
 
@@ -33,7 +33,7 @@ fn a_bad_file_is_refused_with_its_place_before_anything_is_bound() {
 /// I1: a file that is not there, or is not TOML.
 #[test]
 fn a_missing_or_unreadable_file_is_a_clear_error() {
-    let output = Command::new(BINARY).args(["run", "-c", "/nonexistent/gate.toml"]).output().unwrap();
+    let output = Command::new(binary()).args(["run", "-c", "/nonexistent/gate.toml"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("/nonexistent/gate.toml"), "{said}");
     let output = run("listen = \"http://127.0.0.1:1\nupstream = ");
@@ -263,7 +263,7 @@ fn a_listener_on_every_address_takes_both_families() {
     let directory = new_directory();
     let file = directory.join("gate.toml");
     fs::write(&file, format!("listen = \"http://[::]:{port}\"\n{}", upstream.line())).unwrap();
-    let mut process = Command::new(BINARY)
+    let mut process = Command::new(binary())
         .args(["run", "-c"])
         .arg(&file)
         .stdout(Stdio::null())
@@ -291,7 +291,7 @@ fn run(config: &str) -> Output {
     let directory = new_directory();
     let file = directory.join("gate.toml");
     fs::write(&file, config).unwrap();
-    let mut process = Command::new(BINARY)
+    let mut process = Command::new(binary())
         .args(["run", "-c"])
         .arg(&file)
         .stdout(Stdio::piped())

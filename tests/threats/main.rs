@@ -5,8 +5,6 @@
 mod accounts;
 mod answers;
 mod attempts;
-#[path = "../support/bucket.rs"]
-mod bucket;
 mod client;
 mod framing;
 mod identity;
@@ -18,5 +16,3 @@ mod resources;
 mod routes;
 mod smuggling;
 mod state;
-#[path = "../support/mod.rs"]
-mod support;

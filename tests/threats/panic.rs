@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 #![allow(clippy::panic, reason = "a panic is what this is about")]
 
-use crate::support;
+use support;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

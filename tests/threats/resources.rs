@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use crate::support;
+use support;
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

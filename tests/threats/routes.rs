@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use crate::support;
+use support;
 
 use std::time::{Duration, Instant};
 

@@ -5,8 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use crate::bucket;
-use crate::support;
+use support;
+use support::bucket;
 
 use std::net::Ipv4Addr;
 use std::sync::Barrier;

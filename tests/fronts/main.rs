@@ -1,0 +1,18 @@
+//! Proxies in front of the gate and applications behind it, each the real program: nginx, HAProxy, Caddy, Envoy, PHP, Python,
+//! Node and Java.
+//!
+//! Each has to be installed, but for Java: a test whose program is missing fails, and says which package brings it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on says so, prints what it saw, and asks the real clock"
+)]
+
+mod applications;
+mod endpoints;
+mod proxy_protocol;
