@@ -3,7 +3,7 @@
 //! `crates/store/src/memory/table_line.rs` is built here as it is, with loom's atomics under the names that it imports. The
 //! table's part, the further words behind a line, is one word for each slot here. Loom treats loads and stores that are
 //! `SeqCst` as `AcqRel`. The line needs no more than that; the order between a locked line and a closed limit does, and
-//! is left to `tests/table/concurrency.rs`.
+//! is left to `tests/buckets/table/concurrency.rs`.
 //!
 //! `cargo run --release --manifest-path models/Cargo.toml` runs the models; `scripts/test models` does so with a bound
 //! on the time.

@@ -54,7 +54,7 @@ impl Generations {
         );
         fs::write(directory.join("gate.toml"), format!("{frame}{config}")).unwrap();
         // A file of its own, so that another can take its place.
-        fs::copy(binary(), directory.join("tollgate")).unwrap();
+        support::copy_program(binary(), &directory.join("tollgate"));
         let mut command = Command::new(directory.join("tollgate"));
         command.args(["run", "-c", "gate.toml"]).current_dir(&directory).envs(variables.iter().copied());
         // All of them can be killed together.

@@ -51,7 +51,7 @@ fn a_binary_that_was_replaced_is_what_runs_next() {
     let upstream = Upstream::start();
     let gate = Generations::start(&upstream.file(LIMIT));
     let (binary, new) = (gate.directory.join("tollgate"), gate.directory.join("new"));
-    std::fs::copy(&binary, &new).unwrap();
+    support::copy_program(&binary, &new);
     std::fs::rename(&new, &binary).unwrap();
     assert!(gate.hand_over());
     let runs = std::fs::read_link(format!("/proc/{}/exe", gate.process())).unwrap();

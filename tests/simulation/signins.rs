@@ -2,7 +2,7 @@
 //!
 //! An observer with a log of its own for each bucket holds the gate to its promises. It knows limits with a plain rate
 //! only; the other shapes are in the simulation of addresses. The same seed is the same run: nonces of devices are
-//! drawn, too. `SEED=7 cargo test --test signin_simulation` runs one seed, `SEEDS=500` so many of them.
+//! drawn, too. `SEED=7 cargo test --test simulation signins` runs one seed, `SEEDS=500` so many of them.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "these are tests")]
 

@@ -3,7 +3,7 @@
 //!
 //! Every gate is a `Limits` with its own mirror, queue and connection, in one process. The scenes run for half a minute
 //! and need a quiet machine, so they are ignored by default:
-//! `cargo test --test gate questions -- --ignored --nocapture --test-threads 1`.
+//! `cargo test --test stores questions -- --ignored --nocapture --test-threads 1`.
 
 #![allow(
     clippy::unwrap_used,

@@ -60,7 +60,8 @@ fn counted(request: &Sent) -> Result<u32, UnreadableBody> {
 fn resolved_by_a_server(requests: &[Sent]) -> Vec<u32> {
     // Modules are looked up beside the program that asks for them.
     let program = root().join("target/tools/graphql/server.mjs");
-    std::fs::copy(root().join("tests/readers/graphql.mjs"), &program).expect("scripts/fetch-graphql");
+    std::fs::copy(root().join("tests/programs/readers/graphql.mjs"), &program)
+        .expect("scripts/fetch-graphql");
     let mut node = installed("node", "nodejs")
         .arg(program)
         .stdin(Stdio::piped())

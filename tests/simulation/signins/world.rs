@@ -390,7 +390,7 @@ impl World {
 
     fn broken(&self, what: &str) -> ! {
         let (seed, step) = (self.seed, self.steps);
-        panic!("step {step} broke a promise (SEED={seed} cargo test --test signin_simulation): {what}")
+        panic!("step {step} broke a promise (SEED={seed} cargo test --test simulation signins): {what}")
     }
 }
 

@@ -295,7 +295,7 @@ fn look_at_all(course: &Course, fleet: &Fleet, rounds: usize, attempts: &[Attemp
             changes()
         );
         let messages = gate.messages();
-        // The lines about refused clients are bounded by themselves (tests/decisions/summary.rs).
+        // The lines about refused clients are bounded by themselves (tests/logs/decisions/summary.rs).
         let lines = messages.lines().filter(|line| !line.contains("refuse")).count();
         let (away, _) = changes();
         eprintln!("a gate said {lines} lines, and {away} times that the store is away");

@@ -1,5 +1,6 @@
 //! A gate in a process of its own, on ports of its own, gone when dropped.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -370,7 +371,7 @@ pub fn new_directory() -> PathBuf {
 /// below the range from which the system takes ports for outgoing connections.
 pub fn free_port() -> u16 {
     static COUNT: AtomicU16 = AtomicU16::new(0);
-    static CLAIMS: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+    static CLAIMS: Mutex<VecDeque<UdpSocket>> = Mutex::new(VecDeque::new());
     let start = u64::from(std::process::id()) * 37;
     for _ in 0..1000 {
         let step = u64::from(COUNT.fetch_add(1, Ordering::Relaxed));
@@ -378,12 +379,20 @@ pub fn free_port() -> u16 {
         // No test listens for datagrams: a held UDP port belongs to a test that is still running.
         let Ok(claim) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            CLAIMS.lock().unwrap().push(claim);
+            let mut claims = CLAIMS.lock().unwrap();
+            claims.push_back(claim);
+            // In a process of many tests those of the first ones have ended, and each claim is a descriptor.
+            if claims.len() > MOST_CLAIMS {
+                claims.pop_front();
+            }
             return port;
         }
     }
     panic!("no free port");
 }
+
+/// More than the tests that run at a time ask for.
+const MOST_CLAIMS: usize = 200;
 
 fn framed([before, behind]: &[String; 2], config: &str) -> String {
     format!("{before}{config}{behind}")

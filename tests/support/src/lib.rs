@@ -39,7 +39,7 @@ pub use client::{Answer, Client, Encrypted, read_some};
 pub use clock::{Clocks, Shift};
 pub use gate::{Gate, Launch, Stdout, check_file, free_port, new_directory};
 pub use processor::time_of_threads;
-pub use program::{binary, compile, installed, root};
+pub use program::{binary, compile, copy_program, installed, root};
 pub use servers::{Server, started};
 pub use signals::{signal, signal_group};
 pub use strict::{Ambiguity, Recorded, Request, parse};

@@ -47,3 +47,11 @@ pub fn compile(options: &[&str], source: &str, to: &Path) {
     compiler.args(options).arg("-o").arg(to).arg(root().join(source)).arg("-ldl");
     assert!(compiler.status().unwrap().success(), "{source}");
 }
+
+/// Copies a program to where it will be run from.
+///
+/// `cp` writes the copy: a file that this process had open for writing could not be run while another of its threads starts a
+/// program, which has the same files open until it begins.
+pub fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
+}
