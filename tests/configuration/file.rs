@@ -409,12 +409,14 @@ fn no_part_of_a_secret_is_ever_shown() {
 #[test]
 fn broken_texts_of_any_kind_are_refused_without_a_panic() {
     let sample = full_sample();
-    for cut in (0..sample.len()).step_by(7).filter(|&cut| sample.is_char_boundary(cut)) {
+    // The whole sample is read each time. `scripts/soak properties` breaks it in seven times as many places.
+    let (cuts, oddities) = if std::env::var_os("PROPTEST_CASES").is_some() { (7, 97) } else { (47, 683) };
+    for cut in (0..sample.len()).step_by(cuts).filter(|&cut| sample.is_char_boundary(cut)) {
         let cut = load(&Sources::from_text("cut", &sample[..cut]));
         cut.diagnostics.iter().for_each(|found| drop((found.render(true), found.to_json())));
     }
     for odd in ['\0', '"', '[', ']', '=', '\u{feff}', '\u{202e}', '{', '.', '\''] {
-        for at in (0..sample.len()).step_by(97).filter(|&at| sample.is_char_boundary(at)) {
+        for at in (0..sample.len()).step_by(oddities).filter(|&at| sample.is_char_boundary(at)) {
             let mut text = sample.clone();
             text.insert(at, odd);
             let loaded = load(&Sources::from_text("odd", &text));
@@ -430,6 +432,11 @@ proptest! {
         loaded.diagnostics.iter().for_each(|found| drop((found.render(true), found.to_json())));
     }
 
+}
+
+proptest! {
+    #![proptest_config(of_the_whole_sample())]
+
     #[test]
     fn any_value_for_any_key_is_judged_without_a_panic(key in prop::sample::select(settings(&full_sample())), value in "[ -~\u{e4}]{0,20}") {
         let sample = Sources::from_text("config.toml", &full_sample());
@@ -437,6 +444,13 @@ proptest! {
         loaded.diagnostics.iter().for_each(|found| drop((found.render(true), found.to_json())));
         prop_assert_eq!(loaded.config.is_none(), loaded.diagnostics.iter().any(|found| found.is_error()));
     }
+}
+
+/// The whole sample is read for each case.
+fn of_the_whole_sample() -> ProptestConfig {
+    let chosen = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { chosen.cases } else { 100 };
+    ProptestConfig { cases, ..chosen }
 }
 
 fn full_sample() -> String {

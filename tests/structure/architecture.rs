@@ -113,7 +113,7 @@ fn the_table_itself_only_looks_down() {
 
 #[test]
 fn sockets_files_and_logs_stay_where_they_belong() {
-    for source in &Source::all() {
+    for source in Source::all() {
         for (name, layers) in CRATES {
             let at = (0..source.tokens.len())
                 .find(|&at| source.tokens[at].text == *name && is_root(&source.tokens, at));
@@ -130,7 +130,7 @@ fn no_modules_of_one_parent_use_each_other_in_a_circle() {
     let modules: BTreeSet<Vec<&str>> =
         sources.iter().map(|source| source.module.split('/').collect()).collect();
     let mut siblings: BTreeMap<Vec<String>, Uses> = BTreeMap::new();
-    for source in &sources {
+    for source in sources {
         let own: Vec<&str> = source.module.split('/').collect();
         for path in source.paths() {
             let shared = own.iter().zip(&path).take_while(|(a, b)| a == b).count();
@@ -172,7 +172,7 @@ fn circle(uses: &Uses) -> Vec<String> {
 /// Every use of one layer by another, with its places.
 fn arrows() -> BTreeMap<(String, String), Vec<String>> {
     let mut arrows: BTreeMap<_, Vec<String>> = BTreeMap::new();
-    for source in Source::all().iter() {
+    for source in Source::all() {
         for (at, to) in root_paths(source) {
             if to != layer(source) {
                 arrows.entry((layer(source).to_owned(), to)).or_default().push(source.place(at));

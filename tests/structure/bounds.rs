@@ -16,8 +16,7 @@ fn every_bound_in_the_document_has_the_value_of_its_constant() {
     let sources = Source::all();
     let mut constants = 0;
     for row in rows() {
-        let values =
-            row.constants.iter().map(|(name, place)| Constants { sources: &sources, place }.value(name));
+        let values = row.constants.iter().map(|(name, place)| Constants { sources, place }.value(name));
         let values: Vec<Value> = values.collect();
         for (value, (name, place)) in values.iter().zip(&row.constants) {
             let times = values.iter().filter(|other| *other == value).count();

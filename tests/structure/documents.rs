@@ -187,7 +187,7 @@ static CODE: LazyLock<Code> = LazyLock::new(Code::read);
 
 /// What the code defines.
 struct Code {
-    sources: Vec<Source>,
+    sources: &'static [Source],
     files: Vec<PathBuf>,
     /// Words of code, scripts and sample files, comments left out.
     words: BTreeSet<String>,

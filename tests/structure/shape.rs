@@ -54,7 +54,7 @@ fn nothing_unwraps() {
 #[test]
 fn every_type_has_a_name_of_its_own() {
     let mut places: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for source in &Source::all() {
+    for source in Source::all() {
         for at in ["struct", "enum", "trait", "union"].iter().flat_map(|kind| source.positions(&[kind])) {
             let name = &source.tokens[at + 1].text;
             if name.starts_with(char::is_uppercase) {

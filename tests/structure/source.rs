@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 
@@ -33,7 +34,12 @@ pub(crate) struct Token {
 
 impl Source {
     /// Every file of the library and the binary, without those that only tests use.
-    pub(crate) fn all() -> Vec<Self> {
+    pub(crate) fn all() -> &'static [Self] {
+        static ALL: LazyLock<Vec<Source>> = LazyLock::new(Source::read_all);
+        &ALL
+    }
+
+    fn read_all() -> Vec<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut sources = Self::of_crate(&root.join("src"), None);
         for folder in fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path()) {

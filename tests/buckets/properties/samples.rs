@@ -13,7 +13,7 @@ pub(crate) const START: Time = Time::from_nanos(1_800_000_000_123_456_789);
 
 pub(crate) fn cases() -> ProptestConfig {
     let chosen = ProptestConfig::default();
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { chosen.cases } else { 10_000 };
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { chosen.cases } else { 2_500 };
     ProptestConfig { cases, failure_persistence: None, ..chosen }
 }
 

@@ -1,7 +1,8 @@
-//! What a table takes of the machine's memory, in a process of its own: a neighbour's memory would be counted too.
+//! What a table takes of the machine's memory.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
+use support::in_own_process;
 use tollgate::bucket::{Continuous, Distinct, Escalation, Key, Op, PeriodStart, Rolling, Spec};
 use tollgate::store::memory::{BucketKey, Buckets};
 use tollgate::time::{Span, Time};
@@ -9,25 +10,27 @@ use tollgate::time::{Span, Time};
 const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
 const CLIENTS: u32 = 200_000;
 
-/// One test for all shapes, since two would run beside each other.
+/// One test for all shapes.
 #[test]
 fn a_client_takes_no_more_than_its_shape_says() {
-    let (second, hour) = (Span::from_secs(1), Span::from_secs(3600));
-    let rolling =
-        |quota| Spec::Rolling(Rolling::new(quota, hour.times(24), hour, PeriodStart::First).unwrap());
-    let distinct = Distinct::new(Continuous::new(1, hour, 10).unwrap(), Some(200)).unwrap();
-    let waits = Escalation::new(1, second, 1, hour).unwrap();
-    // Each larger than the one before: room that was freed would be used again, and written to before anybody comes.
-    for (spec, least, most) in [
-        (Spec::Escalation(waits), 28, 40),
-        (rolling(10), 70, 80),
-        (Spec::Distinct(distinct), 80, 90),
-        // Counts of 32 bits.
-        (rolling(100_000), 120, 160),
-    ] {
-        let taken = bytes_a_client(spec);
-        assert!((least..=most).contains(&taken), "{taken} bytes a client: {spec:?}");
-    }
+    in_own_process(|| {
+        let (second, hour) = (Span::from_secs(1), Span::from_secs(3600));
+        let rolling =
+            |quota| Spec::Rolling(Rolling::new(quota, hour.times(24), hour, PeriodStart::First).unwrap());
+        let distinct = Distinct::new(Continuous::new(1, hour, 10).unwrap(), Some(200)).unwrap();
+        let waits = Escalation::new(1, second, 1, hour).unwrap();
+        // Each larger than the one before: room that was freed would be used again, and written to before anybody comes.
+        for (spec, least, most) in [
+            (Spec::Escalation(waits), 28, 40),
+            (rolling(10), 70, 80),
+            (Spec::Distinct(distinct), 80, 90),
+            // Counts of 32 bits.
+            (rolling(100_000), 120, 160),
+        ] {
+            let taken = bytes_a_client(spec);
+            assert!((least..=most).contains(&taken), "{taken} bytes a client: {spec:?}");
+        }
+    });
 }
 
 fn bytes_a_client(spec: Spec) -> usize {

@@ -20,7 +20,7 @@ use tollgate::time::{Span, Time};
 
 use crate::decisions::end;
 use support::decisions::{FILE, attempt};
-use support::{Gate, Upstream};
+use support::{Gate, Upstream, in_own_process};
 
 const CLIENTS: u32 = 100_000;
 const START: Time = Time::from_nanos(1_795_216_912_000_000_000);
@@ -97,32 +97,34 @@ fn wave(summary: &RefusalSummary, entry: &mut AccessLogEntry, second: u64) {
 
 #[test]
 fn a_million_refusals_of_a_hundred_thousand_clients_are_a_hundred_and_thirty_nine_lines() {
-    let lines = Lines::default();
-    let writer = lines.clone();
-    let subscriber =
-        tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || writer.clone()).finish();
-    let summary = RefusalSummary::new(ClientFormatter::new(ClientsShown::Full, PrefixLengths::default()));
-    let mut entry = refusal();
-    tracing::subscriber::with_default(subscriber, || {
-        wave(&summary, &mut entry, 0);
-        let before = memory();
-        for second in 1..10 {
-            wave(&summary, &mut entry, second);
-            summary.sweep(entry.at);
-        }
-        assert!(memory() < before + 512, "{before} KiB became {}", memory());
-        summary.sweep(START.after(Span::from_secs(120)));
+    in_own_process(|| {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber =
+            tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || writer.clone()).finish();
+        let summary = RefusalSummary::new(ClientFormatter::new(ClientsShown::Full, PrefixLengths::default()));
+        let mut entry = refusal();
+        tracing::subscriber::with_default(subscriber, || {
+            wave(&summary, &mut entry, 0);
+            let before = memory();
+            for second in 1..10 {
+                wave(&summary, &mut entry, second);
+                summary.sweep(entry.at);
+            }
+            assert!(memory() < before + 512, "{before} KiB became {}", memory());
+            summary.sweep(START.after(Span::from_secs(120)));
+        });
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let with = |message: &str| lines.iter().filter(|line| line["message"] == message).count();
+        // Sixty at once and one with each of nine seconds, each with a line at its end, and one line for all others.
+        assert_eq!((with("refuses a client"), with("refused, now quiet"), lines.len()), (69, 69, 139));
+        let counted = lines.iter().filter_map(|line| line["refusals"].as_u64()).sum::<u64>();
+        assert_eq!(counted, 1_000_000);
+        let others = lines.last().unwrap()["message"].as_str().unwrap();
+        let clients: u64 = others.split_whitespace().nth(2).unwrap().parse().unwrap();
+        assert!(others.starts_with("and about") && (98_000..=102_000).contains(&clients), "{others}");
     });
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let with = |message: &str| lines.iter().filter(|line| line["message"] == message).count();
-    // Sixty at once and one with each of nine seconds, each with a line at its end, and one line for all others.
-    assert_eq!((with("refuses a client"), with("refused, now quiet"), lines.len()), (69, 69, 139));
-    let counted = lines.iter().filter_map(|line| line["refusals"].as_u64()).sum::<u64>();
-    assert_eq!(counted, 1_000_000);
-    let others = lines.last().unwrap()["message"].as_str().unwrap();
-    let clients: u64 = others.split_whitespace().nth(2).unwrap().parse().unwrap();
-    assert!(others.starts_with("and about") && (98_000..=102_000).contains(&clients), "{others}");
 }
 
 #[test]
