@@ -123,12 +123,8 @@ fn open_browser(dashboard: &str) {
     let quiet = || Stdio::null();
     if has_desktop && io::stdout().is_terminal() {
         // Without a browser the address is still printed.
-        let _ = Command::new("xdg-open")
-            .arg(dashboard)
-            .stdin(quiet())
-            .stdout(quiet())
-            .stderr(quiet())
-            .spawn();
+        let _ =
+            Command::new("xdg-open").arg(dashboard).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn();
     }
 }
 

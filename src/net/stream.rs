@@ -12,7 +12,7 @@ use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::tls::{CertificateDer, TlsStream};
+use super::tls_stream::{CertificateDer, TlsStream};
 
 /// A connected socket.
 #[derive(Debug)]

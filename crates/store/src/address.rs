@@ -81,7 +81,8 @@ impl FromStr for StoreAddress {
         }
         let scheme = super::SCHEMES.into_iter().find(|scheme| text.starts_with(scheme));
         let scheme = scheme.ok_or(BadStoreAddress::Unknown)?;
-        let parse = super::parser_of(scheme).ok_or_else(|| BadStoreAddress::NotInThisBuild(super::feature_of(scheme)))?;
+        let parse = super::parser_of(scheme)
+            .ok_or_else(|| BadStoreAddress::NotInThisBuild(super::feature_of(scheme)))?;
         let remote = parse(text).map_err(BadStoreAddress::Wrong)?;
         Ok(Self { url: text.into(), remote: Some(remote) })
     }

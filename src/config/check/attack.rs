@@ -98,7 +98,8 @@ fn webhook(text: &Located<String>, f: &mut Findings) -> Option<Uri> {
             url.authority().is_some_and(|host| !host.host().is_empty() && !host.as_str().contains('@'));
         is_http && has_host
     });
-    if let (Some(missing), Some("https")) = (features::TLS.missing(), url.as_ref().and_then(Uri::scheme_str)) {
+    if let (Some(missing), Some("https")) = (features::TLS.missing(), url.as_ref().and_then(Uri::scheme_str))
+    {
         f.error(&text.spot, missing, features::HINT);
     }
     if url.is_none() {

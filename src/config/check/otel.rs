@@ -1,8 +1,8 @@
 //! `[otel]`: where spans and metrics are exported to.
 
 use super::super::diagnostic::Findings;
-use super::super::{features, raw};
 use super::super::values::CollectorUrl;
+use super::super::{features, raw};
 use super::fields::{parsed, share_of};
 use crate::observe::settings::OtelSettings;
 

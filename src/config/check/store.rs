@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
-use super::super::{features, raw};
 use super::super::section::refuse;
 use super::super::values::Mistake;
+use super::super::{features, raw};
 use super::fields::{duration_within, one_of, within};
 use super::files::Files;
 use super::secret::{resolve, resolve_within};

@@ -5,26 +5,18 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, RawFd};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::MinVersion;
 use crate::net::stream::NetStream;
+pub use crate::net::tls_stream::{CertificateDer, common_name};
 use crate::time::Time;
 
 /// A certificate with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate(Infallible);
-
-/// A certificate of a peer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CertificateDer<'c>(Infallible, PhantomData<&'c [u8]>);
 
 /// The server side of TLS.
 #[derive(Debug, Clone)]
@@ -37,10 +29,6 @@ pub struct ClientAuth(Infallible);
 /// Trusted roots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trust(Infallible);
-
-/// A connection after its handshake.
-#[derive(Debug)]
-pub struct TlsStream(Infallible);
 
 /// Sessions of returning clients: there are none.
 #[derive(Debug, Clone, Default)]
@@ -56,9 +44,7 @@ pub struct Challenges;
 pub struct NoTls;
 
 /// Why there is no certificate, no authority, no root and no acceptor.
-pub use self::{
-    NoTls as CertificateError, NoTls as ClientAuthError, NoTls as TlsConfigError,
-};
+pub use self::{NoTls as CertificateError, NoTls as ClientAuthError, NoTls as TlsConfigError};
 
 impl CertificateError {
     /// It is about neither of the two files.
@@ -213,62 +199,4 @@ pub async fn ja4_of(_: &TcpStream, acceptor: &Acceptor) -> Option<String> {
 #[must_use]
 pub fn is_about_certificate(_: &io::Error) -> bool {
     false
-}
-
-/// The common name of a certificate's subject.
-#[must_use]
-pub fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
-    match certificate.0 {}
-}
-
-impl TlsStream {
-    /// The socket and the session.
-    #[must_use]
-    pub fn get_ref(&self) -> (&TcpStream, &Self) {
-        match self.0 {}
-    }
-
-    /// Whether all that has come was read.
-    #[must_use]
-    pub fn wants_read(&self) -> bool {
-        match self.0 {}
-    }
-
-    /// The protocol that was agreed on.
-    #[must_use]
-    pub fn alpn_protocol(&self) -> Option<&[u8]> {
-        match self.0 {}
-    }
-
-    /// What the peer showed.
-    #[must_use]
-    pub fn peer_certificates(&self) -> Option<&[CertificateDer<'_>]> {
-        match self.0 {}
-    }
-}
-
-impl AsRawFd for TlsStream {
-    fn as_raw_fd(&self) -> RawFd {
-        match self.0 {}
-    }
-}
-
-impl AsyncRead for TlsStream {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.0 {}
-    }
-}
-
-impl AsyncWrite for TlsStream {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
-        match self.0 {}
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.0 {}
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.0 {}
-    }
 }

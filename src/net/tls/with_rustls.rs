@@ -12,11 +12,6 @@ pub use self::certificate::{Certificate, CertificateError};
 pub use self::challenges::{ChallengeError, Challenges, OpenChallenge};
 pub use self::client_auth::{ClientAuth, ClientAuthError, common_name};
 pub use self::handshake::{accept, connect, is_about_certificate, ja4_of};
-pub use rustls::pki_types::CertificateDer;
 pub use tollgate_store::tls::{self as trust, TlsConfigError, Trust};
 
-use tokio::net::TcpStream;
 use tollgate_store::tls::provider;
-
-/// A connection after its handshake, of either side.
-pub type TlsStream = tokio_rustls::TlsStream<TcpStream>;
