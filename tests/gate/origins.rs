@@ -4,8 +4,6 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
-use support;
-
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
