@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may fail like tests")]
 
-use support;
-
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -8,8 +8,6 @@
     reason = "these are tests"
 )]
 
-use support;
-
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

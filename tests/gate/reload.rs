@@ -4,8 +4,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use support;
-
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::symlink;

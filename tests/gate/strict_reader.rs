@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use support;
-
 use std::time::Duration;
 
 use support::{Client, Upstream, get_with, parse, post};

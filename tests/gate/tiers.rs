@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use support::{self, Gate, Upstream, eventually, new_directory};
+use support::{Gate, Upstream, eventually, new_directory};
 
 const CREDENTIAL: &str = "planted-4f1c9f0d2a";
 

@@ -4,8 +4,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
-use support;
-
 use std::time::Duration;
 
 use support::{Answer, Clocks, Upstream, post};

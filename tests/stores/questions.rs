@@ -13,7 +13,6 @@
     reason = "a test that cannot go on says so, asks the real clock, and prints what it measured"
 )]
 
-use support;
 use support::dice;
 
 use std::sync::Arc;

@@ -11,8 +11,6 @@
     reason = "these are tests"
 )]
 
-use support;
-
 use std::net::Ipv4Addr;
 
 use base64::Engine as _;

@@ -5,8 +5,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use support;
-
 use std::net::Ipv4Addr;
 
 use support::{Gate, ONE_AN_HOUR, Upstream, get_with, post_with};

@@ -4,8 +4,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use support;
-
 use support::{Gate, Upstream, post, post_with};
 
 fn file(upstream: &Upstream, pattern: &str) -> String {

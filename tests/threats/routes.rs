@@ -6,8 +6,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use support;
-
 use std::time::{Duration, Instant};
 
 use support::{Gate, Upstream, get_with, post, post_with};

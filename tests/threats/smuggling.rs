@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
-use support;
-
 use std::time::Duration;
 
 use support::{Gate, ONE_AN_HOUR, Reply, Upstream, get_with, post};

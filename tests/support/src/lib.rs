@@ -6,6 +6,7 @@
 
 #![allow(
     missing_docs,
+    clippy::new_without_default,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

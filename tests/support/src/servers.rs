@@ -71,6 +71,7 @@ pub fn found<T>(name: &str, found: Result<T, String>) -> T {
 
 /// Mounts tests of a module of the calling crate for one server: each has a server of its own.
 #[macro_export]
+#[allow(clippy::crate_in_macro_def, reason = "the module is one of the caller")]
 macro_rules! mount {
     ($name:ident, $server:ty, $($from:ident)::+: $($test:ident)*) => {
         mod $name {
