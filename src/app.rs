@@ -3,6 +3,7 @@
 //! It binds everything before anything starts, so a gate either runs whole or not at all. The workers leave signals,
 //! files and the admin pages to one background runtime.
 
+#[cfg(feature = "acme")]
 mod acme;
 mod allocator;
 mod attack_mode;

@@ -35,6 +35,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use self::run::RunArgs;
 use self::sources::ConfigArgs;
+#[cfg(not(feature = "top"))]
+use crate::config::features;
 
 /// The exit status of the program, for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +185,7 @@ fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
         CliCommand::Top(arguments) => top::top(&arguments),
         #[cfg(not(feature = "top"))]
         CliCommand::Top { .. } => {
-            anyhow::bail!("this build has no live view: build it with the feature `top`")
+            anyhow::bail!("{}", features::without("top"))
         }
         CliCommand::Reload(arguments) => control::reload(&arguments),
         CliCommand::Drain(arguments) => control::drain(&arguments),

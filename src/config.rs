@@ -9,6 +9,7 @@ mod check;
 mod derived_limits;
 mod diagnostic;
 mod document;
+pub mod features;
 mod include;
 mod ladder;
 mod overrides;

@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use tikv_jemallocator::Jemalloc;
-
-/// Gives memory back when connections have gone: see `tollgate::app`'s `allocator`.
+/// Gives memory back when connections have gone.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: tollgate_allocator::Jemalloc = tollgate_allocator::Jemalloc;
 
 fn main() -> ExitCode {
     tollgate::cli::main()

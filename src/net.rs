@@ -12,4 +12,5 @@ pub mod proxy_protocol;
 pub mod shutdown;
 pub mod stream;
 pub mod tls;
+pub mod tls_stream;
 pub mod worker_sockets;

@@ -62,6 +62,14 @@ impl TlsState {
     }
 }
 
+#[cfg(not(feature = "acme"))]
+impl super::Parts {
+    /// Nothing, for ever: the check refuses `tls.acme`.
+    pub(super) async fn keep_certificates(&self) {
+        std::future::pending().await
+    }
+}
+
 /// What the admin pages take from this configuration. They speak HTTP/1 alone.
 fn admin_settings(config: &Config, sessions: &SessionCache) -> Result<AdminSettings, TlsConfigError> {
     let certificates = &config.tls.certificates;

@@ -1,5 +1,5 @@
 //! `tollgate demo`: an application without rate limits, a gate in front of it, and an attacker that knows the form, in
-//! one process. With an attack, its dashboard opens in the browser of the desktop.
+//! one process. With an attack, its dashboard opens in the browser of the desktop. It runs until Ctrl-C.
 //!
 //! All of it stays on the loopback interface. The attacker is bounded and refuses other targets: this is a
 //! demonstration, not a tool.
@@ -29,7 +29,7 @@ use crate::observe::settings::{LogFormat, LogLevel};
 /// Arguments of `tollgate demo`.
 #[derive(Debug, Clone, Args)]
 pub struct DemoArgs {
-    /// Let an attacker try 300 passwords, and stop when it gives up
+    /// Let an attacker try 300 passwords
     #[arg(long)]
     attack: bool,
     /// The gate's port on 127.0.0.1; any free one if it is taken
@@ -37,7 +37,7 @@ pub struct DemoArgs {
     port: u16,
 }
 
-/// Runs the demonstration until Ctrl-C, or until the attacker gives up.
+/// Runs the demonstration until Ctrl-C.
 ///
 /// # Errors
 /// If no port is free.
@@ -61,25 +61,28 @@ async fn serve(arguments: &DemoArgs) -> anyhow::Result<Exit> {
     };
     let dashboard = format!("http://operator:{token}@{admin}/");
     print_what_to_try(gate, upstream, &dashboard, arguments.attack);
-    let is_watched = arguments.attack && open_browser(&dashboard);
-    let until = async {
-        if !arguments.attack {
-            return std::future::pending().await;
+    if arguments.attack {
+        open_browser(&dashboard);
+    }
+    let attacked = async {
+        if arguments.attack {
+            run_attack(gate, &application, &dashboard).await;
         }
-        match attack(gate, AttackBounds::default(), show).await {
-            Ok(tally) => println!(
-                "\nThe attacker gave up: {tally}. {} reached the application.",
-                application.attempts()
-            ),
-            Err(error) => eprintln!("tollgate: the attacker: {error}"),
-        }
-        if is_watched {
-            println!("The dashboard stays until Ctrl-C.");
-            std::future::pending::<()>().await;
-        }
+        std::future::pending().await
     };
-    app.run(signals, until).await?;
+    app.run(signals, attacked).await?;
     Ok(Exit::Ok)
+}
+
+async fn run_attack(gate: SocketAddr, application: &Application, dashboard: &str) {
+    match attack(gate, AttackBounds::default(), show).await {
+        Ok(tally) => println!(
+            "\nThe attacker gave up: {tally}. {} reached the application.\n\
+             The dashboard stays until Ctrl-C: {dashboard}",
+            application.attempts()
+        ),
+        Err(error) => eprintln!("tollgate: the attacker: {error}"),
+    }
 }
 
 /// Builds the gate and its dashboard at the wanted ports, or at any free ones. Warnings are left out: they would be about
@@ -115,18 +118,14 @@ fn random_token() -> String {
 }
 
 /// Opens the dashboard in the browser of the desktop, if a person at one started this.
-fn open_browser(dashboard: &str) -> bool {
+fn open_browser(dashboard: &str) {
     let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
     let quiet = || Stdio::null();
-    has_desktop
-        && io::stdout().is_terminal()
-        && Command::new("xdg-open")
-            .arg(dashboard)
-            .stdin(quiet())
-            .stdout(quiet())
-            .stderr(quiet())
-            .spawn()
-            .is_ok()
+    if has_desktop && io::stdout().is_terminal() {
+        // Without a browser the address is still printed.
+        let _ =
+            Command::new("xdg-open").arg(dashboard).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn();
+    }
 }
 
 fn print_what_to_try(gate: SocketAddr, application: SocketAddr, dashboard: &str, attacked: bool) {
@@ -140,7 +139,8 @@ fn print_what_to_try(gate: SocketAddr, application: SocketAddr, dashboard: &str,
     println!();
     if attacked {
         println!(
-            "The attacker tries at most 300 passwords from three addresses. Sign in meanwhile: alice, wonderland."
+            "The attacker tries at most 300 passwords from three addresses; at most {MOST_ADMITTED} reach the application.\n\
+             Sign in meanwhile: alice, wonderland. Ctrl-C ends the demonstration."
         );
     } else {
         println!(
@@ -166,10 +166,13 @@ pub fn config(listen: SocketAddr, application: SocketAddr) -> String {
          match = \"POST /login\"\n\
          \n\
          [limit.address]\n\
-         rate = \"5 per 1m burst 5\"\n"
+         rate = \"5 per 1m\"\n"
     )
 }
 
+/// The most passwords of an attack that the gate admits: three addresses have five tokens each, and get two more in the
+/// 30 seconds that an attack may last.
+pub const MOST_ADMITTED: u32 = 3 * (5 + 30 / 12);
 /// The port of the dashboard, if it is free.
 const ADMIN_PORT: u16 = 9180;
 

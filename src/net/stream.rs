@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, recv};
-use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::TlsStream;
+
+use super::tls_stream::{CertificateDer, TlsStream};
 
 /// A connected socket.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub enum NetStream {
     /// Over a Unix socket.
     Unix(UnixStream),
     /// Over TLS, after the handshake; of either side. Boxed: it is twenty times as large as the others.
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream>),
 }
 
 impl NetStream {

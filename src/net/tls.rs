@@ -2,25 +2,29 @@
 //!
 //! The provider of cryptography is aws-lc-rs, named only here; the process-wide default is never used. Every
 //! configuration is built whole and then swapped, so a connection never sees half of a new certificate. Watching files
-//! is left to the reload.
+//! is left to the reload. A build without the feature `tls` has the same names from `absent`.
 
-mod acceptor;
+#[cfg(not(feature = "tls"))]
+mod absent;
 pub mod acme;
-pub mod certificate;
-mod challenges;
-mod client_auth;
-mod handshake;
-mod ja4;
+#[cfg(feature = "tls")]
+mod with_rustls;
 
-pub use self::acceptor::{Acceptor, MinVersion, SessionCache};
+#[cfg(not(feature = "tls"))]
+pub use self::absent::*;
 pub use self::acme::{AcmeSettings, ChallengeKind};
-pub use self::certificate::Certificate;
-pub use self::challenges::{ChallengeError, Challenges, OpenChallenge};
-pub use self::client_auth::{ClientAuth, ClientAuthError, common_name};
-pub use self::handshake::{accept, connect, is_about_certificate, ja4_of};
-pub use tollgate_store::tls::{self as trust, TlsConfigError, Trust};
+#[cfg(feature = "tls")]
+pub use self::with_rustls::*;
 
-use tollgate_store::tls::provider;
+/// The oldest version that is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MinVersion {
+    /// TLS 1.2, with forward secrecy and authenticated encryption only.
+    #[default]
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
 
 /// The file's settings for clients that speak TLS, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -13,6 +13,8 @@ use source::{Source, Token, closing};
 
 /// Who may use whom, from the bottom up: the table of ARCHITECTURE.md, with the reason of each exception.
 const ARROWS: &[(&str, &str)] = &[
+    // Settings of jemalloc, which only the program itself takes.
+    ("allocator", ""),
     ("bucket", ""),
     ("policy", "bucket"),
     ("store", "bucket"),
@@ -31,10 +33,10 @@ const ARROWS: &[(&str, &str)] = &[
     // A file, and the formula that reads it.
     ("exposed", "policy"),
     ("config", "bucket time policy store net event engine proxy observe exposed"),
-    ("app", "bucket time policy store net event engine proxy observe config"),
+    ("app", "allocator bucket time policy store net event engine proxy observe config"),
     ("cli", "bucket time policy store net event engine proxy observe replay exposed config app"),
-    // It only calls `cli::main`.
-    ("main", "cli"),
+    // It only calls `cli::main`, and chooses the allocator.
+    ("main", "allocator cli"),
     // It only names the layers.
     ("lib", "bucket policy store"),
 ];
@@ -79,6 +81,8 @@ const CRATES: &[(&str, &str)] = &[
     ("indicatif", "cli"),
     ("cardinality_estimator", "replay"),
     ("ratatui", "cli"),
+    ("tikv_jemalloc_ctl", "allocator"),
+    ("tikv_jemallocator", "allocator"),
     ("signal_hook", "cli"),
 ];
 
@@ -180,7 +184,7 @@ fn arrows() -> BTreeMap<(String, String), Vec<String>> {
 
 /// What `crate::`, `tollgate::` in the binary, `tollgate_NAME`, and as many `super::` as lead to the root are followed by.
 fn root_paths(source: &Source) -> Vec<(usize, String)> {
-    let other_crates = ["bucket", "policy", "store"].into_iter().flat_map(|name| {
+    let other_crates = ["allocator", "bucket", "policy", "store"].into_iter().flat_map(|name| {
         let at = source.positions(&[&format!("tollgate_{name}"), ":", ":"]);
         at.into_iter().map(|at| (at, name.to_owned())).collect::<Vec<_>>()
     });

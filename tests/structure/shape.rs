@@ -54,7 +54,8 @@ fn nothing_unwraps() {
 #[test]
 fn every_type_has_a_name_of_its_own() {
     let mut places: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for source in Source::all() {
+    // A stand-in for what a build leaves out has the names of what it stands for.
+    for source in Source::all().iter().filter(|source| !source.module.ends_with("/absent")) {
         for at in ["struct", "enum", "trait", "union"].iter().flat_map(|kind| source.positions(&[kind])) {
             let name = &source.tokens[at + 1].text;
             if name.starts_with(char::is_uppercase) {

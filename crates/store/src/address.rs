@@ -35,8 +35,8 @@ pub enum BadStoreAddress {
     /// The scheme is unknown.
     #[error("not a store; stores are memory:, {}", super::SCHEMES.join(", "))]
     Unknown,
-    /// This build leaves the backend out.
-    #[error("this build has no support for `{0}`")]
+    /// This build leaves out the backend, whose feature this is.
+    #[error("this program was built without {0}")]
     NotInThisBuild(&'static str),
     /// The backend cannot parse it.
     #[error("{0}")]
@@ -81,7 +81,8 @@ impl FromStr for StoreAddress {
         }
         let scheme = super::SCHEMES.into_iter().find(|scheme| text.starts_with(scheme));
         let scheme = scheme.ok_or(BadStoreAddress::Unknown)?;
-        let parse = super::parser_of(scheme).ok_or(BadStoreAddress::NotInThisBuild(scheme))?;
+        let parse = super::parser_of(scheme)
+            .ok_or_else(|| BadStoreAddress::NotInThisBuild(super::feature_of(scheme)))?;
         let remote = parse(text).map_err(BadStoreAddress::Wrong)?;
         Ok(Self { url: text.into(), remote: Some(remote) })
     }

@@ -64,6 +64,11 @@ const SCHEMES: [&str; 10] = [
     "dynamodb://",
 ];
 
+/// The feature that brings the backend of such addresses.
+fn feature_of(scheme: &'static str) -> &'static str {
+    if scheme.starts_with("redis") { "redis" } else { scheme.trim_end_matches("://") }
+}
+
 /// The parser of addresses that begin so; `None` if this build has no backend for it.
 fn parser_of(scheme: &str) -> Option<address::ParseAddress> {
     match scheme {

@@ -14,8 +14,9 @@ use super::https::{Https, RetryAfter};
 use super::schedule::Suggestion;
 use super::state;
 use crate::app::sandbox::Broker;
-use crate::net::tls::certificate::CertificateError;
-use crate::net::tls::{AcmeSettings, Certificate, ChallengeKind, Challenges, OpenChallenge};
+use crate::net::tls::{
+    AcmeSettings, Certificate, CertificateError, ChallengeKind, Challenges, OpenChallenge,
+};
 use crate::time::{Span, Time};
 
 /// An authority, for one order.

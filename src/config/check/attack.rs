@@ -7,6 +7,7 @@ use http::uri::Scheme;
 
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
+use super::super::features;
 use super::super::raw::{self, RawNamed};
 use super::super::values::RateValue;
 use super::fields::{duration_within, parsed};
@@ -97,6 +98,10 @@ fn webhook(text: &Located<String>, f: &mut Findings) -> Option<Uri> {
             url.authority().is_some_and(|host| !host.host().is_empty() && !host.as_str().contains('@'));
         is_http && has_host
     });
+    if let (Some(missing), Some("https")) = (features::TLS.missing(), url.as_ref().and_then(Uri::scheme_str))
+    {
+        f.error(&text.spot, missing, features::HINT);
+    }
     if url.is_none() {
         f.error(
             &text.spot,

@@ -1,8 +1,8 @@
 //! `[otel]`: where spans and metrics are exported to.
 
 use super::super::diagnostic::Findings;
-use super::super::raw;
 use super::super::values::CollectorUrl;
+use super::super::{features, raw};
 use super::fields::{parsed, share_of};
 use crate::observe::settings::OtelSettings;
 
@@ -15,8 +15,8 @@ pub(super) fn check(raw: &raw::RawOtel, f: &mut Findings) -> Option<OtelSettings
         }
         return None;
     };
-    if !cfg!(feature = "otel") {
-        f.error(&endpoint.spot, "this build cannot export", "build it with the feature `otel`");
+    if let Some(missing) = features::OTEL.missing() {
+        f.error(&endpoint.spot, missing, features::HINT);
     }
     let CollectorUrl { host, port } = parsed(endpoint, f)?;
     Some(OtelSettings { host, port, sample_ppm })

@@ -8,15 +8,15 @@ use std::path::PathBuf;
 
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
-use super::super::raw;
 use super::super::section::refuse;
 use super::super::values::Mistake;
+use super::super::{features, raw};
 use super::fields::{duration_within, one_of, within};
 use super::files::Files;
 use super::secret::{resolve, resolve_within};
 use crate::policy::{Limit, Route};
 use crate::store::shared::{Arithmetic, OnError, StoreOptions};
-use crate::store::{Namespace, StoreAddress};
+use crate::store::{BadStoreAddress, Namespace, StoreAddress};
 use crate::time::Span;
 
 /// `[store]`.
@@ -165,7 +165,12 @@ fn address(
     let read = raw.url.as_ref().and_then(|url| {
         let text = resolve_within(url, environment, files, f)?;
         text.parse()
-            .map_err(|error| f.error(&url.spot, "this is not the address of a store", format!("{error}")))
+            .map_err(|error| match error {
+                BadStoreAddress::NotInThisBuild(name) => {
+                    f.error(&url.spot, features::without(name), features::HINT);
+                }
+                _ => f.error(&url.spot, "this is not the address of a store", format!("{error}")),
+            })
             .ok()
     });
     read.unwrap_or_else(StoreAddress::memory)

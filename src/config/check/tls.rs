@@ -7,6 +7,7 @@
 use super::super::EndpointConfig;
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
+use super::super::features;
 use super::super::raw::{self, RawItem};
 use super::acme;
 use super::client_auth::{self, ClientListeners};
@@ -29,6 +30,9 @@ pub(super) fn check(
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> TlsSettings {
+    if !has_features(&raw.tls, f) {
+        return TlsSettings::default();
+    }
     let now = Clock::system().now();
     let pairs = raw.tls.certificates.value.iter().flatten();
     let mut certificates: Vec<Certificate> =
@@ -62,6 +66,21 @@ pub(super) fn check(
     let client_auth = client_auth::check(raw, limits, listeners, files, f);
     let has_ja4 = ja4::check(&raw.limits, limits, listen.iter().any(ListenAddress::is_tls), f);
     TlsSettings { certificates, acme, minimum, client_auth, has_ja4 }
+}
+
+/// Whether this program can do what the table asks for.
+fn has_features(raw: &raw::RawTls, f: &mut Findings) -> bool {
+    let texts = [&raw.minimum, &raw.upstream_ca, &raw.client_ca, &raw.client_auth];
+    let tls = raw.certificates.key.iter().chain(texts.into_iter().flatten().map(|text| &text.spot));
+    let acme = raw.acme.iter().map(|table| &table.name.spot);
+    let mut has_all = true;
+    for (spots, feature) in [(tls.collect::<Vec<_>>(), features::TLS), (acme.collect(), features::ACME)] {
+        if let Some(missing) = feature.missing() {
+            spots.iter().for_each(|spot| f.error(spot, &*missing, features::HINT));
+            has_all &= spots.is_empty();
+        }
+    }
+    has_all
 }
 
 fn is_https(listen: &str) -> bool {
@@ -104,6 +123,9 @@ pub(super) fn upstream_trust(
     whole: &Spot,
     f: &mut Findings,
 ) -> Option<Trust> {
+    if features::TLS.missing().is_some() {
+        return None;
+    }
     let is_secure = |target: &UpstreamTarget| matches!(target.address, UpstreamAddress::Tls { .. });
     let webhooks = routes.iter().filter_map(|route| route.attack.as_deref()?.webhook.as_ref());
     let is_needed = upstreams.iter().flatten().any(is_secure)

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::Mistake;
+use crate::config::features::{self, TLS};
 use crate::net::listener::ListenAddress;
 use crate::net::tls::trust::is_server_name;
 use crate::proxy::upstream::{UpstreamAddress, UpstreamHost};
@@ -45,6 +46,7 @@ impl FromStr for ListenUrl {
                 Ok(Self(ListenAddress::Tcp(SocketAddr::new(ip, port))))
             }
             ("https", Some(authority)) => {
+                need_tls()?;
                 let (host, port) = host_and_port(text, authority, HTTPS, LISTEN)?;
                 let ip: IpAddr = host.parse().map_err(|_| not_an_address(text, "https", host, port))?;
                 Ok(Self(ListenAddress::Tls(SocketAddr::new(ip, port))))
@@ -52,8 +54,11 @@ impl FromStr for ListenUrl {
             ("systemd", None) => {
                 socket_name(text, "systemd:").map(|name| Self(ListenAddress::Systemd { name, tls: false }))
             }
-            ("systemd+https", None) => socket_name(text, "systemd+https:")
-                .map(|name| Self(ListenAddress::Systemd { name, tls: true })),
+            ("systemd+https", None) => {
+                need_tls()?;
+                let name = socket_name(text, "systemd+https:")?;
+                Ok(Self(ListenAddress::Systemd { name, tls: true }))
+            }
             _ => Err(Mistake::new(format!("`{text}` is not an address to listen at"), LISTEN)),
         }
     }
@@ -71,6 +76,7 @@ impl FromStr for UpstreamUrl {
                 Ok(Self(UpstreamAddress::Tcp { host, port }))
             }
             ("https", Some(authority)) => {
+                need_tls()?;
                 let (host, port) = peer_host_and_port(text, authority, HTTPS, UPSTREAM)?;
                 if !is_server_name(&host) {
                     return Err(Mistake::new(
@@ -139,6 +145,10 @@ fn peer_host_and_port(
         return Err(Mistake::new("port 0 cannot be connected to", "1 to 65535"));
     }
     Ok((host.to_ascii_lowercase(), port))
+}
+
+fn need_tls() -> Result<(), Mistake> {
+    TLS.missing().map_or(Ok(()), |missing| Err(Mistake::new(missing, features::HINT)))
 }
 
 fn scheme(text: &str) -> (&str, Option<&str>) {

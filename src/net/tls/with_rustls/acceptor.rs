@@ -21,16 +21,7 @@ use super::challenges::{ChallengeResolver, Challenges};
 use super::client_auth::ClientAuth;
 use super::{Certificate, TlsConfigError, provider};
 use crate::net::stream::ACME_TLS;
-
-/// The oldest version that is accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum MinVersion {
-    /// TLS 1.2, with forward secrecy and authenticated encryption only.
-    #[default]
-    Tls12,
-    /// TLS 1.3.
-    Tls13,
-}
+use crate::net::tls::MinVersion;
 
 /// Resumes the sessions of returning clients. One for the life of a gate.
 #[derive(Clone)]

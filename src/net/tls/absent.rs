@@ -1,0 +1,202 @@
+//! TLS in a build without it: the same names, of which no value exists.
+//!
+//! The check of the configuration refuses every file that needs TLS, so none of this is ever called. The compiler
+//! knows that as well: whatever would handle a certificate or a handshake is left out of the program.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+
+use super::MinVersion;
+use crate::net::stream::NetStream;
+pub use crate::net::tls_stream::{CertificateDer, common_name};
+use crate::time::Time;
+
+/// A certificate with its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate(Infallible);
+
+/// The server side of TLS.
+#[derive(Debug, Clone)]
+pub struct Acceptor(Infallible);
+
+/// The authorities of clients' certificates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientAuth(Infallible);
+
+/// Trusted roots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trust(Infallible);
+
+/// Sessions of returning clients: there are none.
+#[derive(Debug, Clone, Default)]
+pub struct SessionCache;
+
+/// The answers of open orders: there are none.
+#[derive(Debug, Default)]
+pub struct Challenges;
+
+/// This program has no TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("cannot be used: this program was built without tls")]
+pub struct NoTls;
+
+/// Why there is no certificate, no authority, no root and no acceptor.
+pub use self::{NoTls as CertificateError, NoTls as ClientAuthError, NoTls as TlsConfigError};
+
+impl CertificateError {
+    /// It is about neither of the two files.
+    #[must_use]
+    pub fn is_about_the_key(self) -> bool {
+        false
+    }
+}
+
+impl Certificate {
+    /// # Errors
+    /// Always.
+    pub fn from_pem(_: &[u8], _: &[u8], _: &str) -> Result<Self, CertificateError> {
+        Err(NoTls)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self.0 {}
+    }
+
+    /// Its DNS names.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        match self.0 {}
+    }
+
+    /// When it becomes valid.
+    #[must_use]
+    pub fn begins(&self) -> Time {
+        match self.0 {}
+    }
+
+    /// Until when it is valid.
+    #[must_use]
+    pub fn expires(&self) -> Time {
+        match self.0 {}
+    }
+}
+
+impl SessionCache {
+    /// An empty cache.
+    #[must_use]
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl Challenges {
+    /// The key authorization for a token.
+    #[must_use]
+    pub fn key_authorization(&self, _: &str, _: &str) -> Option<String> {
+        None
+    }
+}
+
+impl Acceptor {
+    /// # Errors
+    /// Always.
+    pub fn new(
+        _: &[Certificate],
+        _: MinVersion,
+        _: &SessionCache,
+        _: (&[&str], Option<&ClientAuth>),
+    ) -> Result<Self, TlsConfigError> {
+        Err(NoTls)
+    }
+
+    /// The same.
+    #[must_use]
+    pub fn with_ja4(self, _: bool) -> Self {
+        self
+    }
+
+    /// The same.
+    #[must_use]
+    pub fn answering(self, _: &Arc<Challenges>) -> Self {
+        self
+    }
+}
+
+impl ClientAuth {
+    /// # Errors
+    /// Always.
+    pub fn from_pem(_: &[u8], _: bool) -> Result<Self, ClientAuthError> {
+        Err(NoTls)
+    }
+
+    /// Whether a client without a certificate is turned away.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        match self.0 {}
+    }
+}
+
+impl Trust {
+    /// # Errors
+    /// Always.
+    pub fn new(_: Vec<CertificateDer<'_>>, _: &str) -> Result<Self, TlsConfigError> {
+        Err(NoTls)
+    }
+
+    /// Whether both are the same value.
+    #[must_use]
+    pub fn ptr_eq(&self, _: &Self) -> bool {
+        match self.0 {}
+    }
+}
+
+/// Where roots come from.
+pub mod trust {
+    use super::{CertificateDer, NoTls};
+
+    /// # Errors
+    /// Always.
+    pub fn system() -> Result<Vec<CertificateDer<'static>>, NoTls> {
+        Err(NoTls)
+    }
+
+    /// # Errors
+    /// Always.
+    pub fn of_pem(_: &[u8]) -> Result<Vec<CertificateDer<'static>>, NoTls> {
+        Err(NoTls)
+    }
+
+    /// Whether a certificate can name this host.
+    #[must_use]
+    pub fn is_server_name(host: &str) -> bool {
+        !host.is_empty()
+    }
+}
+
+/// # Errors
+/// Never: there is no acceptor.
+pub async fn accept(_: TcpStream, acceptor: &Acceptor) -> io::Result<NetStream> {
+    match acceptor.0 {}
+}
+
+/// # Errors
+/// Never: there is no trust.
+pub async fn connect(_: TcpStream, _: &str, trust: &Trust) -> io::Result<NetStream> {
+    match trust.0 {}
+}
+
+/// No fingerprint.
+pub async fn ja4_of(_: &TcpStream, acceptor: &Acceptor) -> Option<String> {
+    match acceptor.0 {}
+}
+
+/// Whether the server's certificate was rejected.
+#[must_use]
+pub fn is_about_certificate(_: &io::Error) -> bool {
+    false
+}

@@ -1,0 +1,17 @@
+//! TLS by rustls, with the cryptography of aws-lc-rs.
+
+mod acceptor;
+mod certificate;
+mod challenges;
+mod client_auth;
+mod handshake;
+mod ja4;
+
+pub use self::acceptor::{Acceptor, SessionCache};
+pub use self::certificate::{Certificate, CertificateError};
+pub use self::challenges::{ChallengeError, Challenges, OpenChallenge};
+pub use self::client_auth::{ClientAuth, ClientAuthError, common_name};
+pub use self::handshake::{accept, connect, is_about_certificate, ja4_of};
+pub use tollgate_store::tls::{self as trust, TlsConfigError, Trust};
+
+use tollgate_store::tls::provider;
