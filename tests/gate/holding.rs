@@ -53,7 +53,7 @@ const HALF: Duration = Duration::from_millis(500);
 #[test]
 fn attempts_that_are_due_soon_are_forwarded_in_order_when_they_are() {
     let (upstream, times) = noting();
-    let gate = holding(&upstream.file(&format!("{LOGIN}rate = \"1/s burst 1\"\n")), 4 * HALF);
+    let gate = holding(&upstream.file(&format!("{LOGIN}rate = \"1 per 2s burst 1\"\n")), 8 * HALF);
     let started = Instant::now();
     let mut clients: Vec<Client> = Vec::new();
     for number in 0..3 {
@@ -62,13 +62,14 @@ fn attempts_that_are_due_soon_are_forwarded_in_order_when_they_are() {
         assert!(eventually(10 * HALF, || decided(&gate) > f64::from(number) + 0.5));
     }
     let late = send(&gate).answer();
-    assert_eq!((late.status, late.retry_after()), (429, 1), "later than the limit waits");
+    assert_eq!(late.status, 429, "later than the limit waits");
+    assert!((1..=2).contains(&late.retry_after()), "{}", late.retry_after());
     for (number, client) in clients.iter_mut().enumerate() {
         assert_eq!(client.answer().status, 200);
-        let due = 2 * HALF * u32::try_from(number).unwrap();
+        let due = 4 * HALF * u32::try_from(number).unwrap();
         // The first token was taken at some time before the first attempt came through.
         let came = times.lock().unwrap()[number] - started;
-        assert!(came >= due && came < due + 2 * HALF, "{number} came after {came:?}");
+        assert!(came >= due && came < due + 4 * HALF, "{number} came after {came:?}");
     }
     assert_eq!(times.lock().unwrap().len(), 3);
 }

@@ -4,7 +4,7 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, Command as Kill, ExitStatus};
+use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -71,8 +71,7 @@ impl Terminal {
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        let status = Kill::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status();
-        assert!(status.unwrap().success());
+        assert!(support::signal(self.process.id(), name), "it runs");
     }
 
     /// Waits until the process has ended, and looks whether the terminal is as it was.
