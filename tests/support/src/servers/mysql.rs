@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::sql::{Tables, certificate, copy, made_once, owned, remove, run, schema};
+use super::sql::{TAKE_A_ROW, Tables, certificate, copy, made_once, owned, remove, run, schema, until_held};
 use super::{Process, Server};
 use crate::{eventually, free_port, installed, new_directory};
 
@@ -212,7 +212,9 @@ impl Tables for MariaDb {
         let rows = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN";
         let held =
             format!("{rows}; SELECT 1 FROM tollgate_buckets FOR UPDATE; SELECT SLEEP({seconds}); COMMIT");
-        self.client().args(["-e", &held]).stdout(Stdio::null()).spawn().unwrap()
+        let holder = self.client().args(["-e", &held]).stdout(Stdio::null()).spawn().unwrap();
+        until_held(|| self.client().args(["-e", TAKE_A_ROW]).stderr(Stdio::null()).output());
+        holder
     }
 
     fn read_only(&self) {

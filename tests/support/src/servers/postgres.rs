@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::sql::{Tables, certificate, copy, made_once, owned, remove, run, run_with, schema, unprivileged};
+use super::sql::{
+    TAKE_A_ROW, Tables, certificate, copy, made_once, owned, remove, run, run_with, schema, unprivileged,
+    until_held,
+};
 use super::{Process, Server, wait_for};
 use crate::{eventually, free_port, new_directory};
 
@@ -224,7 +227,9 @@ impl<const SERIALIZABLE: bool> Tables for Cluster<SERIALIZABLE> {
         let seconds = time.as_secs_f32();
         let held =
             format!("BEGIN; SELECT 1 FROM tollgate_buckets FOR UPDATE; SELECT pg_sleep({seconds}); COMMIT");
-        self.psql(&held).stdout(Stdio::null()).spawn().unwrap()
+        let holder = self.psql(&held).stdout(Stdio::null()).spawn().unwrap();
+        until_held(|| self.psql(TAKE_A_ROW).stderr(Stdio::null()).output());
+        holder
     }
 
     fn read_only(&self) {

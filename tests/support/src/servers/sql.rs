@@ -3,13 +3,14 @@
 //! Shared data are made in a directory of their own, which is then renamed, so parallel tests need no lock.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use super::Server;
+use crate::eventually;
 
 /// A server that can be talked to in SQL.
 pub trait Tables: Server {
@@ -29,6 +30,15 @@ pub trait Tables: Server {
 
     /// The gate's user may do nothing with the table any more.
     fn take_rights(&self);
+}
+
+/// Asks for any row and does not wait for it: an error while all are locked.
+pub const TAKE_A_ROW: &str = "SELECT 1 FROM tollgate_buckets LIMIT 1 FOR UPDATE NOWAIT";
+
+/// Until this question for a row fails.
+pub fn until_held(mut take_a_row: impl FnMut() -> io::Result<Output>) {
+    let is_held = eventually(Duration::from_secs(10), || !take_a_row().unwrap().status.success());
+    assert!(is_held, "nobody holds the rows");
 }
 
 /// The statements that make the table of this namespace, as this build says them.
