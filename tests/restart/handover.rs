@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use crate::generations::{Generations, is_alive};
@@ -91,9 +92,13 @@ fn another_number_of_threads_leaves_no_socket_alone_and_no_token() {
 
 #[test]
 fn a_request_in_flight_is_answered_by_the_old_process_and_new_ones_by_the_new_one() {
-    let upstream = Upstream::answering(|bytes, _| match bytes.starts_with(b"GET /slow") {
-        true => Reply::ok().after(Duration::from_secs(2)),
-        false => Reply::ok(),
+    let (release, held) = mpsc::channel();
+    let held = Mutex::new(held);
+    let upstream = Upstream::answering(move |bytes, _| {
+        if bytes.starts_with(b"GET /slow") {
+            held.lock().unwrap().recv().unwrap();
+        }
+        Reply::ok()
     });
     let mut gate = Generations::start(&upstream.file(LIMIT));
     let mut slow = Client::connect(gate.address);
@@ -104,6 +109,7 @@ fn a_request_in_flight_is_answered_by_the_old_process_and_new_ones_by_the_new_on
     new.send(get_with("/", ""));
     assert_eq!(new.answer().status, 200);
     assert!(gate.first_ends(Duration::ZERO).is_none(), "it waits for the slow one");
+    release.send(()).unwrap();
     let answer = slow.answer();
     assert_eq!((answer.status, answer.closes()), (200, true));
     assert_eq!(gate.first_ends(Duration::from_secs(5)), Some(0));
