@@ -168,7 +168,14 @@ mod tests {
         assert_eq!(sketch.counters().count(), 0);
     }
 
+    /// Each counts thousands of keys.
+    fn cases() -> u32 {
+        std::env::var("PROPTEST_CASES").map_or(64, |cases| cases.parse().unwrap())
+    }
+
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(cases()))]
+
         #[test]
         fn a_key_was_there_at_least_as_often_as_counted_and_at_most_the_error_more(
             one in prop::collection::vec(0..u16::MAX, 0..6_000),

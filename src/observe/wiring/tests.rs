@@ -152,6 +152,6 @@ fn a_warning_is_said_once_and_again_after_a_change_of_the_rules_and_a_new_sign()
 #[test]
 fn the_counts_stay_small_whatever_comes() {
     let signs = SampledSigns::default();
-    (0..100_000).for_each(|n| signs.add(&refused(public(n), n)));
+    (0..20_000).for_each(|n| signs.add(&refused(public(n), n)));
     assert!(size_of::<SampledSigns>() < 4096, "{}", size_of::<SampledSigns>());
 }

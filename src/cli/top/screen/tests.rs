@@ -133,7 +133,7 @@ fn hostile_names_reach_the_screen_without_control_characters() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(80))]
 
     #[test]
     fn no_size_and_no_keys_panic(
