@@ -149,7 +149,7 @@ pub(crate) fn one_gate_tidies_at_a_time(server: impl Tables) {
     let gate = Gate::ready(&server.url());
     let other = gate.beside(&server.url());
     server.fill(1500, 480);
-    // Rows that cannot be removed yet hold the one up that tidies.
+    // The gate that tidies waits for the rows, which are locked.
     let mut holder = server.hold_all(Duration::from_secs(4));
     let both = [&gate, &other].map(|gate| Arc::clone(&gate.store));
     let [mut one, mut another] =
@@ -162,7 +162,7 @@ pub(crate) fn one_gate_tidies_at_a_time(server: impl Tables) {
     });
     assert_eq!((told, holder.try_wait().unwrap()), (Ok(0), None), "it waits for the one that tidies");
     let removed = match gate.wait(tidying) {
-        // It waited longer for the rows than a store waits.
+        // The rows were locked for longer than a store waits.
         Err(StoreError::WriteConflict) => 0,
         removed => removed.unwrap(),
     };

@@ -67,7 +67,7 @@ fn every_thread_of_a_gate_has_given_up_what_it_does_not_need() {
     let config = format!("{LOGIN}[log]\naccess = \"access.log\"\n[store]\nsnapshot = \"buckets\"\n");
     let gate = Gate::start(&upstream.file(&config));
     assert!(is_answered(&gate));
-    // Who has no capabilities cannot lower the bound of those to come either, and can gain none.
+    // A process without capabilities cannot shrink its bounding set, and can gain none of them.
     let is_bound = u64::from_str_radix(&threads(std::process::id())[0].1["CapEff"], 16) != Ok(0);
     let sets = ["CapInh", "CapPrm", "CapEff", "CapAmb"].into_iter().chain(is_bound.then_some("CapBnd"));
     for (name, status) in threads(gate.process_id()) {

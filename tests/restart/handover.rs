@@ -43,7 +43,7 @@ fn a_new_process_takes_over_sockets_and_buckets_and_the_old_one_ends_with_0() {
         assert!(gate.hand_over());
         assert_eq!(admitted(&gate, 1), 0);
     }
-    // One that still drains holds the socket.
+    // A process that still drains keeps the file of the socket in use.
     let is_alone = || !earlier.iter().any(|process| is_alive(*process));
     assert!(eventually(Duration::from_secs(10), is_alone), "the earlier ones end");
     gate.signal("TERM");

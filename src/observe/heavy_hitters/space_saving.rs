@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(sketch.counters().count(), 0);
     }
 
-    /// Each counts thousands of keys.
+    /// Few, because each counts thousands of keys.
     fn cases() -> u32 {
         std::env::var("PROPTEST_CASES").map_or(64, |cases| cases.parse().unwrap())
     }

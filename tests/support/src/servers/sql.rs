@@ -32,10 +32,10 @@ pub trait Tables: Server {
     fn take_rights(&self);
 }
 
-/// Asks for any row and does not wait for it: an error while all are locked.
+/// Locks any row without waiting: an error while all are locked.
 pub const TAKE_A_ROW: &str = "SELECT 1 FROM tollgate_buckets LIMIT 1 FOR UPDATE NOWAIT";
 
-/// Until this question for a row fails.
+/// Waits until taking a row fails, because somebody holds all of them.
 pub fn until_held(mut take_a_row: impl FnMut() -> io::Result<Output>) {
     let is_held = eventually(Duration::from_secs(10), || !take_a_row().unwrap().status.success());
     assert!(is_held, "nobody holds the rows");
