@@ -35,6 +35,7 @@ fn access_log_entry() -> AccessLogEntry {
     let agent =
         "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0 Safari/537.36";
     AccessLogEntry {
+        is_request: true,
         signs: Default::default(),
         client: Client::from_ip([203, 0, 113, 9].into()),
         method: Method::POST,

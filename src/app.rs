@@ -78,7 +78,7 @@ use crate::observe::readiness::Readiness;
 use crate::observe::settings::LogTarget;
 use crate::observe::webhook::GuessReports;
 use crate::observe::wiring::Wiring;
-use crate::proxy::body::BodyMemory;
+use crate::proxy::body::BodyMemories;
 use crate::proxy::downstream::heartbeat::Heartbeat;
 use crate::proxy::downstream::worker;
 use crate::proxy::endpoint::Endpoint;
@@ -109,7 +109,7 @@ struct Parts {
     engine: Arc<Engine>,
     config: Arc<ArcSwap<RuntimeConfig>>,
     connection_limit: Arc<ConnectionLimit>,
-    body_memory: Arc<BodyMemory>,
+    body_memory: BodyMemories,
     /// Those of each decision endpoint.
     open_attempts: Arc<[OpenAttempts]>,
     clients: ClientFormatter,
@@ -330,7 +330,7 @@ impl Parts {
             engine,
             config: runtime_config,
             connection_limit: Arc::new(connection_limit(&settings, &clock)),
-            body_memory: BodyMemory::new(settings.body_memory),
+            body_memory: BodyMemories::new(settings.body_memory),
             open_attempts: config.endpoints.iter().map(|_| OpenAttempts::default()).collect(),
             clients,
             events,
@@ -376,7 +376,7 @@ impl Parts {
     fn server_factory(&self) -> impl FnOnce() -> Server + Send + use<> {
         let (engine, config, events) =
             (Arc::clone(&self.engine), Arc::clone(&self.config), self.events.clone());
-        let (body_memory, tracer) = (Arc::clone(&self.body_memory), self.otel.tracer);
+        let (body_memory, tracer) = (self.body_memory.clone(), self.otel.tracer);
         let open_attempts = Arc::clone(&self.open_attempts);
         move || Server {
             engine,

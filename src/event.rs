@@ -5,6 +5,7 @@
 
 mod attack;
 mod challenge;
+mod failure;
 mod store;
 
 use std::net::IpAddr;
@@ -16,6 +17,7 @@ use smallvec::SmallVec;
 
 pub use self::attack::{AttackChange, GuessWorked};
 pub use self::challenge::ChallengeResult;
+pub use self::failure::{BrokenAnswer, Failure};
 pub use self::store::{Fallback, StoreCallResult, StoreChange};
 pub use crate::policy::outcome::Outcome;
 
@@ -193,27 +195,6 @@ pub enum RejectReason {
     Descriptors,
 }
 
-/// How an upstream failed a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Failure {
-    /// The connection failed.
-    Connect,
-    /// The connection was not established in time.
-    ConnectTimeout,
-    /// The upstream's certificate is not valid.
-    Certificate,
-    /// The TLS handshake failed.
-    Tls,
-    /// The upstream did not respond in time.
-    Timeout,
-    /// The response is not HTTP, or broke off.
-    Broken,
-    /// `upstream_max` connections are busy.
-    Busy,
-    /// This machine has no descriptor, port or memory for a connection: the upstream is not to blame.
-    Exhausted,
-}
-
 /// An operator's change to the buckets of a client or an account.
 #[derive(Debug, Clone, Copy)]
 pub struct BucketsChanged<'a> {
@@ -313,6 +294,8 @@ pub enum Change {
 pub struct AccessLogEntry {
     /// The client.
     pub client: Client,
+    /// Whether it is a request: otherwise nothing of method, target and version was sent.
+    pub is_request: bool,
     /// The method as sent.
     pub method: Method,
     /// The target as sent.

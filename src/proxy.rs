@@ -3,6 +3,7 @@
 //! `transaction::service` runs the steps of a request in order. Rate limits are the engine's.
 
 pub mod body;
+mod buffered_socket;
 pub mod connection;
 pub mod downstream;
 pub mod endpoint;

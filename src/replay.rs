@@ -14,6 +14,7 @@ pub mod line;
 mod pipeline;
 mod policy_run;
 mod report;
+mod seen_paths;
 mod tally;
 mod timeline;
 
@@ -22,7 +23,7 @@ pub use self::input::{LogInput, decoded};
 pub use self::policy_run::ReplayedPolicy;
 pub use self::report::{
     Comparison, CountedClient, DistinctCount, GateDifferences, LimitReport, LogReport, OneSidedRefusals,
-    PolicyReport, RateSuggestion, ReplayReport, TimeSeries, UnreadableLine,
+    PolicyReport, RateSuggestion, ReplayReport, SeenPath, TimeSeries, UnreadableLine,
 };
 
 /// Why a log cannot be replayed.
@@ -36,6 +37,9 @@ pub enum ReplayError {
         /// The reason.
         error: std::io::Error,
     },
+    /// The format cannot be read.
+    #[error(transparent)]
+    Format(#[from] line::LogPatternError),
     /// There is not a single line.
     #[error("the log is empty: give an access log with at least one line")]
     Empty,

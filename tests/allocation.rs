@@ -166,6 +166,7 @@ fn refused_attempt() -> (Policy, AccessLogEntry) {
         settled: None,
     };
     let entry = AccessLogEntry {
+        is_request: true,
         signs: Default::default(),
         client: Client::from_ip([192, 0, 2, 1].into()),
         method: http::Method::POST,

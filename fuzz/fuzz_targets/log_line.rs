@@ -5,12 +5,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate::replay::line::{AccessLogFormat, parse};
+use tollgate::replay::line::{AccessLogFormat, LogLineFormat, parse};
 
 fuzz_target!(|line: &[u8]| {
     let found = parse(line, None);
     for format in [AccessLogFormat::Combined, AccessLogFormat::Common, AccessLogFormat::Json, AccessLogFormat::Haproxy] {
-        let read = parse(line, Some(format));
+        let read = parse(line, Some(&LogLineFormat::Known(format)));
         if let (Ok((request, found)), Ok((again, _))) = (&found, &read)
             && *found == format
         {

@@ -7,6 +7,7 @@ use crate::net::tls;
 use crate::observe::settings::LogSettings;
 use crate::policy::{Limit, LimitKind, Policy, Route};
 use crate::proxy::runtime_config::RuntimeConfig;
+use crate::proxy::settings::{Forwarding, ProxySettings};
 
 /// The parts of a configuration that a reload may change.
 #[derive(Clone, Copy)]
@@ -28,6 +29,7 @@ pub(super) fn diff(old: ConfigView<'_>, new: ConfigView<'_>) -> String {
         without_indices(one) == without_indices(other)
             && limits(old.config, one) == limits(new.config, other)
             && upstreams(old.config, one.upstream) == upstreams(new.config, other.upstream)
+            && forwarding(old.config, one.upstream) == forwarding(new.config, other.upstream)
     };
     changes.extend(named("route", &before.routes, &after.routes, route_names, same_route));
     let others = [
@@ -36,7 +38,7 @@ pub(super) fn diff(old: ConfigView<'_>, new: ConfigView<'_>) -> String {
         ("geo", before.geo == after.geo),
         ("client", old.config.client == new.config.client),
         ("refuse", old.config.refuse == new.config.refuse),
-        ("proxy", old.config.settings == new.config.settings),
+        ("proxy", without_routes(&old.config.settings) == without_routes(&new.config.settings)),
         ("tls", old.tls == new.tls && old.config.redirect == new.config.redirect),
         ("log", old.log == new.log),
         ("reload", old.is_watched == new.is_watched),
@@ -83,6 +85,15 @@ fn by_name(policy: &Policy) -> Vec<&[Limit]> {
 fn limits<'s>(config: &'s RuntimeConfig, route: &Route) -> Vec<&'s str> {
     let limits = route.limits.iter().filter_map(|&at| config.rules.policy.limits.get(at));
     limits.filter(|limit| limit.kind == LimitKind::Rate).map(|limit| &*limit.name).collect()
+}
+
+fn forwarding(config: &RuntimeConfig, group: Option<usize>) -> Option<&Forwarding> {
+    config.settings.forwarding.get(group.unwrap_or(0))
+}
+
+/// The settings without what routes say about forwarding.
+fn without_routes(settings: &ProxySettings) -> ProxySettings {
+    ProxySettings { forwarding: settings.forwarding.iter().take(1).copied().collect(), ..settings.clone() }
 }
 
 fn upstreams(config: &RuntimeConfig, group: Option<usize>) -> Vec<&str> {

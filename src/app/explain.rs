@@ -190,7 +190,7 @@ impl Explanation {
         if let (Ok(Some(to_read)), AttemptBody::Whole(body)) =
             (policy.body_requirement(&attempt, &policy.routes_of(&attempt)), attempt.body)
             && body.len() > to_read.max_bytes
-            && to_read.refuse_longer
+            && to_read.is_needed
         {
             let bytes = to_read.max_bytes;
             self.step("answer", format!("413, because the route reads {bytes} bytes of a body"));

@@ -3,6 +3,7 @@
 //! It opens the logs, shows the progress and prints; `replay` decides. `text` and `html` are the forms of the report.
 
 mod html;
+mod server_config;
 mod text;
 
 use std::fs::File;
@@ -16,16 +17,23 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
 use crate::config::{Config, Sources};
-use crate::replay::line::AccessLogFormat;
+use crate::replay::line::{AccessLogFormat, FormatChoice, LogPattern, LogPatternError};
 use crate::replay::{LogInput, ReplayReport, ReplaySettings, ReplayedPolicy, replay};
 
 #[derive(Debug, Args)]
 pub(super) struct ReplayArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// The format of all lines [default: each line shows its own]
-    #[arg(long, value_enum)]
-    format: Option<FormatArg>,
+    /// The format of all lines: combined, common, json, haproxy, iis, alb, or the text of nginx' log_format or Apache's
+    /// LogFormat, as in '$remote_addr - - [$time_local] "$request" $status' [default: each line shows its own]
+    #[arg(long, value_name = "FORMAT", value_parser = format_choice)]
+    format: Option<FormatChoice>,
+    /// A configuration of nginx: the one of its log_format that fits
+    #[arg(long, value_name = "FILE", conflicts_with = "format")]
+    nginx: Option<PathBuf>,
+    /// A configuration of Apache: the one of its LogFormat that fits
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "nginx"])]
+    apache: Option<PathBuf>,
     /// How the report is printed
     #[arg(long, value_enum, default_value_t = ReplayOutput::Text)]
     output: ReplayOutput,
@@ -44,24 +52,28 @@ pub(super) struct ReplayArgs {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum FormatArg {
-    /// Apache, nginx, tollgate
-    Combined,
-    /// The same without referer and user agent
-    Common,
-    /// tollgate, Caddy, Traefik, nginx
-    Json,
-    /// option httplog
-    Haproxy,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
 enum ReplayOutput {
     Text,
     Json,
 }
 
 impl ReplayArgs {
+    fn format(&self) -> anyhow::Result<FormatChoice> {
+        let (path, formats): (_, fn(&str) -> Vec<LogPattern>) = match (&self.nginx, &self.apache) {
+            (Some(path), _) => (path, server_config::of_nginx),
+            (_, Some(path)) => (path, server_config::of_apache),
+            (None, None) => return Ok(self.format.clone().unwrap_or(FormatChoice::Found)),
+        };
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let patterns = formats(&text);
+        match patterns.is_empty() {
+            // What servers log without a format of their own.
+            true => Ok(FormatChoice::Found),
+            false => Ok(FormatChoice::AnyOf(patterns)),
+        }
+    }
+
     pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
         &mut self.config
     }
@@ -80,7 +92,7 @@ pub(super) fn run(arguments: &ReplayArgs) -> anyhow::Result<Exit> {
     let progress = progress_bar(&arguments.logs);
     let logs = arguments.logs.iter().map(|path| open(path, &progress));
     let logs = logs.collect::<anyhow::Result<Vec<_>>>()?;
-    let format = arguments.format.map(Into::into);
+    let format = arguments.format()?;
     let report = replay(logs, policies, &ReplaySettings { format, good_share: arguments.good_share });
     progress.finish_and_clear();
     let report = report?;
@@ -89,7 +101,7 @@ pub(super) fn run(arguments: &ReplayArgs) -> anyhow::Result<Exit> {
         let page = html::page(&report);
         std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(Exit::Ok)
+    Ok(if report.log.attempts == 0 { Exit::Failed } else { Exit::Ok })
 }
 
 fn print(report: &ReplayReport, output: ReplayOutput) -> anyhow::Result<()> {
@@ -137,15 +149,17 @@ fn progress_bar(logs: &[PathBuf]) -> ProgressBar {
     ProgressBar::with_draw_target(total, target).with_style(style)
 }
 
-impl From<FormatArg> for AccessLogFormat {
-    fn from(format: FormatArg) -> Self {
-        match format {
-            FormatArg::Combined => Self::Combined,
-            FormatArg::Common => Self::Common,
-            FormatArg::Json => Self::Json,
-            FormatArg::Haproxy => Self::Haproxy,
-        }
-    }
+fn format_choice(text: &str) -> Result<FormatChoice, LogPatternError> {
+    let known = match text {
+        "combined" => AccessLogFormat::Combined,
+        "common" => AccessLogFormat::Common,
+        "json" => AccessLogFormat::Json,
+        "haproxy" => AccessLogFormat::Haproxy,
+        "iis" => return Ok(FormatChoice::Columns),
+        "alb" => return Ok(FormatChoice::AnyOf(vec![LogPattern::of_load_balancer()?])),
+        pattern => return Ok(FormatChoice::AnyOf(vec![LogPattern::of(pattern)?])),
+    };
+    Ok(FormatChoice::Known(known))
 }
 
 /// `1%`, or `0.01`.

@@ -21,6 +21,7 @@ mod exposed;
 mod fields;
 pub(super) mod files;
 mod geo;
+mod groups;
 mod headers;
 mod hosts;
 mod ja4;
@@ -72,35 +73,35 @@ pub(super) fn check(
     let networks = Networks::check(&raw.networks, &mut files, f);
     let listen = addresses::listen(raw, &whole, f);
     let admin = admin::listen(&raw.admin, &listen, f);
-    let mut upstreams = addresses::upstreams(raw, &whole, f);
+    let mut groups = addresses::upstreams(raw, &[&listen[..], &admin].concat(), &whole, f);
     let refuse = settings::refuse(raw, &mut files, f);
     let client = settings::client(&raw.client, &networks, f);
     let observes = settings::observes(raw.mode.as_ref(), f);
     let mut rates = RateSources::of((sources, &raw.geo), &networks, &mut files);
     let limits = limits::check(&raw.limits, (client.prefixes, observes), &mut rates, f);
     let geo = geo::check(raw, &limits, &mut files, f);
-    let mut routes = routes::check(&raw.routes, applications, &mut upstreams, f);
+    let mut routes = routes::check(&raw.routes, applications, &mut groups, f);
     let endpoints = endpoints::check(raw, &networks, &[&listen, &admin], (&refuse, &routes), f);
     let tls_settings = tls::check(raw, (&listen, &admin, &endpoints), &limits, &mut files, f);
     settings::proxy_protocol(&raw.proxy, &listen, &client, f);
     let owners = device::check(&raw.device, (sources, client.prefixes, &limits), &mut files, f);
     bindings::check(raw, &mut routes, &limits, &whole, f);
-    hosts::warn(&raw.routes, &routes, &upstreams, f);
+    hosts::warn(&raw.routes, &routes, &groups.targets, f);
     headers::warn_of_dropped(raw, f);
     accounts::check(raw, &mut routes, &limits, f);
     attack::check(raw, &mut routes, &limits, f);
     suspicion::check(raw, (&mut routes, &limits), client.prefixes, &mut files, f);
     let exposed = exposed::check(raw, &mut routes, observes, &mut files, f);
     let (routes, limits) = limit_kinds::complete(&raw.limits, (routes, limits), f);
-    let upstream_trust = tls::upstream_trust(raw, (&upstreams, &routes), &mut files, &whole, f);
-    let proxy = ProxySettings { upstream_trust, ..settings::proxy(&raw.proxy, f) };
+    let upstream_trust = tls::upstream_trust(raw, (&groups.targets, &routes), &mut files, &whole, f);
+    let proxy = ProxySettings { upstream_trust, ..settings::proxy(&raw.proxy, &groups, f) };
     settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
     store::warn(raw, &store, (&routes, &limits), f);
     Config {
         redirect: tls::redirect(&raw.tls, &listen, &client, f),
         listen,
-        upstreams,
+        upstreams: groups.targets,
         sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
         observes,
         client,

@@ -23,7 +23,9 @@ use super::client_format::ClientFormatter;
 use super::log_throttle::LogThrottle;
 use super::settings::{LogFormat, LogLevel};
 use super::webhook::GuessReports;
-use crate::event::{AttackChange, Event, EventListener, Failure, GuessWorked, RejectReason, StoreChange};
+use crate::event::{
+    AttackChange, BrokenAnswer, Event, EventListener, Failure, GuessWorked, RejectReason, StoreChange,
+};
 use crate::policy::attempt::Client;
 use crate::time::{Clock, Span};
 
@@ -130,10 +132,15 @@ impl Messages {
     }
 
     fn upstream_failed(&self, upstream: &str, failure: Failure) {
+        let told;
         let (index, reason) = match failure {
             Failure::Connect => (0, "cannot connect"),
             Failure::Timeout => (1, "no answer in time"),
-            Failure::Broken => (2, "the answer is not HTTP or broke off"),
+            Failure::Broken(BrokenAnswer { why, line: Some(line) }) => {
+                told = format!("{why}: line {line} of its head");
+                (2, told.as_str())
+            }
+            Failure::Broken(BrokenAnswer { why, line: None }) => (2, why),
             Failure::Busy => (3, "all connections are busy"),
             Failure::ConnectTimeout => (4, "no connection in time"),
             Failure::Certificate => (5, "its certificate is not trusted, or not for its name"),

@@ -348,7 +348,7 @@ fn failure_name(failure: Failure) -> &'static str {
     match failure {
         Failure::Connect => "connect",
         Failure::Timeout => "timeout",
-        Failure::Broken => "broken",
+        Failure::Broken(_) => "broken",
         Failure::Busy => "busy",
         Failure::ConnectTimeout => "connect_timeout",
         Failure::Certificate => "certificate",

@@ -18,6 +18,7 @@ pub(super) const AT: Time = Time::from_nanos(1_795_216_912_043_000_000);
 pub(super) fn entry() -> AccessLogEntry {
     AccessLogEntry {
         client: Client::from_ip([203, 0, 113, 9].into()),
+        is_request: true,
         method: Method::POST,
         target: "/login?next=%2F".parse().unwrap(),
         version: Version::HTTP_11,

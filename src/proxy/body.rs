@@ -1,19 +1,21 @@
 //! Request and response bodies: streamed with time-outs, buffered where a limit or a rule reads them (`buffer`,
-//! `transaction::inspect`).
-//!
-//! Trailers are dropped in both directions, so no peer can promote one to a header.
+//! `transaction::inspect`), and read ahead so that a slow client holds no connection to an upstream.
 
 mod buffer;
+mod client;
 mod memory;
+mod read_ahead;
 mod request;
 mod response;
 mod timeout;
 
-pub(super) use self::buffer::{BufferedBody, UnreadGuard, read};
-pub use self::memory::BodyMemory;
+pub(super) use self::buffer::{BufferedBody, UnreadGuard, decode, read};
+pub use self::client::{ClientBody, Http1Body};
 pub(super) use self::memory::MemoryReservation;
+pub use self::memory::{BodyMemories, BodyMemory};
+pub(in crate::proxy) use self::read_ahead::ReadAhead;
 pub use self::request::{IncomingBody, RequestBody, UploadProgress, UploadState};
-pub use self::response::{AtEnd, ResponseBody};
+pub use self::response::{AtEnd, ResponseBody, TunnelTask};
 pub(super) use self::response::{add_to_hint, length};
 pub(in crate::proxy) use self::timeout::BodyTimeout;
 

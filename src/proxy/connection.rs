@@ -2,9 +2,12 @@
 
 pub(super) mod state;
 
-use std::sync::{Arc, OnceLock};
+use std::any::Any;
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
 use std::task::Context;
 
+use bytes::Bytes;
 use http::HeaderValue;
 
 pub use self::state::{ConnectionState, Phase};
@@ -28,7 +31,13 @@ pub struct DownstreamConnection {
     /// Phase and deadlines.
     pub state: ConnectionState,
     /// What the peer showed in the handshake of TLS.
-    pub tls: OnceLock<Box<TlsClient>>,
+    pub tls: OnceCell<Box<TlsClient>>,
+    /// The head of the latest request as it was received; empty over HTTP/2.
+    pub head: RefCell<Bytes>,
+    /// What lives as long as the connection, set by whoever needs it.
+    pub attached: OnceCell<Rc<dyn Any>>,
+    /// Interim responses that were not sent yet; nobody sends them over HTTP/2.
+    pub interim: RefCell<Vec<u8>>,
     permit: Permit,
 }
 
@@ -40,13 +49,26 @@ impl DownstreamConnection {
         peer: PeerAddr,
         permit: Permit,
         clock: Clock,
-    ) -> Arc<Self> {
+    ) -> Rc<Self> {
         let peer_value = match peer {
             PeerAddr::Ip(address) => Some(super::headers::address_value(address.ip())),
             PeerAddr::Unix => None,
         };
         let state = ConnectionState::new(clock);
-        Arc::new(Self { listener_kind, endpoint, peer, peer_value, state, tls: OnceLock::new(), permit })
+        let attached = OnceCell::new();
+        let (tls, head, interim) = (OnceCell::new(), RefCell::default(), RefCell::default());
+        Rc::new(Self {
+            listener_kind,
+            endpoint,
+            peer,
+            peer_value,
+            state,
+            tls,
+            head,
+            attached,
+            interim,
+            permit,
+        })
     }
 
     /// The permit that counts the connection for its prefix.

@@ -4,7 +4,8 @@
 
 use crate::engine::{NoSuchReceipt, Undecided};
 use crate::event::Failure;
-use crate::policy::canonical;
+use crate::policy::body_coding::UndecodableBody;
+use crate::policy::{Unchargeable, canonical};
 use crate::proxy::respond::ProblemKind;
 use crate::time::Span;
 
@@ -35,6 +36,9 @@ pub enum Error {
     /// The client's body is longer than its route buffers.
     #[error("the client's body is too long")]
     BodyTooLong,
+    /// The client's body is not in its coding.
+    #[error(transparent)]
+    Undecodable(#[from] UndecodableBody),
     /// The client's body made no progress in time.
     #[error("the client's body made no progress in time")]
     ClientStalled,
@@ -82,7 +86,7 @@ pub enum MalformedRequest {
     /// Anything but exactly one `chunked`.
     #[error("the transfer coding is not `chunked`")]
     TransferEncoding,
-    /// Found by the [`validator`](super::request::validator): hyper's parsed form does not show it.
+    /// Found by the [`decoder`](super::request::decoder): the parsed form does not show it.
     #[error("the request could be read in two ways")]
     Ambiguous,
     /// Several `Expect`, or anything but `100-continue`.
@@ -119,6 +123,9 @@ impl Error {
     pub(super) fn problem(&self) -> ProblemKind {
         match self {
             Self::Malformed(MalformedRequest::Expectation) => ProblemKind::Expectation,
+            Self::Undecodable(_) | Self::Undecided(Undecided::Unchargeable(Unchargeable::Undecodable(_))) => {
+                ProblemKind::UnknownCoding
+            }
             Self::Malformed(_) | Self::Undecided(Undecided::Unchargeable(_)) | Self::ClientDisconnected => {
                 ProblemKind::Malformed
             }
@@ -130,7 +137,7 @@ impl Error {
             Self::TargetTooLong => ProblemKind::TargetTooLong,
             Self::ClientStalled => ProblemKind::RequestTimeout,
             Self::BodyTooLong => ProblemKind::BodyTooLarge,
-            Self::Upstream(Failure::Connect | Failure::Broken | Failure::Certificate | Failure::Tls) => {
+            Self::Upstream(Failure::Connect | Failure::Broken(_) | Failure::Certificate | Failure::Tls) => {
                 ProblemKind::BadGateway
             }
             Self::Upstream(Failure::Timeout | Failure::ConnectTimeout) => ProblemKind::GatewayTimeout,

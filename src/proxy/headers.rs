@@ -4,17 +4,20 @@
 //! the headers named by `Connection` are removed, so no client can have it removed.
 
 pub mod filter;
+pub mod passed;
 pub mod recorded;
 pub mod request_id;
 pub mod trace_context;
+pub mod trailers;
 
 use std::net::IpAddr;
 
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
 use self::filter::HeaderFilter;
+use self::passed::PassedHeaders;
 use crate::policy::device::Devices;
 
 /// The peer and the rules for the headers of one forwarded request.
@@ -37,28 +40,36 @@ pub struct ForwardedInfo<'a> {
 }
 
 /// Prepares a request's headers for the upstream.
-pub fn prepare_request(headers: &mut HeaderMap, info: &ForwardedInfo<'_>, upgrade: Option<HeaderValue>) {
-    // At once: a map that grows step by step is copied at each step.
-    headers.reserve(ADDED_HEADERS);
+pub fn prepare_request(headers: &mut PassedHeaders, info: &ForwardedInfo<'_>, upgrade: Option<HeaderValue>) {
     strip(headers, |name| info.filter.drops(name, info.trusted, info.client_header));
     if let Some(devices) = info.devices {
-        devices.strip(headers);
+        strip_device_cookie(headers, devices);
     }
     if let Some(protocol) = upgrade {
-        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-        headers.insert(UPGRADE, protocol);
+        set_upgrade(headers, protocol);
     }
     set_forwarded(headers, info);
 }
 
 /// Prepares a response's headers for the client. An upgrade keeps `Connection` and `Upgrade`.
-pub fn prepare_response(headers: &mut HeaderMap, upgraded: bool) {
-    let protocol = if upgraded { headers.get(UPGRADE).cloned() } else { None };
+pub fn prepare_response(headers: &mut PassedHeaders, upgraded: bool) {
+    let protocol = if upgraded { headers.get(&UPGRADE).cloned() } else { None };
     strip(headers, |_| false);
     if let Some(protocol) = protocol {
-        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-        headers.insert(UPGRADE, protocol);
+        set_upgrade(headers, protocol);
     }
+}
+
+fn set_upgrade(headers: &mut PassedHeaders, protocol: HeaderValue) {
+    headers.set(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.set(UPGRADE, protocol);
+}
+
+fn strip_device_cookie(headers: &mut PassedHeaders, devices: &Devices) {
+    let others = devices.other_cookies(headers.received()).filter(|_| headers.contains(&COOKIE));
+    let Some(others) = others else { return };
+    headers.remove(&COOKIE);
+    others.into_iter().for_each(|line| headers.append(COOKIE, line));
 }
 
 /// The protocol that a client asks to switch to. `h2c` is never passed: it would carry requests past the limiter.
@@ -78,20 +89,19 @@ pub fn requested_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
 
 /// Removes the headers that `Connection` names, hop-by-hop headers (RFC 9110, 7.6.1) and those that `drops` selects.
 /// One pass over the names: most headers stay.
-fn strip(headers: &mut HeaderMap, drops: impl Fn(&HeaderName) -> bool) {
+fn strip(headers: &mut PassedHeaders, drops: impl Fn(&HeaderName) -> bool) {
+    let received = headers.received();
     let mut removed: SmallVec<[HeaderName; 4]> = SmallVec::new();
-    for name in headers.keys().filter(|name| is_hop_by_hop(name.as_str()) || drops(name)) {
+    for name in received.keys().filter(|name| is_hop_by_hop(name.as_str()) || drops(name)) {
         removed.push(name.clone());
     }
     if removed.contains(&CONNECTION) {
         // A client that names these would change the meaning of the message.
         let is_essential = |name: &HeaderName| *name == HOST || *name == CONTENT_LENGTH;
-        let named = connection_options(headers).filter_map(|option| HeaderName::from_bytes(option).ok());
-        removed.extend(named.filter(|name| !is_essential(name) && headers.contains_key(name)));
+        let named = connection_options(received).filter_map(|option| HeaderName::from_bytes(option).ok());
+        removed.extend(named.filter(|name| !is_essential(name) && received.contains_key(name)));
     }
-    for name in removed {
-        headers.remove(name);
-    }
+    removed.iter().for_each(|name| headers.remove(name));
 }
 
 /// Includes `Expect`, which hyper answers, and framing, which is made anew for each connection.
@@ -115,40 +125,40 @@ fn connection_options(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b',')).map(<[u8]>::trim_ascii)
 }
 
-fn set_forwarded(headers: &mut HeaderMap, info: &ForwardedInfo<'_>) {
+fn set_forwarded(headers: &mut PassedHeaders, info: &ForwardedInfo<'_>) {
     // The filter has removed the headers of untrusted peers.
-    let is_kept = |headers: &HeaderMap, name: &HeaderName| info.trusted && headers.contains_key(name);
+    let is_kept = |headers: &PassedHeaders, name: &HeaderName| info.trusted && headers.contains(name);
     if let Some(peer) = info.peer {
         if is_kept(headers, &FORWARDED_FOR) {
             append(headers, peer);
         } else {
-            headers.insert(FORWARDED_FOR, peer.clone());
+            headers.set(FORWARDED_FOR, peer.clone());
         }
     }
     if !is_kept(headers, &FORWARDED_PROTO) {
         let scheme = if info.secure { "https" } else { "http" };
-        headers.insert(FORWARDED_PROTO, HeaderValue::from_static(scheme));
+        headers.set(FORWARDED_PROTO, HeaderValue::from_static(scheme));
     }
     if !is_kept(headers, &FORWARDED_HOST)
-        && let Some(host) = headers.get(HOST).cloned()
+        && let Some(host) = headers.get(&HOST).cloned()
     {
-        headers.insert(FORWARDED_HOST, host);
+        headers.set(FORWARDED_HOST, host);
     }
     if let Some(id) = info.request_id {
-        headers.insert(REQUEST_ID, id.clone());
+        headers.set(REQUEST_ID, id.clone());
     }
 }
 
 /// Joins all lines of a trusted proxy to one, and appends the peer.
-fn append(headers: &mut HeaderMap, peer: &HeaderValue) {
+fn append(headers: &mut PassedHeaders, peer: &HeaderValue) {
     let mut list = Vec::new();
-    for line in headers.get_all(FORWARDED_FOR) {
+    for line in headers.received().get_all(FORWARDED_FOR) {
         list.extend_from_slice(line.as_bytes());
         list.extend_from_slice(b", ");
     }
     list.extend_from_slice(peer.as_bytes());
     if let Ok(list) = HeaderValue::from_bytes(&list) {
-        headers.insert(FORWARDED_FOR, list);
+        headers.set(FORWARDED_FOR, list);
     }
 }
 
@@ -171,14 +181,14 @@ pub const EXPOSED: HeaderName = HeaderName::from_static("exposed-credential-chec
 /// The header in which the application is told of failures before a stranger's attempt.
 pub const FAILURES: HeaderName = HeaderName::from_static("x-tollgate-failures");
 
-/// Headers that most forwarded requests have in addition.
-const ADDED_HEADERS: usize = 4;
 pub(in crate::proxy) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     fn map(lines: &[(&str, &str)]) -> HeaderMap {
@@ -190,7 +200,7 @@ mod tests {
     }
 
     fn forwarded(lines: &[(&str, &str)], trusted: bool) -> HeaderMap {
-        let mut headers = map(lines);
+        let mut headers = PassedHeaders::new(map(lines), Bytes::new());
         let peer = HeaderValue::from_static("192.0.2.1");
         let info = ForwardedInfo {
             peer: Some(&peer),
@@ -202,7 +212,7 @@ mod tests {
             devices: None,
         };
         prepare_request(&mut headers, &info, None);
-        headers
+        headers.into_map()
     }
 
     #[test]
@@ -246,7 +256,8 @@ mod tests {
         let (peer, kept) =
             (HeaderValue::from_static("192.0.2.1"), HeaderName::from_static("x-client-of-ours"));
         for trusted in [true, false] {
-            let mut headers = map(&[("x-client-of-ours", "6.6.6.6"), ("x_client_of_ours", "6.6.6.6")]);
+            let lines = map(&[("x-client-of-ours", "6.6.6.6"), ("x_client_of_ours", "6.6.6.6")]);
+            let mut headers = PassedHeaders::new(lines, Bytes::new());
             let info = ForwardedInfo {
                 peer: Some(&peer),
                 trusted,
@@ -257,6 +268,7 @@ mod tests {
                 devices: None,
             };
             prepare_request(&mut headers, &info, None);
+            let headers = headers.into_map();
             assert_eq!(headers.contains_key("x-client-of-ours"), trusted);
             assert!(!headers.contains_key("x_client_of_ours"));
         }
@@ -265,7 +277,8 @@ mod tests {
     #[test]
     fn the_cookie_of_known_devices_goes_no_further() {
         let devices = Devices::new(vec![b"key".to_vec()], crate::time::Span::from_secs(3600), "dev");
-        let mut headers = map(&[("cookie", "a=1; dev=x; b=2"), ("cookie", "__Host-dev=y")]);
+        let lines = map(&[("cookie", "a=1; dev=x; b=2"), ("cookie", "__Host-dev=y")]);
+        let mut headers = PassedHeaders::new(lines, Bytes::new());
         let info = ForwardedInfo {
             peer: None,
             trusted: false,
@@ -276,6 +289,7 @@ mod tests {
             devices: Some(&devices),
         };
         prepare_request(&mut headers, &info, None);
+        let headers = headers.into_map();
         let cookies: Vec<_> = headers.get_all("cookie").iter().collect();
         assert_eq!(cookies, ["a=1; b=2"]);
     }

@@ -2,6 +2,7 @@
 
 pub mod challenge;
 pub mod client_addr;
+pub mod decoder;
 pub(super) mod descriptor;
 pub(super) mod forwarded;
 pub(super) mod proof;
@@ -9,4 +10,3 @@ pub(super) mod question;
 pub mod redirect;
 pub mod scheme;
 pub mod target;
-pub mod validator;

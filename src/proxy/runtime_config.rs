@@ -156,9 +156,10 @@ impl WorkerConfig {
             backends.push(Rc::clone(&backend));
             backend
         };
-        let group =
-            |group: &Vec<_>| UpstreamGroup::new(group.iter().map(&mut backend).collect(), &shared.settings);
-        let groups = shared.upstreams.iter().map(group).collect();
+        let group = |(number, group): (usize, &Vec<_>)| {
+            UpstreamGroup::new(number, group.iter().map(&mut backend).collect(), &shared.settings)
+        };
+        let groups = shared.upstreams.iter().enumerate().map(group).collect();
         Self { groups, backends, shared }
     }
 
@@ -196,7 +197,7 @@ impl WorkerConfig {
 
     /// Closes upstream connections that were idle for too long: see [`Backend::expire`].
     pub fn expire(&self) {
-        self.backends.iter().for_each(|backend| backend.expire());
+        self.backends.iter().for_each(|backend| backend.expire(&self.shared.settings));
     }
 
     /// Whether an idle connection to an upstream is left.

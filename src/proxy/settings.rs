@@ -1,6 +1,7 @@
 //! The checked settings of `[proxy]`, and the CAs trusted for upstreams.
 
 use super::headers::filter::HeaderFilter;
+use super::headers::passed::HeaderCase;
 use crate::net::proxy_protocol::ProxyProtocolVersion;
 use crate::net::tls::Trust;
 use crate::time::Span;
@@ -24,22 +25,49 @@ pub struct ProxySettings {
     pub idle_timeout: Span,
     /// For a connection to an upstream, or a free slot among `upstream_max`.
     pub connect_timeout: Span,
-    /// For the head of an upstream's response, and for each next piece of its body.
-    pub reply_timeout: Span,
     /// How long an idle connection to an upstream is kept.
     pub upstream_idle: Span,
     /// Connections to one upstream at once, at least 1.
     pub upstream_max: usize,
-    /// Bytes for buffered bodies in the whole process; one client prefix may hold a quarter of it.
+    /// How requests are forwarded, by the number of their group of upstreams.
+    pub forwarding: Vec<Forwarding>,
+    /// Bytes for buffered bodies of requests in the whole process, and as many for those of responses; one client prefix may
+    /// hold a quarter of it.
     pub body_memory: usize,
     /// How long requests in flight may take to finish after a stop.
     pub drain: Span,
     /// Which request headers are not forwarded.
     pub headers: HeaderFilter,
+    /// How the names of headers are written over HTTP/1.
+    pub header_case: HeaderCase,
     /// The PROXY protocol header with which every connection has to begin; only trusted proxies may send it.
     pub proxy_protocol: Option<ProxyProtocolVersion>,
     /// The CAs trusted for `https://` upstreams; `None` without such an upstream.
     pub upstream_trust: Option<Trust>,
+}
+
+/// How the requests to a group of upstreams are forwarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forwarding {
+    /// For the head of an upstream's response, and for each next piece of its body.
+    pub reply_timeout: Span,
+    /// For each next piece of a response that is a stream of events.
+    pub event_timeout: Span,
+    /// Bytes of a request that are read before a connection to an upstream is taken; 0 streams.
+    pub request_buffer: usize,
+    /// Bytes of a response that are read ahead of a slow client, beyond what a connection sends at once; 0 is none.
+    pub response_buffer: usize,
+}
+
+impl Default for Forwarding {
+    fn default() -> Self {
+        Self {
+            reply_timeout: Span::from_secs(60),
+            event_timeout: Span::from_secs(3600),
+            request_buffer: 256 * 1024,
+            response_buffer: 256 * 1024,
+        }
+    }
 }
 
 /// New connections from one client prefix: `count` each `period`, `burst` at once; all at least 1.
@@ -64,12 +92,13 @@ impl Default for ProxySettings {
             body_timeout: Span::from_secs(30),
             idle_timeout: Span::from_secs(75),
             connect_timeout: Span::from_secs(2),
-            reply_timeout: Span::from_secs(60),
             upstream_idle: Span::from_secs(4),
             upstream_max: 512,
+            forwarding: vec![Forwarding::default()],
             body_memory: 64 * 1024 * 1024,
             drain: Span::from_secs(30),
             headers: HeaderFilter::default(),
+            header_case: HeaderCase::Preserve,
             proxy_protocol: None,
             upstream_trust: None,
         }

@@ -6,6 +6,7 @@ pub(super) mod context;
 pub(super) mod discard_body;
 pub(super) mod endpoint;
 pub(super) mod forward;
+mod head_check;
 pub(super) mod inspect;
 pub(super) mod proof;
 mod rate_limit_service;

@@ -60,7 +60,10 @@ impl LoggedAttempt {
         if method == Method::OPTIONS && !gate.is_some_and(|gate| gate.is_attempt) {
             return None;
         }
-        let headers = request.user.as_deref().and_then(basic).map(|line| (AUTHORIZATION, line));
+        let credentials = request.user.as_deref().and_then(basic);
+        // The gate saw some, and its line does not say which.
+        let unknown = || gate.is_some_and(|gate| gate.is_attempt).then_some(HeaderValue::from_static("-"));
+        let headers = credentials.or_else(unknown).map(|line| (AUTHORIZATION, line));
         let headers: HeaderMap = headers.into_iter().collect();
         let seen = attempt(&method, target, &host, request.client, &headers, has_body);
         let is_counted = policies.iter().any(|policy| !policy.routes_of(&seen).is_empty());

@@ -6,10 +6,11 @@
 use super::ReplayError;
 use super::attempt::{LoggedAttempt, Told};
 use super::input::{BlockReader, LogInput};
-use super::line::AccessLogFormat;
+use super::line::FormatChoice;
 use super::pipeline::{self, LineFilter, ParsedBlock};
 use super::policy_run::{PolicyRun, Replayed, ReplayedPolicy};
 use super::report::{Comparison, LogReport, OneSidedRefusals, ReplayReport};
+use super::seen_paths::SeenPaths;
 use super::tally::RefusedClients;
 use super::timeline::Timeline;
 use crate::engine::Reservation;
@@ -18,10 +19,10 @@ use crate::observe::timestamp::rfc3339;
 use crate::time::Time;
 
 /// How a log is replayed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ReplaySettings {
-    /// The format of all lines; each line shows its own without it.
-    pub format: Option<AccessLogFormat>,
+    /// The format of all lines.
+    pub format: FormatChoice,
     /// The share of good clients that a suggested rate may refuse, from 0 to 1.
     pub good_share: f64,
 }
@@ -37,11 +38,12 @@ pub fn replay(
 ) -> Result<ReplayReport, ReplayError> {
     let mut reader = BlockReader::new(logs);
     let first = reader.next()?.ok_or(ReplayError::Empty)?;
-    let columns = pipeline::columns(&first, settings.format);
+    let format = pipeline::find_format(&first, &settings.format)?;
+    let columns = pipeline::columns(&first, format.as_ref());
     let runs = policies.into_iter().map(|policy| PolicyRun::new(policy, columns));
     let mut driver = ReplayDriver::new(runs.collect::<Result<_, _>>()?);
     let policies = driver.runs.iter().map(|run| run.policy().clone()).collect();
-    let filter = LineFilter { format: settings.format, policies };
+    let filter = LineFilter { format, policies };
     pipeline::for_each_block(first, reader, &filter, |block| driver.add(block))?;
     driver.finish(settings.good_share)
 }
@@ -54,6 +56,7 @@ struct ReplayDriver {
     first: Option<Time>,
     last: Option<Time>,
     compared: ComparedRefusals,
+    posts: SeenPaths,
 }
 
 enum LogEvent {
@@ -72,8 +75,8 @@ struct ComparedRefusals {
 
 impl ReplayDriver {
     fn new(runs: Vec<PolicyRun>) -> Self {
-        let (now, log, compared) = Default::default();
-        Self { runs, timeline: Timeline::new(), now, log, first: None, last: None, compared }
+        let (now, log, compared, posts) = Default::default();
+        Self { runs, timeline: Timeline::new(), now, log, first: None, last: None, compared, posts }
     }
 
     fn add(&mut self, block: ParsedBlock) {
@@ -88,6 +91,7 @@ impl ReplayDriver {
                 log.formats.push(format);
             }
         }
+        self.posts.add_all(&block.posts);
         self.first = [self.first, block.first].into_iter().flatten().min();
         self.last = self.last.max(block.last);
         for attempt in block.attempts {
@@ -156,6 +160,9 @@ impl ReplayDriver {
         }
         self.log.from = self.first.map(rfc3339);
         self.log.to = self.last.map(rfc3339);
+        if self.log.attempts == 0 {
+            self.log.posts = self.posts.most();
+        }
         let comparison = (self.runs.len() == 2).then(|| self.compared.report());
         let policies = self.runs.iter().map(|run| run.report(good_share)).collect();
         Ok(ReplayReport { log: self.log, policies, comparison })

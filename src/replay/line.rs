@@ -6,10 +6,12 @@
 mod common;
 mod haproxy;
 mod json;
+mod pattern;
 mod timestamp;
 
 use std::borrow::Cow;
 
+pub use self::pattern::{LogPattern, LogPatternError};
 use crate::event::Outcome;
 use crate::policy::attempt::Client;
 use crate::time::{Span, Time};
@@ -28,6 +30,30 @@ pub enum AccessLogFormat {
     Json,
     /// HAProxy's `option httplog`, with or without a header of syslog.
     Haproxy,
+    /// That of a [`LogPattern`].
+    Pattern,
+}
+
+/// How all lines of a log are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogLineFormat {
+    /// In this format.
+    Known(AccessLogFormat),
+    /// As this pattern says.
+    Pattern(LogPattern),
+}
+
+/// What is known of the format of a log before it is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FormatChoice {
+    /// Each line shows its own.
+    Found,
+    /// This one.
+    Known(AccessLogFormat),
+    /// The columns that a line `#Fields:` names.
+    Columns,
+    /// The one of these that reads most lines.
+    AnyOf(Vec<LogPattern>),
 }
 
 /// One request, as far as its line shows it.
@@ -73,8 +99,13 @@ pub enum LineError {
     #[error("longer than 64 KiB")]
     TooLong,
     /// It has none of the formats.
-    #[error("in no known format")]
+    #[error(
+        "in no known format: expected the combined or common format, JSON, or HAProxy's; else give --format '...'"
+    )]
     UnknownFormat,
+    /// It is not as the given format says.
+    #[error("not in the format that was given")]
+    OtherFormat,
     /// A JSON object is broken off or not an object.
     #[error("no JSON object")]
     BadJson,
@@ -99,20 +130,28 @@ pub enum LineError {
 ///
 /// # Errors
 /// See [`LineError`].
-pub fn parse(
-    line: &[u8],
-    format: Option<AccessLogFormat>,
-) -> Result<(LoggedRequest<'_>, AccessLogFormat), LineError> {
+pub fn parse<'l>(
+    line: &'l [u8],
+    format: Option<&LogLineFormat>,
+) -> Result<(LoggedRequest<'l>, AccessLogFormat), LineError> {
     if line.len() > MAX_LINE {
         return Err(LineError::TooLong);
     }
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    match format {
+    let known = match format {
+        Some(LogLineFormat::Pattern(pattern)) => {
+            return pattern.parse(line).map(|request| (request, AccessLogFormat::Pattern));
+        }
+        Some(LogLineFormat::Known(known)) => Some(*known),
+        None => None,
+    };
+    match known {
         Some(AccessLogFormat::Combined | AccessLogFormat::Common) => common::parse(line),
         Some(AccessLogFormat::Json) => json::parse(line).map(|request| (request, AccessLogFormat::Json)),
         Some(AccessLogFormat::Haproxy) => {
             haproxy::parse(line).map(|request| (request, AccessLogFormat::Haproxy))
         }
+        Some(AccessLogFormat::Pattern) => Err(LineError::OtherFormat),
         None if line.trim_ascii_start().starts_with(b"{") => {
             json::parse(line).map(|request| (request, AccessLogFormat::Json))
         }
@@ -130,6 +169,8 @@ fn client(text: &str) -> Result<Client, LineError> {
         return Ok(Client::UnixSocket);
     }
     let bare = text.strip_prefix('[').and_then(|rest| rest.split(']').next()).unwrap_or(text);
+    // The interface of a link-local address says nothing about the client.
+    let bare = bare.split('%').next().unwrap_or_default();
     match bare.parse().or_else(|error| bare.rsplit_once(':').map_or(Err(error), |(ip, _port)| ip.parse())) {
         Ok(ip) => Ok(Client::from_ip(ip)),
         Err(_) if text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) => {

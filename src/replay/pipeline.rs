@@ -11,8 +11,11 @@ use super::ReplayError;
 use super::attempt::LoggedAttempt;
 use super::input::{BlockReader, LineBlock};
 use super::judged::LogColumns;
-use super::line::{self, AccessLogFormat, LineError, LoggedRequest};
+use super::line::{
+    self, AccessLogFormat, FormatChoice, LineError, LogLineFormat, LogPattern, LogPatternError, LoggedRequest,
+};
 use super::report::UnreadableLine;
+use super::seen_paths::SeenPaths;
 use crate::policy::Policy;
 use crate::time::Time;
 
@@ -26,11 +29,13 @@ pub(super) struct ParsedBlock {
     pub(super) first: Option<Time>,
     pub(super) last: Option<Time>,
     pub(super) attempts: Vec<LoggedAttempt>,
+    /// Where requests with `POST` went, as long as there is no attempt.
+    pub(super) posts: SeenPaths,
 }
 
 /// How lines are read, and which of them matter.
 pub(super) struct LineFilter {
-    pub(super) format: Option<AccessLogFormat>,
+    pub(super) format: Option<LogLineFormat>,
     pub(super) policies: Vec<Policy>,
 }
 
@@ -92,11 +97,12 @@ impl ParsedBlock {
     pub(super) fn of(block: &LineBlock, filter: &LineFilter) -> Self {
         let mut parsed = Self::default();
         for (number, line) in (block.first_line..).zip(lines(block)) {
-            if line.trim_ascii().is_empty() {
+            // A comment, as in the logs of IIS.
+            if line.trim_ascii().is_empty() || line.starts_with(b"#") {
                 continue;
             }
             parsed.lines += 1;
-            match line::parse(line, filter.format) {
+            match line::parse(line, filter.format.as_ref()) {
                 Ok((request, format)) => parsed.add(&request, format, filter),
                 Err(error) => {
                     parsed.unreadable += 1;
@@ -116,11 +122,40 @@ impl ParsedBlock {
         self.first = Some(self.first.map_or(arrived, |first| first.min(arrived)));
         self.last = self.last.max(Some(arrived));
         self.attempts.extend(LoggedAttempt::of(request, &filter.policies));
+        if self.attempts.is_empty() && request.method == "POST" {
+            self.posts.add(&request.target);
+        }
+    }
+}
+
+/// The format of a log, of which this is the beginning: that of its line `#Fields:`, or the pattern that reads most lines.
+///
+/// # Errors
+/// [`ReplayError::Format`] if nothing reads a line.
+pub(super) fn find_format(
+    block: &LineBlock,
+    choice: &FormatChoice,
+) -> Result<Option<LogLineFormat>, ReplayError> {
+    let sample: Vec<&[u8]> = lines(block).take(SAMPLE_LINES).collect();
+    let fields = sample.iter().find(|line| line.starts_with(FIELDS));
+    let of_fields = |line: &&[u8]| LogPattern::of_fields(String::from_utf8_lossy(line).trim_end());
+    match choice {
+        FormatChoice::Known(format) => Ok(Some(LogLineFormat::Known(*format))),
+        FormatChoice::Found => Ok(fields.map(of_fields).transpose()?.map(LogLineFormat::Pattern)),
+        FormatChoice::Columns => {
+            let pattern = fields.map_or(Err(LogPatternError::NoFields), of_fields)?;
+            Ok(Some(LogLineFormat::Pattern(pattern)))
+        }
+        FormatChoice::AnyOf(patterns) => {
+            let read = |pattern: &&LogPattern| sample.iter().filter(|line| pattern.reads(line)).count();
+            let best = patterns.iter().max_by_key(read).ok_or(LogPatternError::NoColumns)?;
+            Ok(Some(LogLineFormat::Pattern(best.clone())))
+        }
     }
 }
 
 /// What the first lines of a log show.
-pub(super) fn columns(block: &LineBlock, format: Option<AccessLogFormat>) -> LogColumns {
+pub(super) fn columns(block: &LineBlock, format: Option<&LogLineFormat>) -> LogColumns {
     let mut columns = LogColumns::default();
     let requests = lines(block).filter_map(|line| line::parse(line, format).ok());
     for (request, _) in requests.take(SAMPLE_LINES) {
@@ -149,6 +184,7 @@ fn format_name(request: &LoggedRequest<'_>, format: AccessLogFormat) -> &'static
         AccessLogFormat::Json if request.gate.is_some() => "JSON of tollgate",
         AccessLogFormat::Json => "JSON",
         AccessLogFormat::Haproxy => "HAProxy",
+        AccessLogFormat::Pattern => "the given format",
     }
 }
 
@@ -157,6 +193,8 @@ const MAX_PARSERS: usize = 8;
 
 /// Blocks that wait for each parser, and behind it.
 const QUEUE: usize = 2;
+
+const FIELDS: &[u8] = b"#Fields:";
 
 /// Lines that show which columns a log has.
 const SAMPLE_LINES: usize = 1_000;

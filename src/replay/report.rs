@@ -34,6 +34,17 @@ pub struct LogReport {
     pub from: Option<String>,
     /// The time of the last request.
     pub to: Option<String>,
+    /// Where most requests with `POST` went, at most ten; empty if a policy counts one as an attempt.
+    pub posts: Vec<SeenPath>,
+}
+
+/// A path, and how often it was asked for.
+#[derive(Debug, Clone, Serialize)]
+pub struct SeenPath {
+    /// The path, escaped.
+    pub path: String,
+    /// The requests.
+    pub requests: u64,
 }
 
 /// A line that cannot be read.

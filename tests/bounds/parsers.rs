@@ -16,6 +16,7 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 
+use bytes::{Bytes, BytesMut};
 use http::header::{
     ACCEPT, ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, CONTENT_TYPE, COOKIE, FORWARDED, HOST,
 };
@@ -34,11 +35,12 @@ use tollgate::policy::field::{Field, Half, values};
 use tollgate::policy::key::KeyHasher;
 use tollgate::policy::query;
 use tollgate::proxy::headers::filter::HeaderFilter;
+use tollgate::proxy::headers::passed::PassedHeaders;
 use tollgate::proxy::headers::recorded::RecordedHeaders;
 use tollgate::proxy::headers::{ForwardedInfo, prepare_request, requested_upgrade};
 use tollgate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
+use tollgate::proxy::request::decoder::{BodyPart, RequestDecoder};
 use tollgate::proxy::request::target;
-use tollgate::proxy::request::validator::Validator;
 use tollgate::proxy::respond::{Language, Negotiation, ProblemKind, problem};
 use tollgate::time::{Span, Time};
 
@@ -547,7 +549,7 @@ fn read_values(fields: &[Field], headers: &HeaderMap, body: &[u8]) {
 fn read_cookie(line: &[u8]) {
     with(&COOKIE, line, |headers| {
         black_box(DEVICES.verified_tokens(headers, NOW));
-        DEVICES.strip(&mut headers.clone());
+        black_box(DEVICES.other_cookies(headers));
     });
 }
 
@@ -591,7 +593,7 @@ fn read_headers(headers: &HeaderMap) {
         request_id: None,
         devices: Some(&DEVICES),
     };
-    prepare_request(&mut headers.clone(), &identity, None);
+    prepare_request(&mut PassedHeaders::new(headers.clone(), Bytes::new()), &identity, None);
 }
 
 fn read_host(headers: &HeaderMap) {
@@ -601,13 +603,25 @@ fn read_host(headers: &HeaderMap) {
 }
 
 fn read_stream(bytes: &[u8]) {
-    let mut scanner = Validator::new();
+    let (mut decoder, mut buffer, mut is_open) = (RequestDecoder::default(), BytesMut::new(), false);
     for piece in bytes.chunks(1460) {
-        if scanner.read(piece).is_err() {
-            break;
+        buffer.extend_from_slice(piece);
+        loop {
+            if !is_open {
+                match decoder.read_head(&mut buffer) {
+                    Ok(Some(head)) if head.fault.is_none() => is_open = true,
+                    Ok(None) => break,
+                    Ok(Some(_)) | Err(_) => return,
+                }
+            }
+            match decoder.read_body(&mut buffer) {
+                Ok(BodyPart::Piece(piece)) => drop(black_box(piece)),
+                Ok(BodyPart::NeedsMore) => break,
+                Ok(BodyPart::End) => is_open = false,
+                Err(_) => return,
+            }
         }
     }
-    black_box(scanner);
 }
 
 fn with(name: &HeaderName, line: &[u8], read: impl FnOnce(&HeaderMap)) {

@@ -219,9 +219,7 @@ fn a_body_that_cannot_be_read_is_a_400_and_costs_nothing() {
         post(target, body).replacen("\r\n\r\n", &format!("\r\n{lines}\r\n\r\n"), 1)
     };
     for request in [
-        with("/xmlrpc.php", "Content-Encoding: gzip", "\u{1f}\u{8b}"),
         with("/xmlrpc.php", "Content-Type: text/xml; charset=utf-7", "+ADw-methodCall+AD4-"),
-        with("/api", "Content-Encoding: br", "[1]"),
         post("/xmlrpc.php", "<!DOCTYPE a [<!ENTITY m 'methodName'>]><a>&m;</a>"),
         post("/xmlrpc.php", "<methodCall>"),
         post("/api", "[1,2"),
@@ -230,6 +228,10 @@ fn a_body_that_cannot_be_read_is_a_400_and_costs_nothing() {
     ] {
         let answer = gate.ask(&request);
         assert_eq!((answer.status, answer.closes()), (400, true), "{request:?}");
+    }
+    for coding in ["gzip", "br"] {
+        let answer = gate.ask(with("/api", &format!("Content-Encoding: {coding}"), "[1]"));
+        assert_eq!((answer.status, answer.closes()), (415, true), "{coding}");
     }
     assert_eq!(upstream.bytes(), b"");
     assert_eq!(gate.ask(with("/api", "Content-Encoding: identity", "[1]")).status, 200);

@@ -10,6 +10,8 @@
     reason = "a test that cannot go on says so, prints what it saw, and asks the real clock"
 )]
 
+mod http1;
 mod http2;
 mod proxy_protocol;
+mod slow;
 mod tls;

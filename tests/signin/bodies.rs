@@ -1,6 +1,6 @@
 //! Bodies of attempts: forms of both kinds, JSON, and unreadable ones.
 
-use support::application::{ROUTE, form, sign_in_with};
+use support::application::{ROUTE, form};
 use support::{Gate, Upstream, get_with};
 
 const ACCOUNT: &str = "[limit.account]\nkey = \"user\"\nrate = \"3 per 1h\"\n";
@@ -49,13 +49,12 @@ fn what_cannot_be_read_is_charged_to_an_account_of_its_own_and_counts_as_a_sign_
     let application = Upstream::start();
     let when = ROUTE.replace("user =", "when = \"form:pwd\"\nuser =");
     let gate = Gate::start(&application.file(&format!("{when}{ACCOUNT}")));
-    let compressed = sign_in_with("Content-Encoding: gzip\r\n", "\u{1}\u{2}\u{3}");
     let charset = post("application/x-www-form-urlencoded; charset=utf-16", b"l\0o\0g\0");
     let broken = post("multipart/form-data; boundary=b0undary", b"--b0undary\r\nlog");
-    for request in [compressed.as_bytes(), &charset, &broken] {
+    for request in [&charset, &charset, &broken] {
         assert_eq!(gate.ask(request).status, 200);
     }
-    for request in [compressed.as_bytes(), &charset, &broken] {
+    for request in [&charset, &broken] {
         assert_eq!(gate.ask(request).status, 429);
     }
     let known = post("application/x-www-form-urlencoded", form("alice", "x").as_bytes());

@@ -9,7 +9,7 @@ const TWO: &str = "[limit.address]\nrate = \"2 per 1h\"\ncount = \"failures\"\n"
 fn telling() -> Upstream {
     Upstream::answering(|request, _| {
         let text = String::from_utf8_lossy(request).into_owned();
-        let said = text.split("\r\n").filter_map(|line| line.strip_prefix("x-answer: "));
+        let said = text.split("\r\n").filter_map(|line| line.strip_prefix("X-Answer: "));
         let lines: String = said.flat_map(|said| said.split(',')).map(|line| format!("{line}\r\n")).collect();
         Reply::text(&format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 2\r\n\r\nok"))
     })

@@ -39,7 +39,7 @@ struct Desk {
 
 impl Desk {
     fn at(server: &impl Server) -> Self {
-        migrate(&format!("upstream = \"http://127.0.0.1:1\"\n[store]\nurl = \"{}\"\n", server.url()));
+        migrate(&format!("upstream = \"http://127.0.0.1:2\"\n[store]\nurl = \"{}\"\n", server.url()));
         Self { directory: new_directory(), url: server.url() }
     }
 

@@ -424,7 +424,7 @@ fn has_extension(path: &Path, wanted: &[&str]) -> bool {
 const FOREIGN: &[(&str, &str)] = &[
     ("HTTP", "CONNECT CREATE GET GOAWAY POST PUT"),
     ("headers", "Accept Authorization Expect Location Origin Proxy Range RateLimit Referer X_Forwarded_For"),
-    ("words of headers", "HttpOnly Negotiate Secure"),
+    ("words of headers", "HttpOnly Negotiate Secure SOAPAction TE Upgrade"),
     ("the PROXY protocol", "UNKNOWN UNSPEC"),
     ("the kernel", "CAP_NET_BIND_SERVICE SO_REUSEPORT TCP_NOTSENT_LOWAT io_uring perf_event_open"),
     ("the environment", "LD_PRELOAD LISTEN_FDS NO_COLOR RUST_LOG SEED TMPDIR TOLLGATE_BINARY"),

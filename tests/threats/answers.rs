@@ -23,13 +23,12 @@ fn an_answer_that_could_be_read_in_two_ways_is_a_502() {
         format!("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n{chunks}"),
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nok".into(),
         "HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nok".into(),
-        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok".into(),
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok".into(),
         "HTTP/1.1 200 OK\r\nContent-Length: 002\r\n\r\nok".into(),
         "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nok".into(),
         "HTTP/1.1 200 OK\r\nContent-Length: \r\n\r\nok".into(),
         "HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nok".into(),
-        "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 2\r\n\r\nok".into(),
+        "HTTP/1.1 200 OK\r\n X: a\r\nContent-Length: 2\r\n\r\nok".into(),
         "HTTP/1.1 200 OK\r\nX: a\0\r\nContent-Length: 2\r\n\r\nok".into(),
         "HTTP/1.1 200 O\u{7}K\r\nContent-Length: 2\r\n\r\nok".into(),
         "HTTP/1.1 099 No\r\nContent-Length: 2\r\n\r\nok".into(),
@@ -79,7 +78,7 @@ fn bytes_behind_an_answer_reach_no_client() {
         let seen = String::from_utf8(seen).unwrap();
         assert!(seen.starts_with(&head[..12]) && !seen.contains("EVIL"), "{head:?}: {seen:?}");
         assert_eq!(seen.matches("HTTP/1.1").count(), 1, "{seen:?}");
-        let length = seen.contains("content-length:");
+        let length = seen.contains("Content-Length:");
         assert!(length == head.contains("Content-Length: 2\r\n"), "a length only where it is one: {seen:?}");
     }
 }
@@ -106,10 +105,13 @@ fn bytes_that_come_behind_an_answer_reach_no_client() {
 fn a_flood_of_interim_answers_is_a_502() {
     let some = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(100);
     let (seen, _) = answered(&format!("{some}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), false);
-    assert!(seen.starts_with(b"HTTP/1.1 200 ") && seen.ends_with(b"ok"), "a few are passed over");
+    let seen = String::from_utf8(seen).unwrap();
+    assert_eq!(seen.matches("HTTP/1.1 103 Early Hints\r\n").count(), 100, "a few are passed on");
+    assert!(seen.contains("\r\n\r\nHTTP/1.1 200 OK\r\n") && seen.ends_with("ok"), "{seen}");
     let many = some.repeat(200);
     let (seen, _) = answered(&format!("{many}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), true);
-    assert!(seen.starts_with(b"HTTP/1.1 502 "), "{:?}", String::from_utf8_lossy(&seen));
+    let seen = String::from_utf8(seen).unwrap();
+    assert!(seen.contains("\r\n\r\nHTTP/1.1 502 ") && !seen.contains("HTTP/1.1 200"), "{} bytes", seen.len());
 }
 
 /// A31: an answer that breaks off.
@@ -133,7 +135,7 @@ fn a_truncated_answer_never_looks_whole() {
             }
             assert!(!text.ends_with("0\r\n\r\n"), "{answer:?}: {text:?}");
             let length: Option<usize> = text
-                .split("content-length: ")
+                .split("Content-Length: ")
                 .nth(1)
                 .map(|rest| rest.split("\r\n").next().unwrap().parse().unwrap());
             let body = text.split_once("\r\n\r\n").map_or(0, |(_, body)| body.len());

@@ -101,7 +101,7 @@ fn only_100_continue_can_be_expected() {
 #[test]
 fn a_body_that_turns_bad_on_its_way_never_comes_to_an_end() {
     let upstream = Upstream::start();
-    let gate = Gate::start(&upstream.file("[proxy]\nthreads = 1\n"));
+    let gate = Gate::start(&upstream.file("[proxy]\nthreads = 1\nrequest_buffer = \"off\"\n"));
     for bad in [
         "5 \r\nabcde\r\n",
         "5;\0\r\nabcde\r\n",

@@ -61,7 +61,7 @@ impl Client {
 pub enum AttemptBody<'a> {
     /// Not read yet.
     Unread,
-    /// The whole body; empty if there is none.
+    /// The whole body without its content coding; empty if there is none.
     Whole(&'a [u8]),
     /// Longer than the policy reads, or not shown to it.
     TooLong,

@@ -6,6 +6,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::attempt::{Attempt, AttemptBody};
+use super::body_coding::UndecodableBody;
 use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
 use super::device::Claim;
@@ -52,6 +53,9 @@ pub enum Unchargeable {
     /// The body does not reveal how many attempts it makes.
     #[error(transparent)]
     Unreadable(#[from] UnreadableBody),
+    /// The body is in a coding that is not read.
+    #[error(transparent)]
+    Undecodable(#[from] UndecodableBody),
 }
 
 /// The policy's result for a request.

@@ -117,9 +117,11 @@ impl Devices {
         cookie::set(&self.cookie, tokens, self.ttl, is_secure)
     }
 
-    /// Removes the cookie from a request, under both its names; all other bytes of `Cookie` stay.
-    pub fn strip(&self, headers: &mut HeaderMap) {
-        cookie::strip(headers, &self.cookie);
+    /// The lines of `Cookie` of a request without this cookie, under both its names; all other bytes stay. `None` if it
+    /// is in none.
+    #[must_use]
+    pub fn other_cookies(&self, headers: &HeaderMap) -> Option<Vec<HeaderValue>> {
+        cookie::others(headers, &self.cookie)
     }
 
     /// The newest nonce for an account, and the tokens for other accounts.

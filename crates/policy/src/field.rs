@@ -124,6 +124,12 @@ impl Field {
         }
     }
 
+    /// Whether the field is a header, or a part of one.
+    #[must_use]
+    pub fn is_header(&self) -> bool {
+        matches!(self, Self::Header(_) | Self::Basic)
+    }
+
     /// Whether the field is in the body.
     #[must_use]
     pub fn is_in_body(&self) -> bool {

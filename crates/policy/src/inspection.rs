@@ -11,7 +11,10 @@ use smallvec::SmallVec;
 
 use super::attempt::{Attempt, AttemptBody};
 use super::cookies;
-use super::field::{FieldNames, Half, MAX_NAME_READS, NameKinds, RequestFields, are_in_headers, values_of};
+use super::field::{
+    Field, FieldNames, Half, MAX_NAME_READS, NameKinds, RequestFields, are_in_headers, are_in_own_headers,
+    values_of,
+};
 use super::method::{MethodReadings, is_get_or_head};
 use super::password_name::is_called_a_password;
 use super::query;
@@ -44,7 +47,7 @@ impl<'a> Inspection<'a> {
     /// The readings of its method at this route; none if the route has another host or no such method.
     pub(super) fn method_readings(&self, route: &Route, slots: &RouteFieldSlots) -> MethodReadings {
         let attempt = self.fields.attempt;
-        if !route.host_fits(attempt.host) {
+        if !route.host_fits(attempt.host) || is_without_credentials(route, attempt) {
             return MethodReadings::NONE;
         }
         let readings = self.method_readings_at(route, slots);
@@ -89,6 +92,19 @@ impl Route {
             || values_of(&self.password, &slots.password, Half::Password, request)
                 .map_or(true, |found| !found.is_empty() || found.is_unreadable())
     }
+}
+
+/// Whether the route looks for accounts in headers alone, and the request has none of them: it fetches the challenge, or
+/// the page of a client that is signed in otherwise.
+fn is_without_credentials(route: &Route, attempt: &Attempt<'_>) -> bool {
+    let fields = || [&route.user, &route.password, &route.when].into_iter();
+    let in_headers_alone = !route.user.is_empty()
+        && !route.is_second_step
+        && fields().all(|fields| fields.iter().all(Field::is_header));
+    in_headers_alone
+        && !attempt.headers.contains_key(AUTHORIZATION)
+        && !fields().any(|fields| are_in_own_headers(fields, attempt))
+        && !names_a_password(attempt)
 }
 
 /// Whether one of the route's fields is in the query or in a header.
@@ -155,8 +171,7 @@ fn has_too_many_names(attempt: &Attempt<'_>) -> bool {
 }
 
 /// Whether a parameter or a cookie is named like a password. `user[password]` is one, too, so the whole name counts.
-/// Cookies are sent with every page, so a name that only contains the letters, such as `compass` or `passport.sid`, is
-/// none there.
+///
 fn names_a_password(attempt: &Attempt<'_>) -> bool {
     attempt.query.is_some_and(|query| query::names(query).any(query::could_be_a_password))
         || cookies::pairs(attempt.headers).any(|(name, _)| query::is_read_as(name, is_called_a_password))

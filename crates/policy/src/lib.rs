@@ -7,6 +7,7 @@
 pub mod account;
 mod attack;
 pub mod attempt;
+pub mod body_coding;
 pub mod bucket_ref;
 pub mod canonical;
 pub mod challenge;
@@ -61,6 +62,7 @@ use http::HeaderName;
 use smallvec::SmallVec;
 
 use self::attempt::{Attempt, AttemptBody, Client};
+use self::body_coding::BodyCoding;
 use self::challenge::ChallengeRule;
 use self::device::Devices;
 use self::field::{FieldNames, NameKinds, RequestFields};
@@ -111,8 +113,8 @@ pub type MatchedRoutes = SmallVec<[usize; 2]>;
 pub struct BodyRequirement {
     /// The number of bytes that are read at most.
     pub max_bytes: usize,
-    /// Whether a longer body is refused: a limit that could refuse the attempt depends on the body.
-    pub refuse_longer: bool,
+    /// Whether a longer body, or one that cannot be decoded, is refused: a limit that could refuse the attempt depends on it.
+    pub is_needed: bool,
 }
 
 /// The position of a route, the route, and its patterns that a request fits apart from the path.
@@ -321,7 +323,7 @@ impl Policy {
     /// path matches another route.
     ///
     /// # Errors
-    /// [`Unchargeable::Unreadable`] if the headers show that the body cannot be read.
+    /// [`Unchargeable::Unreadable`] or [`Unchargeable::Undecodable`] if the headers show that the body cannot be read.
     pub fn body_requirement(
         &self,
         attempt: &Attempt<'_>,
@@ -335,16 +337,19 @@ impl Policy {
             if !(needs_cost || needs_accounts || is_uncertain) {
                 continue;
             }
+            let is_needed = (needs_accounts && route.exposed == Some(ExposedAction::Refuse))
+                || (could_refuse
+                    && (needs_cost || is_uncertain || !self.only_candidates_need_accounts(route)));
+            if is_needed {
+                BodyCoding::of(attempt.headers)?;
+            }
             if needs_cost {
                 legibility::check_headers(attempt.headers)?;
             }
-            let so_far = found.unwrap_or(BodyRequirement { max_bytes: 0, refuse_longer: false });
+            let so_far = found.unwrap_or(BodyRequirement { max_bytes: 0, is_needed: false });
             found = Some(BodyRequirement {
                 max_bytes: so_far.max_bytes.max(route.body),
-                refuse_longer: so_far.refuse_longer
-                    || (needs_accounts && route.exposed == Some(ExposedAction::Refuse))
-                    || (could_refuse
-                        && (needs_cost || is_uncertain || !self.only_candidates_need_accounts(route))),
+                is_needed: so_far.is_needed || is_needed,
             });
         }
         Ok(found)

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::canonical::Case;
 use super::field::{FieldNames, MAX_NAME_READS, NameKinds, RequestFields};
-use super::password_name::{is_called_a_password, sounds_like_a_password};
+use super::password_name::is_called_a_password;
 use super::urlencoded::{DecodedChars, has_wide_letters, readings};
 
 /// A parameter of a pattern: its folded name, and its value if the pattern requires one.
@@ -182,7 +182,7 @@ pub(super) fn fold(letters: impl Iterator<Item = char> + Clone, longest: usize, 
 
 /// Whether a parameter with this name, as sent, could hold a password. Overlong names are not read and could.
 pub(super) fn could_be_a_password(name: &str) -> bool {
-    name.len() > MAX_NAME_LEN || is_read_as(name.as_bytes(), sounds_like_a_password)
+    name.len() > MAX_NAME_LEN || is_read_as(name.as_bytes(), is_called_a_password)
 }
 
 /// Whether a urlencoded form has a field that is called a password. It reads names and no values.

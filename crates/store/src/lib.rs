@@ -51,7 +51,7 @@ pub use self::store::{
 };
 
 /// How the addresses of all backends begin, in this build or not.
-const SCHEMES: [&str; 10] = [
+const SCHEMES: [&str; 11] = [
     "redis://",
     "rediss://",
     "redis-cluster://",
@@ -60,13 +60,18 @@ const SCHEMES: [&str; 10] = [
     "rediss+sentinel://",
     "memcached://",
     "postgres://",
+    "postgresql://",
     "mysql://",
     "dynamodb://",
 ];
 
 /// The feature that brings the backend of such addresses.
 fn feature_of(scheme: &'static str) -> &'static str {
-    if scheme.starts_with("redis") { "redis" } else { scheme.trim_end_matches("://") }
+    match scheme.trim_end_matches("://") {
+        scheme if scheme.starts_with("redis") => "redis",
+        "postgresql" => "postgres",
+        scheme => scheme,
+    }
 }
 
 /// The parser of addresses that begin so; `None` if this build has no backend for it.
@@ -78,7 +83,7 @@ fn parser_of(scheme: &str) -> Option<address::ParseAddress> {
         #[cfg(feature = "memcached")]
         "memcached://" => Some(memcached::parse),
         #[cfg(feature = "postgres")]
-        "postgres://" => Some(postgres::parse),
+        "postgres://" | "postgresql://" => Some(postgres::parse),
         #[cfg(feature = "mysql")]
         "mysql://" => Some(mysql::parse),
         #[cfg(feature = "dynamodb")]

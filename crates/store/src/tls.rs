@@ -3,14 +3,22 @@
 //! The provider of cryptography is aws-lc-rs, named here and nowhere else; the process-wide default is never used. Roots
 //! are read when they are needed, not once per process, so a new root needs no restart.
 
+#[cfg(feature = "postgres")]
+mod lenient;
+
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(feature = "postgres")]
+use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+
+#[cfg(feature = "postgres")]
+use self::lenient::LenientVerifier;
 
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql", feature = "dynamodb"))]
 use super::compare_and_swap::StoreError;
@@ -148,6 +156,35 @@ pub struct TlsConfigError(#[from] rustls::Error);
 #[cfg(any(feature = "redis", feature = "postgres", feature = "dynamodb"))]
 pub(crate) fn client(file: Option<&Path>) -> Result<ClientConfig, StoreError> {
     client_config(roots(file)?).map_err(|error| StoreError::Refused(error.to_string()))
+}
+
+/// The same, whatever name the server's certificate bears.
+///
+/// # Errors
+/// As [`client`].
+#[cfg(feature = "postgres")]
+pub(crate) fn client_of_any_name(file: Option<&Path>) -> Result<ClientConfig, StoreError> {
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(roots(file)?);
+    let authority = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider()).build();
+    lenient_client(Some(authority.map_err(|error| StoreError::Refused(error.to_string()))?))
+}
+
+/// A client that takes any certificate.
+///
+/// # Errors
+/// [`StoreError::Refused`], if the cryptography has no version of TLS.
+#[cfg(feature = "postgres")]
+pub(crate) fn unchecked_client() -> Result<ClientConfig, StoreError> {
+    lenient_client(None)
+}
+
+#[cfg(feature = "postgres")]
+fn lenient_client(authority: Option<Arc<WebPkiServerVerifier>>) -> Result<ClientConfig, StoreError> {
+    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| StoreError::Refused(error.to_string()))?;
+    let verifier = LenientVerifier { authority, provider: provider() };
+    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
 }
 
 /// The certificates of this PEM file, or the system's, for a driver that builds the rest itself; never empty.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::replay::{
     Comparison, CountedClient, DistinctCount, GateDifferences, LimitReport, LogReport, OneSidedRefusals,
-    PolicyReport, ReplayReport,
+    PolicyReport, ReplayReport, SeenPath,
 };
 
 pub(super) fn text(report: &ReplayReport) -> String {
@@ -31,6 +31,15 @@ fn write_log(text: &mut String, log: &LogReport) -> std::fmt::Result {
         writeln!(text, "          {from} to {to}")?;
     }
     writeln!(text, "attempts  {}", grouped(log.attempts))?;
+    if log.attempts == 0 {
+        writeln!(text, "          no line is a request that a route of the configuration matches")?;
+        let heading =
+            if log.posts.is_empty() { "none of them is a POST" } else { "most POST requests went to" };
+        writeln!(text, "          {heading}")?;
+        for SeenPath { path, requests } in &log.posts {
+            writeln!(text, "          {:>9}  {path}", grouped(*requests))?;
+        }
+    }
     if log.late > 0 {
         writeln!(text, "late      {}, more than two minutes out of order", plural(log.late, "attempt"))?;
     }

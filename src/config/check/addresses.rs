@@ -1,27 +1,92 @@
 //! `listen` and `upstream`: addresses to listen at and to forward to.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
 use super::super::diagnostic::{Findings, Spot};
 use super::super::raw;
 use super::super::section::StringList;
 use super::super::values::{ListenUrl, UpstreamUrl};
 use super::endpoints::are_alone;
 use super::fields::{distinct, parsed};
+use super::groups::GroupTable;
 use crate::net::listener::ListenAddress;
-use crate::proxy::upstream::UpstreamTarget;
+use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
 
 /// `listen`, at least one where it is needed.
 pub(super) fn listen(raw: &raw::RawFile, whole: &Spot, f: &mut Findings) -> Vec<ListenAddress> {
     let list = raw.listen.as_ref();
     required(list, ("listen", "http://[::]:8080", !are_alone(raw)), whole, f);
-    let items = distinct(list, f);
-    items.into_iter().filter_map(|item| parsed::<ListenUrl>(item, f)).map(|url| url.0).collect()
+    let mut found: Vec<ListenAddress> = Vec::new();
+    for item in distinct(list, f) {
+        let Some(ListenUrl(address)) = parsed::<ListenUrl>(item, f) else { continue };
+        if let Some(other) = found.iter().find(|other| takes_the_same(other, &address)) {
+            let hint = match socket_address(&address) == socket_address(other) {
+                true => "one address speaks either http:// or https://",
+                false => "`[::]` takes IPv4 as well",
+            };
+            f.error(&item.spot, format!("`{address}` and `{other}` take the same connections"), hint);
+        }
+        found.push(address);
+    }
+    found
 }
 
-/// `upstream` as the first group.
-pub(super) fn upstreams(raw: &raw::RawFile, whole: &Spot, f: &mut Findings) -> Vec<Vec<UpstreamTarget>> {
+/// Whether the same connections would come to both.
+fn takes_the_same(one: &ListenAddress, other: &ListenAddress) -> bool {
+    match (socket_address(one), socket_address(other)) {
+        (Some(one), Some(other)) => {
+            let are_all = one.ip().is_unspecified() && other.ip().is_unspecified();
+            one.port() == other.port() && one.port() != 0 && (one.ip() == other.ip() || are_all)
+        }
+        _ => false,
+    }
+}
+
+fn socket_address(address: &ListenAddress) -> Option<SocketAddr> {
+    match address {
+        ListenAddress::Tcp(address) | ListenAddress::Tls(address) => Some(*address),
+        ListenAddress::Unix(_) | ListenAddress::Systemd { .. } => None,
+    }
+}
+
+/// Refuses upstreams that are this gate itself: each request would come back until all connections are used up.
+fn refuse_own(raw: &raw::RawFile, own: &[ListenAddress], f: &mut Findings) {
+    let of_routes = raw.routes.iter().filter_map(|route| route.value.upstream.as_ref());
+    for item in raw.upstream.iter().chain(of_routes).flat_map(|list| &list.value) {
+        let Ok(UpstreamUrl(upstream)) = item.value.parse() else { continue };
+        if own.iter().any(|own| leads_to(&upstream, own)) {
+            let hint = "name the application, as in upstream = \"http://127.0.0.1:8081\"";
+            f.error(&item.spot, format!("`{}` is an address of this gate", item.value), hint);
+        }
+    }
+}
+
+fn leads_to(upstream: &UpstreamAddress, own: &ListenAddress) -> bool {
+    match (upstream, own) {
+        (UpstreamAddress::Unix(path), ListenAddress::Unix(own)) => path == own,
+        (UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port }, own) => {
+            let Some(own) = socket_address(own) else { return false };
+            let ip = host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)).to_canonical();
+            let is_name = host.parse::<IpAddr>().is_err();
+            let is_here = if is_name { host == "localhost" } else { ip.is_loopback() || ip.is_unspecified() };
+            let takes_all = own.ip().is_unspecified() || (is_name && own.ip().is_loopback());
+            *port == own.port() && (ip == own.ip().to_canonical() || (is_here && takes_all))
+        }
+        (UpstreamAddress::Unix(_), _) => false,
+    }
+}
+
+/// `upstream` as the first group, for a gate with these addresses.
+pub(super) fn upstreams(
+    raw: &raw::RawFile,
+    own: &[ListenAddress],
+    whole: &Spot,
+    f: &mut Findings,
+) -> GroupTable {
+    refuse_own(raw, own, f);
     let list = raw.upstream.as_ref();
     required(list, ("upstream", "http://127.0.0.1:8081", !are_alone(raw)), whole, f);
-    vec![upstream_group(list, f)]
+    GroupTable::new(upstream_group(list, f))
 }
 
 /// A group of upstreams among which the least busy wins.

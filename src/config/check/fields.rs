@@ -125,3 +125,7 @@ pub(super) fn index_of<T>(
 }
 
 const MAX_NAME_LEN: usize = 64;
+
+pub(super) const DAY: Span = Span::from_secs(86_400);
+/// What a time-out may be.
+pub(super) const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=DAY;

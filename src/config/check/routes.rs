@@ -9,22 +9,22 @@ use super::super::raw::{self, RawNamed};
 use super::super::section::{StringList, string};
 use super::super::values::{CountValue, FieldValue, Size, UpstreamHostValue};
 use super::addresses::upstream_group;
-use super::fields::{check_name, distinct, one_of, parsed, within};
+use super::fields::{TIMEOUT, check_name, distinct, duration_within, one_of, parsed, within};
+use super::groups::{GroupTable, OwnForwarding};
 use super::{cors, hosts, methods, outcome, second_steps, store};
 use crate::policy::canonical::Case;
 use crate::policy::field::Field;
 use crate::policy::matcher::{Pattern, PatternError};
 use crate::policy::{Cost, DEFAULT_BODY_BYTES, Route};
-use crate::proxy::upstream::UpstreamTarget;
 
 /// The routes without their limits, in the order of the file; `None` for one that cannot be built.
 pub(super) fn check(
     raw: &[RawNamed<raw::RawRoute>],
     applications: &Applications,
-    upstreams: &mut Vec<Vec<UpstreamTarget>>,
+    groups: &mut GroupTable,
     f: &mut Findings,
 ) -> Vec<Option<Route>> {
-    let mut routes: Vec<_> = raw.iter().map(|named| check_route(named, applications, upstreams, f)).collect();
+    let mut routes: Vec<_> = raw.iter().map(|named| check_route(named, applications, groups, f)).collect();
     hosts::take_others(raw, &mut routes);
     warn_of_shadows(raw, &routes, f);
     routes
@@ -33,7 +33,7 @@ pub(super) fn check(
 fn check_route(
     RawNamed { name, value: raw }: &RawNamed<raw::RawRoute>,
     applications: &Applications,
-    upstreams: &mut Vec<Vec<UpstreamTarget>>,
+    groups: &mut GroupTable,
     f: &mut Findings,
 ) -> Option<Route> {
     check_name(name, f);
@@ -57,7 +57,7 @@ fn check_route(
         rules: outcome::check(raw, f),
         cors: cors::check(raw.cors.as_ref(), f),
         on_error: store::on_error(raw.on_error.as_ref(), f),
-        upstream: upstream(raw, upstreams, f),
+        upstream: upstream(raw, groups, f),
         ..Route::new(&name.value, patterns)
     })
 }
@@ -161,28 +161,24 @@ fn check_body(raw: &raw::RawRoute, reads_body: bool, f: &mut Findings) -> usize 
 }
 
 /// The index of a group, which routes with the same upstreams share.
-fn upstream(
-    raw: &raw::RawRoute,
-    upstreams: &mut Vec<Vec<UpstreamTarget>>,
-    f: &mut Findings,
-) -> Option<usize> {
+fn upstream(raw: &raw::RawRoute, groups: &mut GroupTable, f: &mut Findings) -> Option<usize> {
     let host =
         raw.upstream_host.as_ref().and_then(|text| parsed(text, f)).map(|UpstreamHostValue(host)| host);
+    let own = OwnForwarding {
+        reply_timeout: duration_within(raw.reply_timeout.as_ref(), TIMEOUT, f),
+        streams: one_of(raw.buffer.as_ref(), &[("on", false), ("off", true)], f).unwrap_or_default(),
+    };
     let mut group = match &raw.upstream {
         Some(list) if list.is_empty => {
             f.error(&list.spot, "`upstream` is empty", "leave it out to mean the top-level one");
             return None;
         }
         Some(list) => upstream_group(Some(list), f),
-        None if host.is_some() => upstreams.first()?.clone(),
+        None if host.is_some() || own != OwnForwarding::default() => groups.targets.first()?.clone(),
         None => return None,
     };
     group.iter_mut().for_each(|target| target.host.clone_from(&host));
-    let index = upstreams.iter().position(|known| *known == group).unwrap_or_else(|| {
-        upstreams.push(group);
-        upstreams.len() - 1
-    });
-    Some(index)
+    Some(groups.number_of(group, own))
 }
 
 /// Warns of a pattern that an earlier route has as well, for the same hosts: the later one is never reached. A route

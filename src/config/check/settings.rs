@@ -9,8 +9,9 @@ use super::super::document::Located;
 use super::super::raw;
 use super::super::section::StringList;
 use super::super::values::{Prefix, RateValue, Size};
-use super::fields::{distinct, duration_within, one_of, parsed, share_of, within};
+use super::fields::{DAY, TIMEOUT, distinct, duration_within, one_of, parsed, share_of, within};
 use super::files::Files;
+use super::groups::GroupTable;
 use super::headers;
 use super::networks::Networks;
 use super::pages;
@@ -20,9 +21,10 @@ use crate::policy::Route;
 use crate::policy::key::PrefixLengths;
 use crate::policy::network::NetworkSet;
 use crate::proxy::body::BodyMemory;
+use crate::proxy::headers::passed::HeaderCase;
 use crate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
 use crate::proxy::respond::{RefuseSettings, ShowLimits};
-use crate::proxy::settings::{ClientRate, ProxySettings};
+use crate::proxy::settings::{ClientRate, Forwarding, ProxySettings};
 use crate::time::Span;
 
 /// `[client]`.
@@ -116,8 +118,10 @@ pub(super) fn refuse(file: &raw::RawFile, files: &mut Files<'_>, f: &mut Finding
     }
 }
 
+const CASES: [(&str, HeaderCase); 2] = [("preserve", HeaderCase::Preserve), ("lower", HeaderCase::Lower)];
+
 /// `[proxy]`.
-pub(super) fn proxy(raw: &raw::RawProxy, f: &mut Findings) -> ProxySettings {
+pub(super) fn proxy(raw: &raw::RawProxy, groups: &GroupTable, f: &mut Findings) -> ProxySettings {
     let default = ProxySettings::default();
     let proxy_protocol = one_of(raw.proxy_protocol.as_ref(), &VERSIONS, f).flatten();
     let mut limit =
@@ -127,10 +131,9 @@ pub(super) fn proxy(raw: &raw::RawProxy, f: &mut Findings) -> ProxySettings {
         body_timeout: limit(&raw.body_timeout, default.body_timeout),
         idle_timeout: limit(&raw.idle_timeout, default.idle_timeout),
         connect_timeout: limit(&raw.connect_timeout, default.connect_timeout),
-        reply_timeout: limit(&raw.reply_timeout, default.reply_timeout),
-        upstream_idle: limit(&raw.upstream_idle, default.upstream_idle),
         ..default.clone()
     };
+    let upstream_idle = duration_within(raw.upstream_idle.as_ref(), Span::ZERO..=DAY, f);
     ProxySettings {
         threads: within(raw.threads.as_ref(), 0..=1024, f).unwrap_or(default.threads),
         connections: within(raw.connections.as_ref(), CONNECTIONS, f).unwrap_or(default.connections),
@@ -140,22 +143,46 @@ pub(super) fn proxy(raw: &raw::RawProxy, f: &mut Findings) -> ProxySettings {
         body_memory: raw
             .body_memory
             .as_ref()
-            .and_then(|size| body_memory(size, f))
+            .and_then(|size| size_within(size, MEMORY, f))
             .unwrap_or(default.body_memory),
+        forwarding: groups.forwarding(forwarding(raw, f)),
+        upstream_idle: upstream_idle.unwrap_or(default.upstream_idle),
         drain: duration_within(raw.drain.as_ref(), Span::ZERO..=DAY, f).unwrap_or(default.drain),
         headers: headers::check(raw, f),
+        header_case: one_of(raw.header_case.as_ref(), &CASES, f).unwrap_or_default(),
         proxy_protocol,
         ..timeouts
     }
 }
 
-fn body_memory(text: &Located<String>, f: &mut Findings) -> Option<usize> {
+/// How requests are forwarded where no route says otherwise.
+fn forwarding(raw: &raw::RawProxy, f: &mut Findings) -> Forwarding {
+    let default = Forwarding::default();
+    let reply_timeout =
+        duration_within(raw.reply_timeout.as_ref(), TIMEOUT, f).unwrap_or(default.reply_timeout);
+    Forwarding {
+        reply_timeout,
+        event_timeout: default.event_timeout.max(reply_timeout),
+        request_buffer: buffer(raw.request_buffer.as_ref(), f).unwrap_or(default.request_buffer),
+        response_buffer: buffer(raw.response_buffer.as_ref(), f).unwrap_or(default.response_buffer),
+    }
+}
+
+/// A buffer's size; 0 for `off`.
+fn buffer(text: Option<&Located<String>>, f: &mut Findings) -> Option<usize> {
+    match text? {
+        text if text.value == "off" => Some(0),
+        text => size_within(text, BUFFER, f),
+    }
+}
+
+fn size_within(text: &Located<String>, range: RangeInclusive<u64>, f: &mut Findings) -> Option<usize> {
     let Size(bytes) = parsed(text, f)?;
-    if !MEMORY.contains(&bytes) {
-        let hint = format!("{} to {}", Size(*MEMORY.start()), Size(*MEMORY.end()));
+    if !range.contains(&bytes) {
+        let hint = format!("{} to {}", Size(*range.start()), Size(*range.end()));
         f.error(&text.spot, format!("`{}` is out of range", text.value), hint);
     }
-    usize::try_from(bytes).ok().filter(|_| MEMORY.contains(&bytes))
+    usize::try_from(bytes).ok().filter(|_| range.contains(&bytes))
 }
 
 /// Reports a route whose body is longer than one client may hold: it could never be read. `whole` is the file.
@@ -237,9 +264,8 @@ const VERSIONS: [(&str, Option<ProxyProtocolVersion>); 4] = [
 ];
 /// Stands for every peer on a Unix socket.
 const UNIX: &str = "unix:";
-const DAY: Span = Span::from_secs(86_400);
 /// A time-out of zero would end every request at once.
-const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=DAY;
 /// Enough for whole bodies of several clients, and less than any machine has.
+const BUFFER: RangeInclusive<u64> = 1024..=64 * 1024 * 1024;
 const MEMORY: RangeInclusive<u64> = 256 * 1024..=64 * 1024 * 1024 * 1024;
 const CONNECTIONS: RangeInclusive<i64> = 1..=10_000_000;

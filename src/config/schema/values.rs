@@ -39,6 +39,8 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "refuse.challenge" => &["off", "work"],
         "proxy.proxy_protocol" => &["off", "v1", "v2", "any"],
         "proxy.underscores" => &["drop", "pass"],
+        "proxy.header_case" => &["preserve", "lower"],
+        "route.*.buffer" => &["on", "off"],
         "log.level" => &["error", "warn", "info", "debug", "trace"],
         "log.format" => &["auto", "text", "json"],
         "log.style" => &["combined", "json"],
@@ -59,6 +61,7 @@ pub(super) fn pattern(path: &str) -> Option<String> {
         "route.*.user" | "route.*.password" | "route.*.when" => FIELD.to_owned(),
         "route.*.cors" => r"^(\*|https?://[^/?#@*A-Z]+)$".to_owned(),
         "route.*.body" | "proxy.body_memory" => r"^[0-9]+(B|KiB|MiB|GiB)$".to_owned(),
+        "proxy.request_buffer" | "proxy.response_buffer" => r"^([0-9]+(B|KiB|MiB|GiB)|off)$".to_owned(),
         "limit.*.key" => format!("^{PART}(\\+{PART})*$"),
         "limit.*.rate"
         | "limit.*.ladder"
@@ -173,7 +176,7 @@ fn rate() -> String {
     format!(r"\s*{count}(\s*/\s*|\s+per\s+)({unit}|{DURATION})(\s+burst\s+{count})?\s*")
 }
 
-const DURATIONS: [&str; 18] = [
+const DURATIONS: [&str; 19] = [
     "route.*.quick",
     "endpoint.*.outcome_timeout",
     "route.*.attack.calm",
@@ -190,11 +193,13 @@ const DURATIONS: [&str; 18] = [
     "proxy.idle_timeout",
     "proxy.connect_timeout",
     "proxy.reply_timeout",
+    "route.*.reply_timeout",
     "proxy.upstream_idle",
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 55] = [
+const EXAMPLES: [&str; 56] = [
+    "route.*.reply_timeout",
     "include",
     "route.*.attack.worst",
     "route.*.bait",

@@ -13,14 +13,19 @@ use crate::observe::json_fields::{decimal, key, number, put, text, thousandths};
 use crate::time::Time;
 
 /// `client - - [time] "request" status bytes "referer" "user agent"`, and `refused_by="limit"` or `would_refuse="limit"`
-/// only where that is so: programs that read the format take other lines as ever, and most ignore what follows.
+/// only where that is so: programs that read the format take other lines as ever, and most ignore what follows. The request
+/// is `-` where the client sent none.
 pub(super) fn combined(line: &mut Vec<u8>, second: &str, clients: &ClientFormatter, entry: &AccessLogEntry) {
     clients.write(entry.client, line);
     put(line, &[" - - [", second, "] \""]);
-    escape::combined(entry.method.as_str().as_bytes(), line);
-    line.push(b' ');
-    with_target(&entry.target, |target| escape::combined(target, line));
-    put(line, &[" ", protocol(entry.version), "\" "]);
+    if entry.is_request {
+        escape::combined(entry.method.as_str().as_bytes(), line);
+        line.push(b' ');
+        with_target(&entry.target, |target| escape::combined(target, line));
+        put(line, &[" ", protocol(entry.version), "\" "]);
+    } else {
+        put(line, &["-\" "]);
+    }
     number(line, entry.status.as_u16());
     line.push(b' ');
     number(line, entry.bytes);
@@ -49,9 +54,13 @@ pub(super) fn json(line: &mut Vec<u8>, second: &str, clients: &ClientFormatter, 
     line.extend_from_slice(b"Z\",\"client\":\"");
     clients.write(entry.client, line);
     line.push(b'"');
-    text(line, "method", Some(entry.method.as_str().as_bytes()));
-    with_target(&entry.target, |target| text(line, "target", Some(target)));
-    text(line, "protocol", Some(protocol(entry.version).as_bytes()));
+    if entry.is_request {
+        text(line, "method", Some(entry.method.as_str().as_bytes()));
+        with_target(&entry.target, |target| text(line, "target", Some(target)));
+        text(line, "protocol", Some(protocol(entry.version).as_bytes()));
+    } else {
+        ["method", "target", "protocol"].into_iter().for_each(|name| text(line, name, None));
+    }
     text(line, "host", bytes(&entry.host));
     key(line, "status");
     number(line, entry.status.as_u16());

@@ -6,17 +6,17 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use super::BodyError;
 use super::memory::{MemoryReservation, NoMemory};
 use super::timeout::BodyTimeout;
+use super::{BodyError, ClientBody};
+use crate::policy::body_coding::{BodyCoding, UndecodableBody};
 use crate::proxy::error::Error;
 
 /// The part of a body that was read.
@@ -24,7 +24,7 @@ pub(in crate::proxy) enum BufferedBody {
     /// The whole body.
     Whole(Bytes),
     /// The body is longer than the limit: its beginning, and the rest.
-    Longer(Bytes, Incoming),
+    Longer(Bytes, ClientBody),
 }
 
 /// Counts a request as unread while it lives, also if its client hangs up.
@@ -50,7 +50,7 @@ impl Drop for UnreadGuard<'_> {
 /// [`Error::ClientStalled`] if the body misses its time-outs; [`Error::ClientDisconnected`] if it is incomplete or
 /// invalid; [`Error::NoMemory`] if no memory is free within `wait`, or the body was evicted for a smaller one.
 pub(in crate::proxy) async fn read(
-    mut incoming: Incoming,
+    mut incoming: ClientBody,
     max_bytes: usize,
     wait: Duration,
     reservation: MemoryReservation,
@@ -64,7 +64,7 @@ pub(in crate::proxy) async fn read(
     let mut client = BodyTimeout::for_client(wait);
     // Reads to the end of the trailers: the next request follows them.
     while let Some(piece) = poll_fn(|cx| {
-        let polled = client.poll_data(&mut incoming, cx);
+        let polled = client.poll_frame(&mut incoming, cx);
         if polled.is_pending() && buffer.reservation.poll_evicted(cx).is_ready() {
             return Poll::Ready(Err(Error::NoMemory));
         }
@@ -91,8 +91,29 @@ pub(in crate::proxy) async fn read(
     Ok(BufferedBody::Whole(buffer.freeze()))
 }
 
+/// A body without its coding; `None` if it is longer than `max_bytes`.
+///
+/// # Errors
+/// [`Error::NoMemory`] if none is free.
+pub(in crate::proxy) fn decode(
+    coding: BodyCoding,
+    body: &[u8],
+    max_bytes: usize,
+    reservation: MemoryReservation,
+) -> Result<Result<Option<Bytes>, UndecodableBody>, Error> {
+    let mut buffer = BodyBuffer::new(reservation, max_bytes, &SizeHint::new());
+    let mut has_memory = true;
+    let is_whole = coding.decode(body, |piece| {
+        let fits = buffer.len() + piece.len() <= max_bytes;
+        has_memory = !fits || buffer.push(piece);
+        fits && has_memory
+    });
+    let decoded = is_whole.map(|is_whole| is_whole.then(|| buffer.freeze()));
+    if has_memory { Ok(decoded) } else { Err(Error::NoMemory) }
+}
+
 /// The received part of a body, in reserved memory.
-struct BodyBuffer {
+pub(super) struct BodyBuffer {
     bytes: Vec<u8>,
     reservation: MemoryReservation,
     /// Upper bound of the length.
@@ -102,20 +123,49 @@ struct BodyBuffer {
 }
 
 impl BodyBuffer {
-    fn new(reservation: MemoryReservation, max_bytes: usize, announced: &SizeHint) -> Self {
+    pub(super) fn new(reservation: MemoryReservation, max_bytes: usize, announced: &SizeHint) -> Self {
         let announced = announced.exact().and_then(|length| usize::try_from(length).ok());
         Self { bytes: Vec::new(), reservation, max_bytes, announced }
     }
 
-    /// Makes space for `count` more bytes. The capacity doubles with the data received, up to the announced length.
-    async fn grow(&mut self, count: usize, wait: Duration) -> Result<(), Error> {
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Ready when its memory was given to a smaller one.
+    pub(super) fn poll_evicted(&self, cx: &Context<'_>) -> Poll<()> {
+        self.reservation.poll_evicted(cx)
+    }
+
+    /// Takes a piece. Returns whether there was memory for it.
+    pub(super) fn push(&mut self, piece: &[u8]) -> bool {
+        let new_capacity = self.new_capacity(piece.len());
+        let more = new_capacity.saturating_sub(self.bytes.capacity());
+        let is_reserved = more == 0 || self.reservation.try_reserve(more);
+        if is_reserved {
+            self.bytes.reserve_exact(new_capacity - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(piece);
+        is_reserved
+    }
+
+    /// The capacity for `count` more bytes: it doubles with the data received, up to the announced length.
+    fn new_capacity(&self, count: usize) -> usize {
         let (needed, capacity) = (self.bytes.len() + count, self.bytes.capacity());
         if needed <= capacity {
-            return Ok(());
+            return capacity;
         }
         let limit = self.announced.unwrap_or(self.max_bytes).min(self.max_bytes);
-        let new_capacity = (2 * capacity).max(INITIAL_CAPACITY).min(limit).max(needed);
-        let more = new_capacity - capacity;
+        (2 * capacity).max(INITIAL_CAPACITY).min(limit).max(needed)
+    }
+
+    /// Makes space for `count` more bytes.
+    async fn grow(&mut self, count: usize, wait: Duration) -> Result<(), Error> {
+        let new_capacity = self.new_capacity(count);
+        let more = new_capacity - self.bytes.capacity();
+        if more == 0 {
+            return Ok(());
+        }
         // Nearly all have their memory at once, and need no timer.
         let reserved = match poll_fn(|cx| Poll::Ready(self.reservation.poll_reserve(more, cx))).await {
             Poll::Ready(reserved) => reserved,
@@ -130,7 +180,7 @@ impl BodyBuffer {
     }
 
     /// The bytes; the last clone of them returns the memory.
-    fn freeze(self) -> Bytes {
+    pub(super) fn freeze(self) -> Bytes {
         if self.bytes.is_empty() {
             return Bytes::new();
         }

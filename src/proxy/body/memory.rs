@@ -14,6 +14,29 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug)]
 pub struct BodyMemory(Mutex<BodyMemoryState>);
 
+/// The memory of both directions.
+#[derive(Debug, Clone)]
+pub struct BodyMemories {
+    /// For what is buffered of requests.
+    pub(in crate::proxy) requests: Arc<BodyMemory>,
+    /// For what is read ahead of responses.
+    pub(in crate::proxy) responses: Arc<BodyMemory>,
+}
+
+impl BodyMemories {
+    /// A limit of `max_bytes` bytes for each.
+    #[must_use]
+    pub fn new(max_bytes: usize) -> Self {
+        Self { requests: BodyMemory::new(max_bytes), responses: BodyMemory::new(max_bytes) }
+    }
+
+    /// Changes the limit to `max_bytes` bytes for each; memory in use stays reserved.
+    pub fn resize(&self, max_bytes: usize) {
+        self.requests.resize(max_bytes);
+        self.responses.resize(max_bytes);
+    }
+}
+
 /// A client's prefix; all clients without a known address share `None`.
 type Owner = Option<IpAddr>;
 
@@ -111,6 +134,11 @@ impl BodyMemory {
 }
 
 impl MemoryReservation {
+    /// A reservation of 0 bytes for another body of the same prefix.
+    pub(in crate::proxy) fn another(&self) -> Self {
+        self.memory.reserve(self.owner)
+    }
+
     /// Reserves more bytes; waits for them if need be.
     pub(super) fn poll_reserve(&mut self, bytes: usize, cx: &Context<'_>) -> Poll<Result<(), NoMemory>> {
         let mut state = self.memory.state();
@@ -128,6 +156,12 @@ impl MemoryReservation {
         }
         self.waits = true;
         Poll::Pending
+    }
+
+    /// Reserves more bytes if they are free at once. Returns whether they are.
+    pub(super) fn try_reserve(&self, bytes: usize) -> bool {
+        let mut state = self.memory.state();
+        state.body(self.owner, self.number).is_some() && state.try_grow(self.owner, self.number, bytes)
     }
 
     /// Ready when the body was evicted.

@@ -4,30 +4,36 @@
 //! neither connection is used again.
 
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
+use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::BodyError;
+use super::buffer::BodyBuffer;
+use super::memory::MemoryReservation;
 use super::response::add_to_hint;
 use super::timeout::BodyTimeout;
+use super::{BodyError, ClientBody};
 use crate::policy::query;
+use crate::proxy::error::Error;
+use crate::proxy::headers::trailers::passed_trailers;
+use crate::proxy::settings::ProxySettings;
 
 /// A client's body before it is forwarded.
 #[derive(Debug)]
 pub enum IncomingBody {
     /// Nothing was read yet.
-    Streaming(Incoming),
+    Streaming(ClientBody),
     /// The whole body; `None` if it is empty.
     Buffered(Option<Bytes>),
     /// The beginning of the body, and the rest, which streams.
-    Prefixed(Option<Bytes>, Incoming),
+    Prefixed(Option<Bytes>, ClientBody),
 }
 
 impl IncomingBody {
@@ -58,10 +64,30 @@ impl IncomingBody {
 #[derive(Debug)]
 pub struct RequestBody {
     source: IncomingBody,
+    /// What was read before it is sent. Boxed: most bodies have come with their heads.
+    ahead: Option<Box<AheadBody>>,
     /// The bytes of a form that is looked at, if it comes in one piece.
     watched_len: Option<usize>,
     timeout: BodyTimeout,
     progress: Rc<UploadProgress>,
+    settings: Arc<ProxySettings>,
+    client_header: Option<HeaderName>,
+}
+
+/// The part of a body that was read before it is sent.
+#[derive(Debug, Default)]
+struct AheadBody {
+    bytes: Option<Bytes>,
+    trailers: Option<HeaderMap>,
+    /// Whether that is the whole body.
+    is_whole: bool,
+}
+
+impl AheadBody {
+    fn next_frame(&mut self) -> Option<Frame<Bytes>> {
+        let piece = self.bytes.take().map(Frame::data);
+        piece.or_else(|| self.trailers.take().map(Frame::trailers))
+    }
 }
 
 /// The progress of a client's body, shared with the task that waits for the response.
@@ -86,8 +112,13 @@ pub enum UploadState {
 }
 
 impl RequestBody {
-    /// A body with `timeout` for each next piece, and a minimum transfer rate.
-    pub fn new(source: IncomingBody, timeout: Duration) -> (Self, Rc<UploadProgress>) {
+    /// A body with the time-out of these settings for each next piece, and a minimum transfer rate.
+    /// `client_header` is the header with the client's address.
+    pub fn new(
+        source: IncomingBody,
+        settings: &Arc<ProxySettings>,
+        client_header: Option<&HeaderName>,
+    ) -> (Self, Rc<UploadProgress>) {
         let state = match &source {
             IncomingBody::Streaming(incoming) | IncomingBody::Prefixed(_, incoming)
                 if !incoming.is_end_stream() =>
@@ -103,8 +134,76 @@ impl RequestBody {
             last_progress: Cell::new(None),
             has_password: Cell::new(false),
         });
-        let timeout = BodyTimeout::for_client(timeout);
-        (Self { source, watched_len: None, timeout, progress: Rc::clone(&progress) }, progress)
+        let timeout = BodyTimeout::for_client(settings.body_timeout.to_std());
+        let (settings, client_header) = (Arc::clone(settings), client_header.cloned());
+        let shared = Rc::clone(&progress);
+        let (ahead, watched_len) = (None, None);
+        let body = Self { source, ahead, watched_len, timeout, progress: shared, settings, client_header };
+        (body, progress)
+    }
+
+    /// Whether a part of it is still to come from the client.
+    pub(in crate::proxy) fn is_awaited(&self) -> bool {
+        match &self.source {
+            IncomingBody::Streaming(incoming) | IncomingBody::Prefixed(_, incoming) => {
+                !incoming.has_arrived()
+            }
+            IncomingBody::Buffered(_) => false,
+        }
+    }
+
+    /// Reads until the body is complete, `max_bytes` are there or no memory is free: the rest is read when it is sent.
+    ///
+    /// # Errors
+    /// [`Error::ClientStalled`] if the body misses its time-outs; [`Error::ClientDisconnected`] if it is incomplete or
+    /// invalid.
+    pub(in crate::proxy) async fn read_ahead(
+        &mut self,
+        max_bytes: usize,
+        reservation: MemoryReservation,
+    ) -> Result<(), Error> {
+        let (mut buffer, mut ahead) =
+            (BodyBuffer::new(reservation, max_bytes, &self.size_hint()), Box::<AheadBody>::default());
+        while buffer.len() < max_bytes {
+            let next = poll_fn(|cx| match Pin::new(&mut *self).poll_frame(cx) {
+                Poll::Pending if buffer.poll_evicted(cx).is_ready() => Poll::Ready(None),
+                polled => polled.map(Some),
+            });
+            let frame = match next.await {
+                None => break,
+                Some(None) => {
+                    ahead.is_whole = true;
+                    break;
+                }
+                Some(Some(Ok(frame))) => frame,
+                Some(Some(Err(BodyError::Stalled))) => return Err(Error::ClientStalled),
+                Some(Some(Err(BodyError::Broken(_)))) => return Err(Error::ClientDisconnected),
+            };
+            match frame.into_data() {
+                Ok(piece) if buffer.push(&piece) => {}
+                Ok(_) => break,
+                Err(frame) => {
+                    ahead.trailers = frame.into_trailers().ok();
+                    break;
+                }
+            }
+        }
+        ahead.bytes = Some(buffer.freeze()).filter(|bytes| !bytes.is_empty());
+        self.ahead = Some(ahead);
+        Ok(())
+    }
+
+    /// A piece, or the trailers that pass; an empty piece in place of those that do not.
+    fn filtered(&self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        match frame.into_trailers() {
+            Err(piece) => piece,
+            Ok(trailers) => {
+                let drops =
+                    |name: &HeaderName| self.settings.headers.drops(name, false, self.client_header.as_ref());
+                let passed = passed_trailers(trailers, drops);
+                passed.map_or_else(|| Frame::data(Bytes::new()), Frame::trailers)
+            }
+        }
     }
 
     /// The same body, of which the names of the fields are looked at: it is a urlencoded form. Only a small form that
@@ -150,10 +249,13 @@ impl Body for RequestBody {
     type Error = BodyError;
 
     fn poll_frame(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
+        let this = &mut *self;
+        if let Some(frame) = this.ahead.as_mut().and_then(|ahead| ahead.next_frame()) {
+            return Poll::Ready(Some(Ok(frame)));
+        }
         let incoming = match &mut this.source {
             IncomingBody::Buffered(bytes) => {
                 let bytes = bytes.take();
@@ -166,7 +268,7 @@ impl Body for RequestBody {
             },
             IncomingBody::Streaming(incoming) => incoming,
         };
-        let polled = this.timeout.poll_data(incoming, cx);
+        let polled = this.timeout.poll_frame(incoming, cx);
         if this.watched_len.is_some()
             && let Poll::Ready(Some(Ok(frame))) = &polled
             && let Some(bytes) = frame.data_ref()
@@ -185,15 +287,23 @@ impl Body for RequestBody {
         if state == UploadState::Partial {
             this.progress.last_progress.set(Some(Instant::now()));
         }
-        polled
+        polled.map(|frame| frame.map(|frame| frame.map(|frame| self.filtered(frame))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.source.is_end_stream()
+        let Some(ahead) = &self.ahead else { return self.source.is_end_stream() };
+        ahead.bytes.is_none() && ahead.trailers.is_none() && (ahead.is_whole || self.source.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.source.size_hint()
+        let Some(ahead) = &self.ahead else { return self.source.size_hint() };
+        let length = ahead.bytes.as_ref().map_or(0, Bytes::len) as u64;
+        match &ahead.trailers {
+            // Only chunks carry them.
+            Some(_) => SizeHint::new(),
+            None if ahead.is_whole => SizeHint::with_exact(length),
+            None => add_to_hint(length, &self.source.size_hint()),
+        }
     }
 }
 

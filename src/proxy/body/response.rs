@@ -10,7 +10,9 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::BodyError;
+use super::{BodyError, ReadAhead};
+use crate::net::stream::NetStream;
+use crate::proxy::headers::passed::PassedHeaders;
 
 /// The body of a response to a client.
 pub struct ResponseBody {
@@ -18,7 +20,15 @@ pub struct ResponseBody {
     end: Option<Box<dyn AtEnd>>,
     bytes: u64,
     complete: bool,
+    /// The headers of the application; those of the response itself are the gate's.
+    passed: Option<Box<PassedHeaders>>,
+    tunnel: Option<TunnelTask>,
+    /// What may be read ahead of the client, if that is more than nothing.
+    ahead: Option<Box<ReadAhead>>,
 }
+
+/// What runs over the connection of a client after `101 Switching Protocols`. It gets the bytes that were read already.
+pub type TunnelTask = Box<dyn FnOnce(NetStream, Bytes) -> Pin<Box<dyn Future<Output = ()>>>>;
 
 /// An action at the end of a response.
 pub trait AtEnd {
@@ -52,8 +62,50 @@ impl ResponseBody {
         Self::with(BodySource::Relayed(body))
     }
 
+    /// The empty body of a response behind which another protocol follows.
+    pub(in crate::proxy) fn tunnel(task: TunnelTask) -> Self {
+        let mut body = Self::generated(Bytes::new());
+        body.tunnel = Some(task);
+        body
+    }
+
+    /// The same behind these headers of the application.
+    #[must_use]
+    pub(in crate::proxy) fn with_passed(mut self, passed: Box<PassedHeaders>) -> Self {
+        self.passed = Some(passed);
+        self
+    }
+
+    /// Whether more may be read while the client has not taken `held` bytes.
+    pub(in crate::proxy) fn may_read_ahead(&mut self, held: usize) -> bool {
+        self.ahead.as_mut().is_some_and(|ahead| ahead.allows(held))
+    }
+
+    /// The same, of which this much may be read ahead of the client.
+    #[must_use]
+    pub(in crate::proxy) fn with_ahead(mut self, ahead: ReadAhead) -> Self {
+        self.ahead = Some(Box::new(ahead));
+        self
+    }
+
+    /// The headers of the application.
+    #[must_use]
+    pub(in crate::proxy) fn passed(&self) -> Option<&PassedHeaders> {
+        self.passed.as_deref()
+    }
+
+    /// The headers of the application.
+    pub(in crate::proxy) fn take_passed(&mut self) -> Option<Box<PassedHeaders>> {
+        self.passed.take()
+    }
+
+    /// What follows the response, if that is another protocol.
+    pub(in crate::proxy) fn take_tunnel(&mut self) -> Option<TunnelTask> {
+        self.tunnel.take()
+    }
+
     fn with(content: BodySource) -> Self {
-        Self { content, end: None, bytes: 0, complete: false }
+        Self { content, end: None, bytes: 0, complete: false, passed: None, tunnel: None, ahead: None }
     }
 
     fn finish(&mut self, complete: bool) {

@@ -38,7 +38,8 @@ impl BodyTimeout {
         Self { credit: Some(timeout), ..Self::for_upstream(timeout) }
     }
 
-    pub(in crate::proxy) fn poll_data<B>(
+    /// Waits for the next frame.
+    pub(in crate::proxy) fn poll_frame<B>(
         &mut self,
         incoming: &mut B,
         cx: &mut Context<'_>,
@@ -46,17 +47,14 @@ impl BodyTimeout {
     where
         B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
     {
-        loop {
-            match Pin::new(&mut *incoming).poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) if !frame.is_data() => {}
-                Poll::Ready(frame) => {
-                    if let Some(Ok(frame)) = &frame {
-                        self.credit_received(frame.data_ref().map_or(0, Bytes::len));
-                    }
-                    return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        match Pin::new(incoming).poll_frame(cx) {
+            Poll::Ready(frame) => {
+                if let Some(Ok(frame)) = &frame {
+                    self.credit_received(frame.data_ref().map_or(0, Bytes::len));
                 }
-                Poll::Pending => return self.poll_timer(cx).map(|()| Some(Err(BodyError::Stalled))),
+                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
             }
+            Poll::Pending => self.poll_timer(cx).map(|()| Some(Err(BodyError::Stalled))),
         }
     }
 

@@ -1,12 +1,9 @@
 //! Connection state and deadlines.
 //!
-//! hyper does not report the phase of a connection, so the socket wrapper and the service set it: when bytes arrive,
-//! when the service is called and when the response ends. The fields are atomic only because the wrapper has to be
-//! `Send`; one thread uses them. `downstream` enforces the deadlines.
+//! The connection's driver and the service set the phase: when bytes arrive, when the service is called and when the
+//! response ends. `downstream` enforces the deadlines.
 
-use std::sync::OnceLock;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+use std::cell::{Cell, OnceCell};
 use std::task::{Context, Waker};
 
 use crate::proxy::settings::ProxySettings;
@@ -27,59 +24,46 @@ pub enum Phase {
 #[derive(Debug)]
 pub struct ConnectionState {
     clock: Clock,
-    phase: AtomicU8,
-    since: AtomicU64,
-    received: AtomicU64,
-    /// Number of requests that reached the service.
-    requests_begun: AtomicU64,
-    /// The number, from 1, of the first ambiguous request.
-    ambiguous_from: AtomicU64,
+    phase: Cell<u8>,
+    since: Cell<u64>,
+    received: Cell<u64>,
+    /// Two servers could read the latest request differently.
+    ambiguous: Cell<bool>,
     /// A response of the service may not be flushed yet.
-    unflushed: AtomicBool,
+    unflushed: Cell<bool>,
     /// Start of the current write stall, in nanoseconds; 0 if writes make progress.
-    write_stalled: AtomicU64,
+    write_stalled: Cell<u64>,
     /// Time stalled in excess of the time that the bytes written allow, in nanoseconds.
-    below_min_rate: AtomicU64,
-    head_expired: AtomicBool,
-    lingers: AtomicBool,
+    below_min_rate: Cell<u64>,
+    lingers: Cell<bool>,
     /// The next response is the last.
-    closes_after_next: AtomicBool,
-    draining: AtomicBool,
-    tunnel: AtomicBool,
-    aborted: AtomicBool,
-    evicted: AtomicBool,
-    /// The bytes read so far end with a request.
-    between_requests: AtomicBool,
-    resting: AtomicBool,
-    /// The sending half is being closed.
-    closing: AtomicBool,
-    waker: OnceLock<Waker>,
+    closes_after_next: Cell<bool>,
+    draining: Cell<bool>,
+    tunnel: Cell<bool>,
+    evicted: Cell<bool>,
+    resting: Cell<bool>,
+    waker: OnceCell<Waker>,
 }
 
 impl ConnectionState {
     pub(super) fn new(clock: Clock) -> Self {
-        let since = AtomicU64::new(clock.now().as_nanos());
+        let since = Cell::new(clock.now().as_nanos());
         Self {
             clock,
-            phase: AtomicU8::new(Phase::Head as u8),
+            phase: Cell::new(Phase::Head as u8),
             since,
-            received: AtomicU64::new(0),
-            requests_begun: AtomicU64::new(0),
-            ambiguous_from: AtomicU64::new(u64::MAX),
-            unflushed: AtomicBool::new(false),
-            write_stalled: AtomicU64::new(0),
-            below_min_rate: AtomicU64::new(0),
-            head_expired: AtomicBool::new(false),
-            lingers: AtomicBool::new(false),
-            closes_after_next: AtomicBool::new(false),
-            draining: AtomicBool::new(false),
-            tunnel: AtomicBool::new(false),
-            aborted: AtomicBool::new(false),
-            evicted: AtomicBool::new(false),
-            between_requests: AtomicBool::new(true),
-            resting: AtomicBool::new(false),
-            closing: AtomicBool::new(false),
-            waker: OnceLock::new(),
+            received: Cell::new(0),
+            ambiguous: Cell::new(false),
+            unflushed: Cell::new(false),
+            write_stalled: Cell::new(0),
+            below_min_rate: Cell::new(0),
+            lingers: Cell::new(false),
+            closes_after_next: Cell::new(false),
+            draining: Cell::new(false),
+            tunnel: Cell::new(false),
+            evicted: Cell::new(false),
+            resting: Cell::new(false),
+            waker: OnceCell::new(),
         }
     }
 
@@ -90,56 +74,50 @@ impl ConnectionState {
 
     /// Starts the service of a request.
     pub fn request_begins(&self, now: Time) {
-        self.requests_begun.store(self.requests_begun.load(Relaxed).saturating_add(1), Relaxed);
-        self.below_min_rate.store(0, Relaxed);
+        self.below_min_rate.set(0);
         self.enter(Phase::Busy, now);
     }
 
     /// Whether the latest request, as far as it was read, is ambiguous: two servers could read it differently.
     #[must_use]
     pub fn is_ambiguous(&self) -> bool {
-        self.requests_begun.load(Relaxed) >= self.ambiguous_from.load(Relaxed)
+        self.ambiguous.get()
     }
 
     /// The connection carries another protocol than HTTP from now on.
     pub fn tunnel_opens(&self) {
-        self.tunnel.store(true, Relaxed);
-    }
-
-    /// The response is incomplete, and only a reset of the connection shows that to the client.
-    pub fn abort(&self) {
-        self.aborted.store(true, Relaxed);
+        self.tunnel.set(true);
     }
 
     /// The service returned the head of a response.
     pub fn response_begins(&self) {
-        self.unflushed.store(true, Relaxed);
+        self.unflushed.set(true);
     }
 
     /// The service handed over the end of a response.
     pub fn response_ends(&self, now: Time) {
-        self.unflushed.store(true, Relaxed);
-        self.received.store(0, Relaxed);
+        self.unflushed.set(true);
+        self.received.set(0);
         self.enter(Phase::Idle, now);
     }
 
     /// Requests a lingering close: the client may still be sending, and a reset by the kernel would discard the
     /// response.
     pub fn linger(&self) {
-        self.lingers.store(true, Relaxed);
+        self.lingers.set(true);
     }
 
     /// Serves one more request, if one comes, and announces the close in its response: a client whose connection closes
     /// while it sends cannot know whether its request was served.
     pub fn close_after_next(&self) {
-        self.closes_after_next.store(true, Relaxed);
+        self.closes_after_next.set(true);
         self.wake();
     }
 
     /// Whether the next response is the last.
     #[must_use]
     pub fn closes_after_next(&self) -> bool {
-        self.closes_after_next.load(Relaxed)
+        self.closes_after_next.get()
     }
 
     /// Whether a request is being served.
@@ -150,7 +128,7 @@ impl ConnectionState {
 
     /// Closes the connection as soon as it is idle.
     pub fn drain(&self) {
-        self.draining.store(true, Relaxed);
+        self.draining.set(true);
         self.wake();
     }
 
@@ -161,7 +139,7 @@ impl ConnectionState {
     }
 
     pub(in crate::proxy) fn phase(&self) -> Phase {
-        match self.phase.load(Relaxed) {
+        match self.phase.get() {
             0 => Phase::Head,
             1 => Phase::Busy,
             _ => Phase::Idle,
@@ -171,70 +149,61 @@ impl ConnectionState {
     /// Bytes received since the end of the last response: those of the request, unless it was pipelined.
     #[must_use]
     pub fn received(&self) -> u64 {
-        self.received.load(Relaxed)
+        self.received.get()
     }
 
     pub(in crate::proxy) fn received_bytes(&self, count: usize) {
-        self.received.store(self.received().saturating_add(count as u64), Relaxed);
+        self.received.set(self.received().saturating_add(count as u64));
         if self.phase() == Phase::Idle {
-            self.phase.store(Phase::Head as u8, Relaxed);
+            self.phase.set(Phase::Head as u8);
         }
     }
 
-    /// Whether the bytes read so far end with a request.
-    pub(in crate::proxy) fn set_between_requests(&self, between: bool) {
-        self.between_requests.store(between, Relaxed);
+    /// Nothing of the next request was received but these bytes.
+    pub(in crate::proxy) fn next_begins(&self, received: usize) {
+        self.received.set(received as u64);
+        self.phase.set(if received == 0 { Phase::Idle } else { Phase::Head } as u8);
     }
 
-    /// Whether nothing of the connection is in hyper, so that it needs none until its next byte.
+    /// Whether nothing of a request was received, so that the connection needs no buffers until its next byte.
     fn can_rest(&self) -> bool {
-        let is_unread = self.received() == 0 && self.between_requests.load(Relaxed);
-        let goes_on = !self.is_tunnel() && !self.closing.load(Relaxed);
-        is_unread && self.is_quiet() && goes_on && !self.is_resting()
+        self.received() == 0 && self.is_quiet() && !self.is_tunnel() && !self.is_resting()
     }
 
-    /// Hyper closes the connection, which may take as long as it lingers.
-    pub(in crate::proxy) fn begin_to_close(&self) {
-        self.closing.store(true, Relaxed);
-    }
-
-    /// Begins or ends a rest without hyper.
+    /// Begins or ends a rest without buffers.
     pub(in crate::proxy) fn set_resting(&self, rests: bool) {
-        self.resting.store(rests, Relaxed);
+        self.resting.set(rests);
     }
 
-    /// Whether the connection waits for its next byte without hyper, or is about to.
+    /// Whether the connection waits for its next byte without buffers.
     pub(in crate::proxy) fn is_resting(&self) -> bool {
-        self.resting.load(Relaxed)
+        self.resting.get()
     }
 
-    pub(in crate::proxy) fn mark_ambiguous_from(&self, request: u64) {
-        self.ambiguous_from.store(request, Relaxed);
+    /// Two servers could read the latest request differently: it is refused, and nothing is read after it.
+    pub(in crate::proxy) fn mark_ambiguous(&self) {
+        self.ambiguous.set(true);
     }
 
     pub(in crate::proxy) fn is_tunnel(&self) -> bool {
-        self.tunnel.load(Relaxed)
-    }
-
-    pub(in crate::proxy) fn is_aborted(&self) -> bool {
-        self.aborted.load(Relaxed)
+        self.tunnel.get()
     }
 
     /// Starts the time of a head. Only a head that arrives in several pieces needs it, so most requests read no clock.
     pub(in crate::proxy) fn head_begins(&self) {
-        self.since.store(self.clock.now().as_nanos(), Relaxed);
+        self.since.set(self.clock.now().as_nanos());
     }
 
     pub(in crate::proxy) fn flushed(&self) {
-        self.unflushed.store(false, Relaxed);
+        self.unflushed.set(false);
     }
 
     /// Records a write of `count` bytes; `None` if the client accepts none.
     pub(in crate::proxy) fn wrote(&self, count: Option<usize>) {
-        let (stalled, excess) = (self.write_stalled.load(Relaxed), self.below_min_rate.load(Relaxed));
+        let (stalled, excess) = (self.write_stalled.get(), self.below_min_rate.get());
         match count {
             Some(count) if stalled | excess != 0 => self.credit_written(count, stalled, excess),
-            None if stalled == 0 => self.write_stalled.store(self.clock.now().as_nanos(), Relaxed),
+            None if stalled == 0 => self.write_stalled.set(self.clock.now().as_nanos()),
             Some(_) | None => {}
         }
     }
@@ -242,8 +211,8 @@ impl ConnectionState {
     fn credit_written(&self, count: usize, stalled: u64, excess: u64) {
         let waited = if stalled == 0 { 0 } else { self.stalled_for(stalled).as_nanos() };
         let credit = (count as u64).saturating_mul(NANOS_PER_BYTE);
-        self.below_min_rate.store(excess.saturating_add(waited).saturating_sub(credit), Relaxed);
-        self.write_stalled.store(0, Relaxed);
+        self.below_min_rate.set(excess.saturating_add(waited).saturating_sub(credit));
+        self.write_stalled.set(0);
     }
 
     fn stalled_for(&self, since: u64) -> Span {
@@ -252,25 +221,20 @@ impl ConnectionState {
 
     /// Whether the client has stalled the response for `limit`, with credit for the bytes written.
     fn is_below_min_rate(&self, limit: Span) -> bool {
-        let stalled = self.write_stalled.load(Relaxed);
-        let excess = Span::from_nanos(self.below_min_rate.load(Relaxed));
+        let stalled = self.write_stalled.get();
+        let excess = Span::from_nanos(self.below_min_rate.get());
         stalled != 0 && self.stalled_for(stalled).plus(excess) >= limit
-    }
-
-    /// Whether a response that hyper writes now is an error response of its own.
-    pub(in crate::proxy) fn is_hyper_error_response(&self) -> bool {
-        self.phase() == Phase::Head && self.is_quiet()
     }
 
     /// Whether no request is in flight: none was read, and the last response was flushed.
     pub(in crate::proxy) fn is_quiet(&self) -> bool {
-        self.phase() != Phase::Busy && !self.unflushed.load(Relaxed)
+        self.phase() != Phase::Busy && !self.unflushed.get()
     }
 
     /// When the connection became evictable; in the future if a request may be about to arrive. `None` while a request
     /// is served.
     pub(super) fn idle_since(&self) -> Option<Time> {
-        let since = Time::from_nanos(self.since.load(Relaxed));
+        let since = Time::from_nanos(self.since.get());
         match self.phase() {
             _ if !self.is_quiet() || self.is_tunnel() => None,
             // The client may still have to read its refusal.
@@ -281,32 +245,23 @@ impl ConnectionState {
         }
     }
 
-    /// Ends the connection to free its slot; with an error response if part of a head was read.
+    /// The connection has to end, to free its slot.
     pub(in crate::proxy) fn evict(&self) {
-        self.evicted.store(true, Relaxed);
-        if self.phase() == Phase::Head && self.received() > 0 { self.expire_head() } else { self.drain() }
+        self.evicted.set(true);
     }
 
     /// Whether the connection was closed to free its slot for another client.
     #[must_use]
     pub fn was_evicted(&self) -> bool {
-        self.evicted.load(Relaxed)
-    }
-
-    pub(in crate::proxy) fn expire_head(&self) {
-        self.head_expired.store(true, Relaxed);
-    }
-
-    pub(in crate::proxy) fn head_has_expired(&self) -> bool {
-        self.head_expired.load(Relaxed)
+        self.evicted.get()
     }
 
     pub(in crate::proxy) fn lingers(&self) -> bool {
-        self.lingers.load(Relaxed)
+        self.lingers.get()
     }
 
     pub(in crate::proxy) fn is_draining(&self) -> bool {
-        self.draining.load(Relaxed)
+        self.draining.get()
     }
 
     /// A connection is one task for its whole life, so its waker never changes.
@@ -315,8 +270,8 @@ impl ConnectionState {
     }
 
     fn enter(&self, phase: Phase, now: Time) {
-        self.phase.store(phase as u8, Relaxed);
-        self.since.store(now.as_nanos(), Relaxed);
+        self.phase.set(phase as u8);
+        self.since.set(now.as_nanos());
     }
 }
 
@@ -334,7 +289,7 @@ pub(in crate::proxy) enum Overdue {
     Head,
     Idle,
     Write,
-    /// Nothing is late, and the connection can go on without hyper.
+    /// Nothing is late, and the connection can go on without buffers.
     Rest,
 }
 
@@ -345,7 +300,7 @@ impl Deadlines {
 
     /// The time until the next check, at least [`MIN_TIMER`].
     pub(in crate::proxy) fn next(&self, state: &ConnectionState) -> Span {
-        let since = Time::from_nanos(state.since.load(Relaxed));
+        let since = Time::from_nanos(state.since.get());
         let due = match state.phase() {
             _ if state.can_rest() => since.after(REST_AFTER.min(self.idle).min(self.head)),
             // The connection may become idle before, and the idle time may be shorter.
@@ -353,19 +308,19 @@ impl Deadlines {
                 let due = since.after(self.head);
                 due.min(state.clock.now().after(self.idle))
             }
-            Phase::Idle => since.after(self.idle),
-            Phase::Busy => state.clock.now().after(self.idle),
+            Phase::Idle if state.is_quiet() => since.after(self.idle),
+            Phase::Idle | Phase::Busy => state.clock.now().after(self.idle),
         };
         due.since(state.clock.now()).max(MIN_TIMER)
     }
 
     pub(in crate::proxy) fn overdue(&self, state: &ConnectionState) -> Overdue {
         let now = state.clock.now();
-        let passed = now.since(Time::from_nanos(state.since.load(Relaxed)));
+        let passed = now.since(Time::from_nanos(state.since.get()));
         match state.phase() {
             _ if state.is_below_min_rate(self.idle) => Overdue::Write,
             Phase::Head if passed >= self.head => Overdue::Head,
-            Phase::Idle if passed >= self.idle => Overdue::Idle,
+            Phase::Idle if state.is_quiet() && passed >= self.idle => Overdue::Idle,
             _ if state.can_rest() && passed >= REST_AFTER => Overdue::Rest,
             _ => Overdue::Nothing,
         }
@@ -474,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_connection_of_which_nothing_is_left_in_hyper_rests() {
+    fn only_a_connection_that_waits_for_a_request_rests() {
         let (clock, state, deadlines) = setup();
         let rests_after = |secs| {
             pass(&clock, secs);
@@ -484,18 +439,12 @@ mod tests {
         state.received_bytes(9);
         assert!(!rests_after(1), "a head is being read");
         state.request_begins(clock.now());
-        state.set_between_requests(false);
         state.response_ends(clock.now());
         assert!(!rests_after(1), "the response is not flushed");
         state.flushed();
-        assert!(!rests_after(1), "the body has not come");
-        state.set_between_requests(true);
         assert!(rests_after(0));
         state.set_resting(true);
         assert!(!rests_after(1), "it rests already");
-        state.set_resting(false);
-        state.begin_to_close();
-        assert!(!rests_after(1), "it lingers");
     }
 
     #[test]
@@ -515,18 +464,5 @@ mod tests {
         assert_eq!(state.idle_since(), later);
         state.tunnel_opens();
         assert_eq!(state.idle_since(), None);
-    }
-
-    #[test]
-    fn hypers_own_answers_are_those_that_no_service_gave() {
-        let (clock, state, _) = setup();
-        assert!(state.is_hyper_error_response());
-        state.request_begins(clock.now());
-        state.response_begins();
-        state.response_ends(clock.now());
-        state.received_bytes(1);
-        assert!(!state.is_hyper_error_response(), "the last response may not be flushed yet");
-        state.flushed();
-        assert!(state.is_hyper_error_response());
     }
 }

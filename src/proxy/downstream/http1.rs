@@ -1,137 +1,394 @@
-//! Drives an HTTP/1 client connection: hyper's settings, deadlines and the end.
+//! Serves an HTTP/1 client connection: one request after the other, with deadlines and a lingering close.
 //!
-//! hyper reads and writes while there is something to read or write; meanwhile a connection [rests](rest) without it.
-//! This module adds time-outs for heads and idle connections (hyper's own needs a timer for each request), and [`io`] a
-//! lingering close and error pages in place of hyper's empty ones. `transaction` serves the requests.
+//! [`inbox`] reads and [`outbox`] sends; between two requests a connection [rests](rest) without buffers. All of it runs in
+//! the task of the connection. `request::decoder` says where requests end, `transaction` serves them.
 
-pub(super) mod io;
-mod rest;
+mod inbox;
+mod outbox;
+mod response_head;
 mod timer;
-mod validating_tap;
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::HttpService;
+use bytes::Bytes;
+use http::header::EXPECT;
+use http::{Request, Response, StatusCode, Version};
+use tokio::io::AsyncWrite as _;
 
-use self::io::Http1Io;
+use self::inbox::{Inbox, InboxBody};
+use self::outbox::{Outbox, Sent};
+use self::response_head::{ResponseFraming, ResponseTerms};
 use self::timer::ConnectionTimer;
+use super::linger::Linger;
 use crate::net::stream::NetStream;
-use crate::proxy::body::ResponseBody;
-use crate::proxy::connection::DownstreamConnection;
+use crate::proxy::body::{ClientBody, ResponseBody, TunnelTask};
 use crate::proxy::connection::state::{Deadlines, Overdue};
+use crate::proxy::connection::{DownstreamConnection, Phase};
+use crate::proxy::headers::passed::HeaderCase;
+use crate::proxy::request::decoder::{HeadError, RequestHead};
+use crate::proxy::respond;
 use crate::proxy::settings::ProxySettings;
+use crate::proxy::transaction::response_future::ResponseFuture;
+use crate::proxy::transaction::service::Service;
 
 /// Serves a connection until it ends: by itself, by a deadline, or by a drain.
-pub(super) async fn serve<S>(
+pub(super) async fn serve(
     stream: NetStream,
-    connection: Arc<DownstreamConnection>,
-    mut service: S,
+    connection: Rc<DownstreamConnection>,
+    service: Service,
     settings: &ProxySettings,
-) where
-    S: HttpService<Incoming, ResBody = ResponseBody> + Unpin,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+) {
     let sleep = pin!(tokio::time::sleep(Duration::ZERO));
     let mut timer = ConnectionTimer::new(sleep, Deadlines::new(settings));
-    let mut io = Http1Io::new(stream, Arc::clone(&connection));
-    loop {
-        connection.state.set_resting(true);
-        timer.set(&connection.state);
-        poll_fn(|cx| rest::poll_rest(&mut io, &connection, &mut timer, cx)).await;
-        connection.state.set_resting(false);
+    let inbox = Rc::new(RefCell::new(Inbox::new(stream, &connection)));
+    let end = loop {
+        match poll_fn(|cx| poll_rest(&inbox, &connection, &mut timer, cx)).await {
+            Overdue::Nothing => {}
+            Overdue::Head => break ConnectionEnd::Refuse(StatusCode::REQUEST_TIMEOUT),
+            Overdue::Idle | Overdue::Write | Overdue::Rest => break ConnectionEnd::Close,
+        }
+        let case = settings.header_case;
+        let active = ActiveConnection { inbox: &inbox, connection: &connection, service: &service, case };
         // Boxed: a connection at rest holds nothing of it.
-        let served = Box::pin(serve_with_hyper(io, &connection, service, &mut timer)).await;
-        let Some(parts) = served else { return };
-        (io, service) = parts;
+        match Box::pin(active.serve_requests(&mut timer)).await {
+            Next::Rest => inbox.borrow_mut().socket.shrink(),
+            Next::End(end) => break end,
+        }
+    };
+    let refused = match end {
+        ConnectionEnd::Refuse(status) if connection.state.received() > 0 => Some(status),
+        ConnectionEnd::Leave => Some(StatusCode::BAD_REQUEST),
+        _ => None,
+    };
+    refused.into_iter().for_each(|status| service.emit_without_request(status));
+    // No body is left that could read.
+    if let Ok(inbox) = Rc::try_unwrap(inbox) {
+        Box::pin(finish(inbox.into_inner(), &connection, end)).await;
     }
 }
 
-/// Serves requests until the connection ends, or rests again: then it returns what goes on.
-async fn serve_with_hyper<S>(
-    io: Http1Io,
+/// How a connection goes on.
+enum Next {
+    /// It waits for its next byte.
+    Rest,
+    End(ConnectionEnd),
+}
+
+/// How a connection ends.
+enum ConnectionEnd {
+    Close,
+    /// The client has gone, or takes nothing any more: whatever is left to send is dropped.
+    Drop,
+    /// A client that takes the end of the connection for the end of the response must not see a clean one.
+    Reset,
+    /// The client has gone within a head.
+    Leave,
+    /// With an error response of this status: there is no head that a service could answer.
+    Refuse(StatusCode),
+    /// It carries another protocol.
+    Tunnel(TunnelTask),
+}
+
+/// Ready with nothing overdue when the client has sent something, has gone, or has to go.
+fn poll_rest(
+    inbox: &RefCell<Inbox>,
     connection: &DownstreamConnection,
-    service: S,
     timer: &mut ConnectionTimer<'_>,
-) -> Option<(Http1Io, S)>
-where
-    S: HttpService<Incoming, ResBody = ResponseBody> + Unpin,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    let mut driver =
-        Driver { hyper: builder().serve_connection(io, service).with_upgrades(), closing: false };
-    if !poll_fn(|cx| driver.poll(connection, timer, cx)).await {
-        return None;
+    cx: &mut Context<'_>,
+) -> Poll<Overdue> {
+    let state = &connection.state;
+    if !state.is_resting() {
+        state.set_resting(true);
+        state.remember_waker(cx);
+        timer.set(state);
     }
-    // Nothing was read since the last request, so nothing can be left; if it were, the connection would have to end.
-    let parts = driver.hyper.into_parts().filter(|parts| parts.read_buf.is_empty())?;
-    Some((parts.io, parts.service))
+    let is_evicted = connection.should_evict(cx);
+    if is_evicted {
+        state.evict();
+    }
+    let ends = is_evicted || state.is_draining();
+    let overdue = if ends || inbox.borrow_mut().poll_readable(cx).is_ready() {
+        Overdue::Nothing
+    } else {
+        ready!(timer.poll(state, cx))
+    };
+    state.set_resting(false);
+    timer.set(state);
+    Poll::Ready(overdue)
 }
 
-/// A connection in hyper's hands.
-struct Driver<S: HttpService<Incoming>> {
-    hyper: http1::UpgradeableConnection<Http1Io, S>,
-    closing: bool,
+/// A connection with buffers.
+struct ActiveConnection<'c> {
+    inbox: &'c Rc<RefCell<Inbox>>,
+    connection: &'c Rc<DownstreamConnection>,
+    service: &'c Service,
+    case: HeaderCase,
 }
 
-impl<S> Driver<S>
-where
-    S: HttpService<Incoming, ResBody = ResponseBody> + Unpin,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    /// Ready when the connection has ended, or rests: then `true`.
-    fn poll(
-        &mut self,
-        connection: &DownstreamConnection,
+impl ActiveConnection<'_> {
+    async fn serve_requests(self, timer: &mut ConnectionTimer<'_>) -> Next {
+        loop {
+            let head = match poll_fn(|cx| self.poll_head(timer, cx)).await {
+                Ok(head) => head,
+                Err(next) => return next,
+            };
+            let terms = ResponseTerms::of(&head.request);
+            let mut response = self.service.respond(self.request(head));
+            let Some(response) = poll_fn(|cx| self.poll_response(&mut response, terms, cx)).await else {
+                return Next::End(ConnectionEnd::Drop);
+            };
+            match self.send(response, terms, timer).await {
+                Ok(()) => {}
+                Err(end) => return Next::End(end),
+            }
+        }
+    }
+
+    /// Reads a head. An error is how the connection goes on without one.
+    fn poll_head(
+        &self,
         timer: &mut ConnectionTimer<'_>,
         cx: &mut Context<'_>,
-    ) -> Poll<bool> {
-        let state = &connection.state;
+    ) -> Poll<Result<RequestHead, Next>> {
+        let (state, mut inbox) = (&self.connection.state, self.inbox.borrow_mut());
+        let end = |end| Poll::Ready(Err(Next::End(end)));
         loop {
-            if state.is_draining() && !self.closing {
-                Pin::new(&mut self.hyper).graceful_shutdown();
-                self.closing = true;
+            match inbox.take_head() {
+                Ok(Some(head)) => return Poll::Ready(Ok(head)),
+                Ok(None) => {}
+                Err(error) => return end(ConnectionEnd::Refuse(status_of(error))),
             }
-            if Pin::new(&mut self.hyper).poll(cx).is_ready() || self.closing && state.is_quiet() {
-                return Poll::Ready(false);
+            match inbox.poll_fill(cx) {
+                Poll::Ready(Ok(1..)) => continue,
+                Poll::Ready(_) if inbox.socket.buffer.is_empty() => return end(ConnectionEnd::Close),
+                Poll::Ready(_) => return end(ConnectionEnd::Leave),
+                Poll::Pending => {}
+            }
+            if state.is_draining() {
+                return end(ConnectionEnd::Close);
             }
             timer.follow(state);
-            if connection.should_evict(cx) {
+            if self.connection.should_evict(cx) || state.was_evicted() {
                 state.evict();
-                continue;
+                let has_begun = state.phase() == Phase::Head && state.received() > 0;
+                return end(if has_begun {
+                    ConnectionEnd::Refuse(StatusCode::REQUEST_TIMEOUT)
+                } else {
+                    ConnectionEnd::Close
+                });
             }
-            match ready!(timer.poll(state, cx)) {
-                Overdue::Head => state.expire_head(),
-                Overdue::Idle => state.drain(),
-                Overdue::Rest => {
-                    state.set_resting(true);
-                    return Poll::Ready(self.has_left(cx));
-                }
-                Overdue::Nothing | Overdue::Write => return Poll::Ready(false),
+            return match ready!(timer.poll(state, cx)) {
+                Overdue::Head => end(ConnectionEnd::Refuse(StatusCode::REQUEST_TIMEOUT)),
+                Overdue::Rest => Poll::Ready(Err(Next::Rest)),
+                Overdue::Nothing | Overdue::Idle | Overdue::Write => end(ConnectionEnd::Close),
+            };
+        }
+    }
+
+    fn request(&self, head: RequestHead) -> Request<ClientBody> {
+        let RequestHead { request, bytes, fault, .. } = head;
+        *self.connection.head.borrow_mut() = bytes;
+        if fault.is_some() {
+            self.connection.state.mark_ambiguous();
+        }
+        if self.inbox.borrow().has_ended() {
+            return request.map(|()| ClientBody::Empty);
+        }
+        // RFC 9110, 10.1.1: `Expect` of an HTTP/1.0 request is ignored.
+        let expects = request.version() == Version::HTTP_11 && request.headers().contains_key(EXPECT);
+        self.inbox.borrow_mut().expects_continue = expects;
+        request.map(|()| ClientBody::Http1(Box::new(InboxBody(Rc::clone(self.inbox)))))
+    }
+
+    /// Waits for the response of the service; `None` if the client has gone.
+    fn poll_response(
+        &self,
+        response: &mut ResponseFuture,
+        terms: ResponseTerms,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Response<ResponseBody>>> {
+        // It serves, so it gives its place to nobody.
+        let _ = self.connection.should_evict(cx);
+        if let Poll::Ready(Ok(response)) = Pin::new(response).poll(cx) {
+            return Poll::Ready(Some(response));
+        }
+        if !terms.is_old {
+            self.send_interim(cx);
+        }
+        self.poll_gone(cx).map(|()| None)
+    }
+
+    /// Sends what came of interim responses; an HTTP/1.0 client knows none.
+    fn send_interim(&self, cx: &mut Context<'_>) {
+        let came = self.connection.interim.take();
+        if !came.is_empty() {
+            let mut inbox = self.inbox.borrow_mut();
+            inbox.interim.extend_from_slice(&came);
+            inbox.send_interim(cx);
+        }
+    }
+
+    /// Ready when the client has gone. What it sends meanwhile is read, up to a bound.
+    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut inbox = self.inbox.borrow_mut();
+        while inbox.socket.buffer.len() < MAX_PIPELINED {
+            if !matches!(ready!(inbox.poll_fill(cx)), Ok(1..)) {
+                return Poll::Ready(());
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Sends a response, and reads what is left of its request. An error is how the connection ends.
+    async fn send(
+        &self,
+        mut response: Response<ResponseBody>,
+        terms: ResponseTerms,
+        timer: &mut ConnectionTimer<'_>,
+    ) -> Result<(), ConnectionEnd> {
+        let state = &self.connection.state;
+        let is_awaited = self.inbox.borrow_mut().ends_waiting();
+        let ends = state.is_draining() || state.was_evicted() || state.is_ambiguous();
+        let may_stay = !ends && !is_awaited;
+        let tunnel = response.body_mut().take_tunnel();
+        let (head, framing, stays) = response_head::encode(&response, terms, may_stay, self.case);
+        let mut interim = std::mem::take(&mut self.inbox.borrow_mut().interim);
+        let came = self.connection.interim.take();
+        if !terms.is_old {
+            interim.extend_from_slice(&came);
+        }
+        let mut outbox = Outbox::new(interim.freeze(), head, response.into_body(), (framing, self.case));
+        let sent = poll_fn(|cx| self.poll_sent(&mut outbox, timer, cx)).await;
+        drop(outbox);
+        state.flushed();
+        *self.connection.head.borrow_mut() = Bytes::new();
+        match (sent, tunnel) {
+            (Some(Sent::Whole), Some(tunnel)) => return Err(ConnectionEnd::Tunnel(tunnel)),
+            (Some(Sent::Whole), None) if stays && self.read_rest().await => {}
+            (Some(Sent::Part) | None, _) if framing == ResponseFraming::UntilClose => {
+                return Err(ConnectionEnd::Reset);
+            }
+            (Some(_), _) => return Err(ConnectionEnd::Close),
+            (None, _) => return Err(ConnectionEnd::Drop),
+        }
+        state.next_begins(self.inbox.borrow().socket.buffer.len());
+        Ok(())
+    }
+
+    /// Ready when a response was sent; `None` if the client has gone, or reads too slowly.
+    fn poll_sent(
+        &self,
+        outbox: &mut Outbox,
+        timer: &mut ConnectionTimer<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Sent>> {
+        let state = &self.connection.state;
+        match outbox.poll_send(self.inbox, state, cx) {
+            Poll::Ready(sent) => return Poll::Ready(sent.ok()),
+            Poll::Pending if outbox.waits_for_body() => return self.poll_gone(cx).map(|()| None),
+            Poll::Pending => {}
+        }
+        loop {
+            if ready!(timer.poll(state, cx)) == Overdue::Write {
+                return Poll::Ready(None);
             }
             timer.set(state);
         }
     }
 
-    /// Whether hyper has let go of an idle connection without closing it.
-    fn has_left(&mut self, cx: &mut Context<'_>) -> bool {
-        Pin::new(&mut self.hyper).graceful_shutdown();
-        matches!(Pin::new(&mut self.hyper).poll(cx), Poll::Ready(Ok(())))
+    /// Reads what is left of a request that was answered. Returns whether the next one follows.
+    async fn read_rest(&self) -> bool {
+        if self.inbox.borrow().has_ended() {
+            return true;
+        }
+        let mut left = MAX_DISCARDED;
+        let rest = poll_fn(|cx| {
+            loop {
+                match ready!(self.inbox.borrow_mut().poll_piece(cx)) {
+                    Ok(None) => return Poll::Ready(true),
+                    Ok(Some(piece)) if piece.len() <= left => left -= piece.len(),
+                    Ok(Some(_)) | Err(_) => return Poll::Ready(false),
+                }
+            }
+        });
+        let has_ended = tokio::time::timeout(DISCARD_TIMEOUT, rest).await.unwrap_or(false);
+        if !has_ended {
+            self.connection.state.linger();
+        }
+        has_ended
     }
 }
 
-fn builder() -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    // No header time-out: hyper would allocate a timer for each head. No number of headers: hyper's own is 100, and any
-    // other one, even the same, is slower.
-    builder.header_read_timeout(None).max_header_size(MAX_HEAD_LEN).max_buf_size(MAX_BUFFER);
-    builder
+fn status_of(error: HeadError) -> StatusCode {
+    match error {
+        HeadError::LineTooLong => StatusCode::URI_TOO_LONG,
+        HeadError::TooLong => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        HeadError::Malformed(_) => StatusCode::BAD_REQUEST,
+    }
 }
 
-const MAX_HEAD_LEN: usize = 32 * 1024;
-const MAX_BUFFER: usize = 64 * 1024;
+/// Ends a connection.
+async fn finish(mut inbox: Inbox, connection: &Rc<DownstreamConnection>, end: ConnectionEnd) {
+    let state = &connection.state;
+    match end {
+        ConnectionEnd::Tunnel(run) => {
+            let read = inbox.socket.buffer.split().freeze();
+            let connection = Rc::clone(connection);
+            // A task of its own, as the connection serves no requests any more. It holds the connection's slot.
+            tokio::task::spawn_local(async move {
+                run(inbox.socket.stream, read).await;
+                drop(connection);
+            });
+            return;
+        }
+        ConnectionEnd::Drop => return,
+        ConnectionEnd::Refuse(status) => {
+            let page = respond::raw_problem(status);
+            // What does not fit into the socket's buffer is lost: the connection ends.
+            poll_fn(|cx| {
+                let _ = Pin::new(&mut inbox.socket.stream).poll_write(cx, &page);
+                Poll::Ready(())
+            })
+            .await;
+            state.linger();
+        }
+        ConnectionEnd::Reset => {
+            // A reset overtakes what has not arrived yet.
+            tokio::time::sleep(DELIVERY).await;
+            return inbox.socket.stream.reset_on_close();
+        }
+        ConnectionEnd::Close | ConnectionEnd::Leave => {}
+    }
+    let mut linger = Linger::default();
+    let closed = poll_fn(|cx| {
+        // Another client waits for its place.
+        if connection.should_evict(cx) || state.was_evicted() {
+            let _ = Pin::new(&mut inbox.socket.stream).poll_shutdown(cx);
+            return Poll::Ready(());
+        }
+        if !linger.has_begun() {
+            let shut = ready!(Pin::new(&mut inbox.socket.stream).poll_shutdown(cx));
+            if shut.is_err() || !state.lingers() {
+                return Poll::Ready(());
+            }
+        }
+        linger.poll(&mut inbox.socket.stream, cx)
+    });
+    // TLS has to send first what it holds back.
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, closed).await;
+}
+
+/// Bytes of requests that a client sends before it has its response.
+const MAX_PIPELINED: usize = 32 * 1024;
+/// Bytes of a body that are read after its response.
+const MAX_DISCARDED: usize = 64 * 1024;
+/// For the part of a response that came to arrive.
+const DELIVERY: Duration = Duration::from_secs(1);
+/// For the end of a connection to be sent, and for the client to end it as well.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);

@@ -13,7 +13,6 @@ mod translate;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -35,7 +34,7 @@ use crate::time::{Span, Time};
 /// Serves a connection until it ends: by itself, by a deadline, or by a drain.
 pub(super) async fn serve_http2(
     stream: NetStream,
-    connection: Arc<DownstreamConnection>,
+    connection: Rc<DownstreamConnection>,
     service: Service,
     settings: &ProxySettings,
     budget: BudgetHandle,
@@ -65,6 +64,7 @@ pub(super) async fn serve_http2(
             if connection.permit().poll_evicted(idle.since(&streams), cx) {
                 // The next pass sends GOAWAY and ends the connection, which frees its slot at once.
                 connection.state.evict();
+                connection.state.drain();
                 continue;
             }
             // A client need not close after a GOAWAY, so the deadline is earlier then.

@@ -83,7 +83,7 @@ struct Worker {
     connection_limit: Arc<ConnectionLimit>,
     heartbeat: Arc<Heartbeat>,
     /// Open connections by number; `None` while the PROXY header is read.
-    open: RefCell<HashMap<u64, Option<Arc<DownstreamConnection>>>>,
+    open: RefCell<HashMap<u64, Option<Rc<DownstreamConnection>>>>,
     /// Number of the next connection, over all listeners: they share `open`.
     accepted: Cell<u64>,
     /// Listeners that still accept.
@@ -217,7 +217,7 @@ impl Worker {
     }
 
     /// Registers a connection, and returns its number.
-    fn register(&self, connection: Option<Arc<DownstreamConnection>>) -> u64 {
+    fn register(&self, connection: Option<Rc<DownstreamConnection>>) -> u64 {
         let number = self.accepted.get();
         self.accepted.set(number + 1);
         self.open.borrow_mut().insert(number, connection);
@@ -233,7 +233,7 @@ impl Worker {
         if self.closes_after_next.get() {
             connection.state.close_after_next();
         }
-        let (worker, number) = (Rc::clone(self), self.register(Some(Arc::clone(&connection))));
+        let (worker, number) = (Rc::clone(self), self.register(Some(Rc::clone(&connection))));
         self.spawn(async move {
             let _guard = ConnectionGuard::register(&worker, number);
             // Only the settings: a connection would keep an old configuration alive.
@@ -247,7 +247,7 @@ impl Worker {
                 // It is set here alone.
                 let _ = connection.tls.set(Box::new(tls));
             }
-            let service = Service::new(Rc::clone(&worker.server), Arc::clone(&connection));
+            let service = Service::new(Rc::clone(&worker.server), Rc::clone(&connection));
             // What has no TLS cannot agree on a protocol, and gRPC has only this one.
             let asks_by_calls = || worker.server.config.current().shared.is_asked_by_calls(&connection);
             if stream.speaks_http2() || asks_by_calls() {
@@ -312,7 +312,7 @@ impl Worker {
     /// Waits until no listener accepts and no undecided request is left, or the stage changes.
     async fn wait_until_quiet(&self, shutdown: &Shutdown) {
         let is_busy =
-            |open: &Option<Arc<DownstreamConnection>>| open.as_ref().is_some_and(|open| open.state.is_busy());
+            |open: &Option<Rc<DownstreamConnection>>| open.as_ref().is_some_and(|open| open.state.is_busy());
         let is_quiet = || {
             self.accepting.get() == 0
                 && self.server.unread_bodies.get() == 0

@@ -133,7 +133,12 @@ impl HeaderFilter {
     }
 
     /// Whether a header of a peer is dropped. `configured` is the header with the client address, if one is configured.
-    pub(super) fn drops(&self, name: &HeaderName, trusted: bool, configured: Option<&HeaderName>) -> bool {
+    pub(in crate::proxy) fn drops(
+        &self,
+        name: &HeaderName,
+        trusted: bool,
+        configured: Option<&HeaderName>,
+    ) -> bool {
         let text = name.as_str();
         if is_plain(text) {
             if configured == Some(name) {

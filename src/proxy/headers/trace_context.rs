@@ -5,6 +5,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::passed::PassedHeaders;
 use super::request_id::RequestIds;
 use crate::event::RequestSpan;
 
@@ -53,13 +54,13 @@ impl Tracer {
 
     /// Names the span as the parent of what the upstream does. A `tracestate` goes on only with the trace that it
     /// belongs to, and a malformed `traceparent` not at all.
-    pub fn propagate(&self, headers: &mut HeaderMap, span: Option<&RequestSpan>) {
+    pub fn propagate(&self, headers: &mut PassedHeaders, span: Option<&RequestSpan>) {
         if span.is_none_or(|span| span.parent_id.is_none()) {
-            headers.remove(TRACESTATE);
+            headers.remove(&TRACESTATE);
         }
         match span.and_then(traceparent) {
-            Some(value) => drop(headers.insert(TRACEPARENT, value)),
-            None => drop(headers.remove(TRACEPARENT)),
+            Some(value) => headers.set(TRACEPARENT, value),
+            None => headers.remove(&TRACEPARENT),
         }
     }
 }
@@ -118,6 +119,8 @@ const MILLION: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     const VALID: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -136,10 +139,11 @@ mod tests {
 
     /// What the upstream gets, and the span.
     fn traced(sample_ppm: u32, lines: &[(&'static str, &str)]) -> (HeaderMap, Option<RequestSpan>) {
-        let (tracer, mut headers) = (Tracer::new(sample_ppm), headers(lines));
+        let (tracer, headers) = (Tracer::new(sample_ppm), headers(lines));
         let span = tracer.begin(&headers, &RequestIds::default(), false);
-        tracer.propagate(&mut headers, span.as_deref());
-        (headers, span.map(|span| *span))
+        let mut passed = PassedHeaders::new(headers, Bytes::new());
+        tracer.propagate(&mut passed, span.as_deref());
+        (passed.into_map(), span.map(|span| *span))
     }
 
     #[test]

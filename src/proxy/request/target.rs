@@ -1,8 +1,8 @@
 //! Validates target, `Host` and framing of a parsed request.
 //!
-//! hyper parses the head, leniently in places. This module refuses every head that two servers could read differently,
-//! and repairs nothing, so a request means the same to the policy and to the upstream. The bytes that hyper's parsed
-//! form does not show are left to `validator`.
+//! Parsers are lenient in places. This module refuses every head that two servers could read differently, and repairs
+//! nothing, so a request means the same to the policy and to the upstream. What the parsed form does not show is left to
+//! `decoder`.
 
 use std::borrow::Cow;
 
@@ -93,7 +93,8 @@ pub fn check<B>(request: &Request<B>) -> Result<Host<'_>, MalformedRequest> {
 
 /// Refuses headers that h2 accepts and that upstreams would read differently in HTTP/1.1.
 fn check_http2(headers: &HeaderMap) -> Result<(), MalformedRequest> {
-    if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
+    let lengths = || headers.get_all(CONTENT_LENGTH).iter();
+    if lengths().count() > 1 || lengths().any(HeaderValue::is_empty) {
         return Err(MalformedRequest::SeveralLengths);
     }
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));

@@ -29,6 +29,8 @@ pub enum ProblemKind {
     BodyTooLarge,
     /// 414: the target is too long.
     TargetTooLong,
+    /// 415: the coding of the body is not read.
+    UnknownCoding,
     /// 417: `Expect` with anything but `100-continue`.
     Expectation,
     /// 431: too many or too long headers.
@@ -57,6 +59,7 @@ impl ProblemKind {
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TargetTooLong => StatusCode::URI_TOO_LONG,
+            Self::UnknownCoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
@@ -97,6 +100,7 @@ impl ProblemKind {
             Self::RequestTimeout => "The request took too long to arrive. Please try again.",
             Self::BodyTooLarge => "The request carries more than is accepted here.",
             Self::TargetTooLong => "The address that was asked for is too long.",
+            Self::UnknownCoding => "Bodies are read here as they are, or in gzip or deflate.",
             Self::Expectation => "What this request expects is not available here.",
             Self::HeadersTooLarge => "The request carries too many or too large headers.",
             Self::BadGateway => {

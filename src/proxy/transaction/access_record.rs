@@ -2,10 +2,9 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use http::header::CONNECTION;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
 
 use super::redact;
 use super::server::Server;
@@ -16,6 +15,7 @@ use crate::net::stream::PeerAddr;
 use crate::policy::attempt::Client;
 use crate::proxy::body::{AtEnd, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
+use crate::proxy::headers::passed::PassedHeaders;
 use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::time::{Span, Time};
 
@@ -35,15 +35,16 @@ struct AccessRecordInner {
     is_counted: bool,
     /// The outcome and its time, written when the attempt is settled.
     outcome: Option<OutcomeCell>,
+    is_emitted: bool,
     server: Rc<Server>,
-    connection: Arc<DownstreamConnection>,
+    connection: Rc<DownstreamConnection>,
 }
 
 impl AccessRecord {
     /// Begins with the head of a request. `has_own_id`: whether the client sent an id that this gate generated.
     pub(super) fn begin<B>(
         server: &Rc<Server>,
-        connection: &Arc<DownstreamConnection>,
+        connection: &Rc<DownstreamConnection>,
         (request, recorded): (&Request<B>, &RecordedHeaders<'_>),
         client: Client,
         (request_id, has_own_id): (HeaderValue, bool),
@@ -55,6 +56,7 @@ impl AccessRecord {
             tracer.and_then(|tracer| tracer.begin(request.headers(), &server.ids, connection.is_secure()));
         let entry = AccessLogEntry {
             client,
+            is_request: true,
             method: request.method().clone(),
             target,
             version: request.version(),
@@ -79,13 +81,30 @@ impl AccessRecord {
             permits: ConcurrencyPermits::default(),
             is_counted: false,
             outcome: None,
+            is_emitted: false,
             server: Rc::clone(server),
-            connection: Arc::clone(connection),
+            connection: Rc::clone(connection),
         }))
     }
 
+    /// Records that a client sent what is no request, and got this status.
+    pub(super) fn emit_without_request(
+        server: &Rc<Server>,
+        connection: &Rc<DownstreamConnection>,
+        status: StatusCode,
+    ) {
+        let client = server.config.current().shared.client.client_of_peer(connection.peer);
+        let (request, now) = (Request::new(()), server.engine.clock().now());
+        let recorded = RecordedHeaders::of(request.headers());
+        let id = (HeaderValue::from_static("-"), false);
+        let mut record = Self::begin(server, connection, (&request, &recorded), client, id, now).0;
+        (record.entry.is_request, record.entry.status) = (false, status);
+        (record.entry.request_id, record.entry.span) = (None, None);
+        record.emit(now);
+    }
+
     /// Tells the upstream of the request's span, if traces are continued.
-    pub(super) fn continue_trace(&self, headers: &mut HeaderMap) {
+    pub(super) fn continue_trace(&self, headers: &mut PassedHeaders) {
         if let Some(tracer) = &self.0.server.tracer {
             tracer.propagate(headers, self.0.entry.span.as_deref());
         }
@@ -187,6 +206,7 @@ fn set_connection_close(response: &mut Response<ResponseBody>) {
 
 /// Target and `Referer`, redacted. Most have no query, and need no look-up of the routes.
 fn redacted(server: &Server, target: &Uri, referer: Option<&HeaderValue>) -> (Uri, Option<HeaderValue>) {
+    let target = &origin_form(target);
     let has_query = target.query().is_some() || referer.is_some_and(|value| value.as_bytes().contains(&b'?'));
     if !has_query {
         return (target.clone(), referer.cloned());
@@ -196,8 +216,35 @@ fn redacted(server: &Server, target: &Uri, referer: Option<&HeaderValue>) -> (Ur
     (redact::redact_target(target, policy), referer.map(|value| redact::redact_referer(value, policy)))
 }
 
+/// Without scheme and host, which HTTP/2 has always and other log readers do not know there.
+fn origin_form(target: &Uri) -> Uri {
+    match target.path_and_query() {
+        Some(path) if target.authority().is_some() => Uri::from(path.clone()),
+        _ => target.clone(),
+    }
+}
+
+impl AccessRecordInner {
+    fn emit(&mut self, now: Time) {
+        self.is_emitted = true;
+        self.entry.duration = now.since(self.entry.at);
+        self.server.events.emit(&Event::RequestCompleted(&self.entry));
+    }
+}
+
 impl Drop for AccessRecordInner {
+    /// A record without a response: the client has left before it had one.
     fn drop(&mut self) {
+        if !self.is_emitted {
+            let now = self.server.engine.clock().now();
+            self.entry.status = StatusCode::from_u16(CLIENT_LEFT).unwrap_or(StatusCode::REQUEST_TIMEOUT);
+            if let (Some(attempt), Some(outcome)) = (&mut self.entry.attempt, &self.outcome) {
+                // What is not settled yet is dropped as well, and a failure.
+                let (outcome, at) = outcome.get().unwrap_or((Outcome::Failure, now));
+                (attempt.outcome, attempt.settled) = (Some(outcome), Some(at));
+            }
+            self.emit(now);
+        }
         if self.is_counted {
             self.connection.permit().request_ends();
         }
@@ -208,16 +255,14 @@ impl AtEnd for AccessRecordInner {
     fn ended(&mut self, bytes: u64, complete: bool) {
         let now = self.server.engine.clock().now();
         self.connection.state.response_ends(now);
-        if !complete && self.entry.version < Version::HTTP_11 {
-            // Without a length the client takes the close of the connection for the end of the response.
-            self.connection.state.abort();
-        }
         self.entry.bytes = bytes;
         self.entry.complete = complete;
-        self.entry.duration = now.since(self.entry.at);
         if let (Some(attempt), Some(outcome)) = (&mut self.entry.attempt, &self.outcome) {
             (attempt.outcome, attempt.settled) = outcome.get().unzip();
         }
-        self.server.events.emit(&Event::RequestCompleted(&self.entry));
+        self.emit(now);
     }
 }
+
+/// As nginx says it: the client has left.
+const CLIENT_LEFT: u16 = 499;

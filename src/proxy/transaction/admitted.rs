@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::access_record::OutcomeCell;
 use super::server::Server;
@@ -47,17 +47,17 @@ impl AdmittedAttempt {
         self.routes().any(|route| route.rules.read_bodies())
     }
 
-    /// Tells the application what it should know of the attempt.
-    pub(super) fn mark(&self, headers: &mut HeaderMap) {
+    /// Sets the headers in which the application is told what it should know of the attempt.
+    pub(super) fn mark(&self, mut set: impl FnMut(HeaderName, HeaderValue)) {
         let Some(reservation) = &self.reservation else { return };
         if let Some(refused) = refused_mark(&self.config.shared.rules, &reservation.statuses) {
-            headers.insert(REFUSED, refused);
+            set(REFUSED, refused);
         }
         if reservation.facts.is_marked_as_exposed() {
-            headers.insert(EXPOSED, HeaderValue::from_static("1"));
+            set(EXPOSED, HeaderValue::from_static("1"));
         }
         if reservation.facts.failures_before() > 0 {
-            headers.insert(FAILURES, reservation.facts.failures_before().into());
+            set(FAILURES, reservation.facts.failures_before().into());
         }
     }
 

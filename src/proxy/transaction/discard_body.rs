@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use http::header::EXPECT;
 use http::{Request, Version};
+use http_body::Body;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 
-use crate::proxy::body::IncomingBody;
+use crate::proxy::body::{ClientBody, IncomingBody};
 use crate::proxy::connection::DownstreamConnection;
 
 /// Discards what is left of a body that is not needed. Returns whether the connection may be kept.
@@ -24,14 +25,13 @@ pub(super) fn may_be_kept(request: Request<IncomingBody>, connection: &Downstrea
     }
 }
 
-fn discard(request: Request<Incoming>, connection: &DownstreamConnection) -> bool {
+fn discard(request: Request<ClientBody>, connection: &DownstreamConnection) -> bool {
     if request.body().is_end_stream() {
         return true;
     }
     // If the connection has to close, the client must be able to read the refusal first.
     connection.state.linger();
-    // hyper discards a body that has arrived when it is dropped, and reads on.
-    if has_arrived(&request, connection) {
+    if request.body().has_arrived() {
         return true;
     }
     let is_long = request.body().size_hint().lower() > MAX_DISCARDED;
@@ -41,21 +41,11 @@ fn discard(request: Request<Incoming>, connection: &DownstreamConnection) -> boo
     if is_long || waits {
         return false;
     }
-    let body = request.into_body();
-    tokio::task::spawn_local(tokio::time::timeout(DISCARD_TIMEOUT, discard_in_background(body)));
+    // An HTTP/1 connection reads it behind the response.
+    if let ClientBody::Http2(body) = request.into_body() {
+        tokio::task::spawn_local(tokio::time::timeout(DISCARD_TIMEOUT, discard_in_background(body)));
+    }
     true
-}
-
-/// Whether the whole body arrived with the head, as that of a form does. It is a guess if the head has unusual blanks:
-/// at worst the connection closes after the response.
-fn has_arrived(request: &Request<Incoming>, connection: &DownstreamConnection) -> bool {
-    let Some(length) = request.body().size_hint().exact() else { return false };
-    let lines =
-        request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
-    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
-    let first = request.method().as_str().len() + target + "  HTTP/1.1\r\n".len();
-    let head = first + lines.sum::<usize>() + "\r\n".len();
-    connection.state.received() >= (head as u64).saturating_add(length)
 }
 
 async fn discard_in_background(mut body: Incoming) {

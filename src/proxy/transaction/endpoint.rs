@@ -8,12 +8,10 @@
 
 use std::borrow::Cow;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, SET_COOKIE};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use serde::Deserialize;
 
 use super::admitted::AdmittedAttempt;
@@ -22,7 +20,7 @@ use super::response_future::ResponseFuture;
 use super::server::Server;
 use crate::engine::{AttemptReceipt, NoSuchReceipt, OpenAttempts};
 use crate::event::Outcome;
-use crate::proxy::body::{self, BufferedBody, ResponseBody, UnreadGuard};
+use crate::proxy::body::{self, BufferedBody, ClientBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::endpoint::EndpointKind;
 use crate::proxy::error::Error;
@@ -76,8 +74,8 @@ impl Server {
     /// Answers one request at the decision endpoint of this connection.
     pub(super) fn answer_asker(
         self: &Rc<Self>,
-        connection: &Arc<DownstreamConnection>,
-        mut request: Request<Incoming>,
+        connection: &Rc<DownstreamConnection>,
+        mut request: Request<ClientBody>,
     ) -> ResponseFuture {
         let now = self.engine.clock().now();
         connection.state.request_begins(now);
@@ -90,7 +88,7 @@ impl Server {
             Ok(Asked::Call) => self.answer_call(connection, request),
             Ok(Asked::Report) => {
                 let context = self.context_of_asker(connection, &request);
-                let (server, connection) = (Rc::clone(self), Arc::clone(connection));
+                let (server, connection) = (Rc::clone(self), Rc::clone(connection));
                 ResponseFuture::Boxed(Box::pin(server.take_report(connection, request, context)))
             }
             Err(error) => self.context_of_asker(connection, &request).finish_with_error(&error, connection),
@@ -98,7 +96,11 @@ impl Server {
     }
 
     /// What a peer asks, if it may. Where it asks about another request, that is the one to be validated.
-    fn asked(&self, connection: &DownstreamConnection, request: &Request<Incoming>) -> Result<Asked, Error> {
+    fn asked(
+        &self,
+        connection: &DownstreamConnection,
+        request: &Request<ClientBody>,
+    ) -> Result<Asked, Error> {
         let config = self.config.current();
         let endpoint = config.shared.endpoint_of(connection).ok_or(Error::UntrustedAsker)?;
         if !endpoint.trusts(connection.peer) {
@@ -117,7 +119,7 @@ impl Server {
 
     pub(super) fn context_of_asker<B>(
         self: &Rc<Self>,
-        connection: &Arc<DownstreamConnection>,
+        connection: &Rc<DownstreamConnection>,
         request: &Request<B>,
     ) -> RequestContext {
         let asker = self.config.current().shared.client.client_of_peer(connection.peer);
@@ -164,7 +166,7 @@ impl Server {
             limits.append_to(headers);
         }
         if let Some(attempt) = &allowed.attempt {
-            attempt.mark(headers);
+            attempt.mark(|name, value| drop(headers.insert(name, value)));
         }
         let deadline = self.engine.clock().now().after(allowed.outcome_timeout);
         let attempt = allowed.attempt.and_then(AdmittedAttempt::into_open);
@@ -181,12 +183,12 @@ impl Server {
     /// Settles the attempt of a report.
     async fn take_report(
         self: Rc<Self>,
-        connection: Arc<DownstreamConnection>,
-        request: Request<Incoming>,
+        connection: Rc<DownstreamConnection>,
+        request: Request<ClientBody>,
         mut context: RequestContext,
     ) -> Response<ResponseBody> {
         let timeout = self.config.current().shared.settings.body_timeout.to_std();
-        let memory = self.body_memory.reserve(None);
+        let memory = self.body_memory.requests.reserve(None);
         context.record.pause(self.engine.clock().now());
         let guard = UnreadGuard::begins(&self.unread_bodies);
         let body = body::read(request.into_body(), MAX_REPORT, timeout, memory).await;
@@ -232,7 +234,7 @@ impl From<ReportedOutcome> for Outcome {
 }
 
 /// Whether a request reports an outcome.
-fn is_report(request: &Request<Incoming>) -> bool {
+fn is_report(request: &Request<ClientBody>) -> bool {
     request.method() == Method::POST && request.uri().path() == REPORTS && asks_nothing(request.headers())
 }
 

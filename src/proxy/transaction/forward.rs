@@ -7,14 +7,15 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, HOST, SET_COOKIE, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, SET_COOKIE};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 
 use super::access_record::AccessRecord;
@@ -24,18 +25,23 @@ use super::inspect::BodyInspector;
 use super::relay::relay;
 use super::server::Server;
 use crate::event::Failure;
+use crate::net::connection_limit::ClientLoad;
 use crate::policy::outcome::{BodyPrefix, Judgement, Outcome, ResponseView};
-use crate::proxy::body::{BodyError, IncomingBody, RequestBody, ResponseBody, UploadProgress, UploadState};
+use crate::proxy::body::{
+    BodyError, IncomingBody, ReadAhead, RequestBody, ResponseBody, UploadProgress, UploadState,
+};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
+use crate::proxy::headers::passed::{HeaderCase, PassedHeaders};
 use crate::proxy::headers::{self, ForwardedInfo};
 use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
+use crate::proxy::upstream::bound::BoundConnections;
 use crate::proxy::upstream::plain_response;
 use crate::proxy::upstream::tunnel::{self, UpgradeRequest};
-use crate::proxy::upstream::{UnsentRequest, UpstreamBody};
+use crate::proxy::upstream::{RequestSource, UnsentRequest, UpstreamBody, UpstreamRequest};
 
 /// A request that is ready to be sent.
-pub(super) struct UpstreamRequest {
+pub(super) struct PreparedRequest {
     request: UnsentRequest,
     progress: Rc<UploadProgress>,
     /// The configuration of the decision.
@@ -44,13 +50,15 @@ pub(super) struct UpstreamRequest {
     group: usize,
     upgrade: Option<UpgradeRequest>,
     method: Method,
+    /// Whether the client speaks HTTP/1, where a connection carries one request after the other.
+    is_http1: bool,
     attempt: Option<AdmittedAttempt>,
 }
 
-impl UpstreamRequest {
+impl PreparedRequest {
     /// Prepares a request for the upstream. Boxed, because it is moved several times.
     pub(super) fn prepare(
-        mut request: Request<IncomingBody>,
+        request: Request<IncomingBody>,
         connection: &DownstreamConnection,
         config: &Rc<WorkerConfig>,
         group: usize,
@@ -58,7 +66,7 @@ impl UpstreamRequest {
         RequestContext { summary, record }: &RequestContext,
     ) -> Box<Self> {
         let RuntimeConfig { rules, client, settings, .. } = &*config.shared;
-        let upgrade = UpgradeRequest::of(&mut request);
+        let upgrade = UpgradeRequest::of(&request);
         let info = ForwardedInfo {
             peer: connection.peer_value.as_ref(),
             trusted: client.trusts(connection.peer),
@@ -68,29 +76,48 @@ impl UpstreamRequest {
             request_id: summary.id_is_ours.then_some(&summary.request_id),
             devices: rules.policy.devices.as_deref(),
         };
-        set_host(&mut request);
-        let protocol = upgrade.as_ref().map(|upgrade| upgrade.protocol.clone());
-        headers::prepare_request(request.headers_mut(), &info, protocol);
-        if let Some(attempt) = &attempt {
-            attempt.mark(request.headers_mut());
-        }
-        record.continue_trace(request.headers_mut());
-        if attempt.as_ref().is_some_and(AdmittedAttempt::reads_bodies) {
-            plain_response::request_plain_response(request.headers_mut());
-        }
-        if request.body().size_hint().exact().is_none() {
-            // hyper would assume that a GET has no body.
-            request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-        }
-        *request.version_mut() = Version::HTTP_11;
+        let is_http1 = request.version() != Version::HTTP_2;
         let (parts, body) = request.into_parts();
-        let method = parts.method.clone();
-        let (mut body, progress) = RequestBody::new(body, settings.body_timeout.to_std());
+        let head = connection.head.take();
+        let (method, target) = (parts.method, target(&parts.uri, &head));
+        let (mut body, progress) = RequestBody::new(body, settings, client.header.name());
         if attempt.is_none() && method == Method::POST && is_form(&parts.headers) {
             body = body.watched();
         }
-        let request = Some(Request::from_parts(parts, body));
-        Box::new(Self { request, progress, config: Rc::clone(config), group, upgrade, method, attempt })
+        let mut headers = Box::new(PassedHeaders::new(parts.headers, head));
+        set_host(&mut headers, &parts.uri);
+        headers::prepare_request(&mut headers, &info, upgrade.as_ref().map(|upgrade| upgrade.0.clone()));
+        if let Some(attempt) = &attempt {
+            attempt.mark(|name, value| headers.set(name, value));
+        }
+        record.continue_trace(&mut headers);
+        if attempt.as_ref().is_some_and(AdmittedAttempt::reads_bodies) {
+            plain_response::request_plain_response(&mut headers);
+        }
+        let (case, reply_timeout) =
+            (settings.header_case, config.group(group).forwarding().reply_timeout.to_std());
+        let is_safe = matches!(method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let is_repeatable = is_safe && attempt.is_none() && body.is_end_stream() && upgrade.is_none();
+        let request = UpstreamRequest {
+            method: method.clone(),
+            target,
+            headers,
+            case,
+            body,
+            is_repeatable,
+            reply_timeout,
+        };
+        let request = Some(request);
+        Box::new(Self {
+            request,
+            progress,
+            config: Rc::clone(config),
+            group,
+            upgrade,
+            method,
+            is_http1,
+            attempt,
+        })
     }
 
     /// Whether the request is a form with a password that no route covers, as far as it was sent.
@@ -102,28 +129,28 @@ impl UpstreamRequest {
     pub(super) async fn send(
         &mut self,
         server: &Server,
-        connection: &Arc<DownstreamConnection>,
+        connection: &Rc<DownstreamConnection>,
         record: &mut AccessRecord,
     ) -> Result<Response<ResponseBody>, Error> {
         record.pause(server.engine.clock().now());
-        let client = record.count_at_upstream();
-        let group = self.config.group(self.group);
-        let forwarded = group.forward(&mut self.request, &self.progress, client).await;
-        record.resume(server.engine.clock().now());
-        let mut response = match forwarded {
-            Ok(forwarded) => forwarded,
-            Err(error) => {
-                self.settle_failure(&error);
-                return Err(error);
-            }
+        let owner = record.client().ip().map(|ip| self.config.shared.client.prefixes.mask(ip));
+        let forwarding = *self.config.group(self.group).forwarding();
+        let forwarded = match self.read_ahead(server, owner, forwarding.request_buffer).await {
+            Ok(()) => self.forward(connection, record.count_at_upstream()).await,
+            Err(error) => Err(error),
         };
+        record.resume(server.engine.clock().now());
+        let mut response = forwarded.inspect_err(|error| self.settle_failure(error))?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let settlement = self.settle_upgrade(&response);
             let tunnel = tunnel::open(response, self.upgrade.take(), connection, record.take_permits())?;
             drop(settlement.map(Settlement::settle));
             return Ok(tunnel);
         }
-        let timeout = self.config.shared.settings.reply_timeout.to_std();
+        let timeout = match is_event_stream(response.headers()) {
+            true => forwarding.event_timeout.to_std(),
+            false => forwarding.reply_timeout.to_std(),
+        };
         let (mut read_ahead, mut inspector) = (VecDeque::new(), None);
         let cookie = match self.settle_plan(&response) {
             SettlePlan::Known(settlement) => {
@@ -142,20 +169,76 @@ impl UpstreamRequest {
                 cookie
             }
         };
-        let mut response = response.map(|body| relay(body, timeout, read_ahead, inspector));
-        headers::prepare_response(response.headers_mut(), false);
-        for name in self.config.shared.rules.policy.outcome_headers() {
-            response.headers_mut().remove(name);
-        }
-        if let Some(cookie) = cookie {
-            response.headers_mut().append(SET_COOKIE, cookie);
-        }
+        let passed = self.passed_headers(&mut response, cookie);
+        let ahead = || ReadAhead::new(&server.body_memory.responses, owner, forwarding.response_buffer);
+        let relayed = |body| relay(body, &self.config, read_ahead, inspector, (timeout, ahead));
+        let mut response = response.map(|body| relayed(body).with_passed(passed));
         if self.upgrade.is_some() || self.progress.state() != UploadState::Complete {
             // The rest of an upload, or bytes of the protocol that the client expected, must not be read as a request.
             connection.state.linger();
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)
+    }
+
+    /// Reads what is still to come of the body, up to `max_bytes`, so that a slow client holds no connection to the upstream.
+    async fn read_ahead(
+        &mut self,
+        server: &Server,
+        owner: Option<IpAddr>,
+        max_bytes: usize,
+    ) -> Result<(), Error> {
+        match &mut self.request {
+            Some(request) if max_bytes > 0 && self.upgrade.is_none() && request.body.is_awaited() => {
+                let memory = server.body_memory.requests.reserve(owner);
+                // Boxed: it is rarely awaited, and would enlarge every request's future.
+                Box::pin(request.body.read_ahead(max_bytes, memory)).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn forward(
+        &mut self,
+        connection: &Rc<DownstreamConnection>,
+        client: Option<ClientLoad>,
+    ) -> Result<Response<UpstreamBody>, Error> {
+        let shared = &self.config.shared;
+        let (case, policy) = (shared.settings.header_case, &shared.rules.policy);
+        let is_http1 = self.is_http1;
+        let pass_on = |head, bytes| {
+            // Nobody would send them over HTTP/2.
+            if is_http1 {
+                pass_on_interim(connection, head, bytes, (case, policy.outcome_headers()));
+            }
+        };
+        // The connections of a trusted proxy carry the requests of many.
+        let is_own = is_http1 && !shared.client.trusts(connection.peer);
+        let bound = is_own.then(|| bound_connections(connection)).flatten();
+        let source = RequestSource { bound: bound.as_ref(), pass_on: &pass_on };
+        self.config.group(self.group).forward(&mut self.request, &self.progress, client, &source).await
+    }
+
+    /// The headers that go to the client: those of the application, and its device's cookie.
+    fn passed_headers(
+        &self,
+        response: &mut Response<UpstreamBody>,
+        cookie: Option<HeaderValue>,
+    ) -> Box<PassedHeaders> {
+        let received = std::mem::take(response.headers_mut());
+        let mut passed = Box::new(PassedHeaders::new(received, response.body_mut().take_head()));
+        headers::prepare_response(&mut passed, false);
+        if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+            // Some clients would wait for so much.
+            passed.remove(&CONTENT_LENGTH);
+        }
+        for name in self.config.shared.rules.policy.outcome_headers() {
+            passed.remove(name);
+        }
+        if let Some(cookie) = cookie {
+            passed.append(SET_COOKIE, cookie);
+        }
+        passed
     }
 
     /// Settles an attempt without a response: as an error if the upstream failed and no byte of the request was sent,
@@ -234,8 +317,14 @@ async fn first_piece(body: &mut UpstreamBody) -> Result<VecDeque<Bytes>, Error> 
 fn body_failure(error: BodyError) -> Error {
     Error::Upstream(match error {
         BodyError::Stalled => Failure::Timeout,
-        BodyError::Broken(_) => Failure::Broken,
+        BodyError::Broken(_) => Failure::Broken("its body is malformed, or broke off".into()),
     })
+}
+
+/// Whether a response is a stream of events (HTML, "server-sent events"), which may be silent for long.
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    kind.get(..EVENTS.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENTS))
 }
 
 fn is_form(headers: &HeaderMap) -> bool {
@@ -243,22 +332,68 @@ fn is_form(headers: &HeaderMap) -> bool {
     kind.get(..FORM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(FORM))
 }
 
+const EVENTS: &[u8] = b"text/event-stream";
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
 
-/// Replaces an absolute target by its path and query. An HTTP/1.0 client may have named the host only there.
-fn set_host<B>(request: &mut Request<B>) {
-    let Some(authority) = request.uri().authority() else { return };
-    let host = HeaderValue::from_str(authority.as_str());
-    if let (Ok(host), false) = (host, request.headers().contains_key(HOST)) {
-        request.headers_mut().insert(HOST, host);
+/// Leaves an interim response for the client. `100 Continue` is the answer to the gate, which asks for the body itself.
+fn pass_on_interim<'n>(
+    connection: &DownstreamConnection,
+    head: Response<()>,
+    bytes: Bytes,
+    (case, hidden): (HeaderCase, impl Iterator<Item = &'n HeaderName>),
+) {
+    let (parts, ()) = head.into_parts();
+    if parts.status == StatusCode::CONTINUE {
+        return;
     }
-    *request.uri_mut() = origin_form(request.uri());
+    let mut passed = PassedHeaders::new(parts.headers, bytes);
+    headers::prepare_response(&mut passed, false);
+    hidden.for_each(|name| passed.remove(name));
+    let mut interim = connection.interim.borrow_mut();
+    let reason = parts.status.canonical_reason().unwrap_or_default();
+    interim.extend_from_slice(format!("HTTP/1.1 {} {reason}\r\n", parts.status.as_str()).as_bytes());
+    passed.write(case, &mut interim);
+    interim.extend_from_slice(b"\r\n");
 }
 
-/// Path and query as sent, without the authority of an absolute target.
-fn origin_form(uri: &Uri) -> Uri {
-    match uri.path_and_query() {
-        Some(target) => Uri::from(target.clone()),
-        None => Uri::from_static("/"),
+/// The connections to upstreams that belong to the client's connection.
+fn bound_connections(connection: &DownstreamConnection) -> Option<Rc<BoundConnections>> {
+    let attached = connection.attached.get_or_init(|| Rc::new(BoundConnections::default()));
+    Rc::downcast(Rc::clone(attached)).ok()
+}
+
+/// An HTTP/1.0 client may have named the host only in an absolute target.
+fn set_host(headers: &mut PassedHeaders, uri: &Uri) {
+    let Some(authority) = uri.authority() else { return };
+    if let (Ok(host), false) = (HeaderValue::from_str(authority.as_str()), headers.contains(&HOST)) {
+        headers.set(HOST, host);
     }
+}
+
+/// Path and query as the client sent them, without the authority of an absolute target.
+fn target(uri: &Uri, head: &Bytes) -> Bytes {
+    let mut words = head.split(|byte| matches!(byte, b' ' | b'\n')).skip(1);
+    match words.next() {
+        Some(sent) if sent.first() == Some(&b'/') => with_plain_end(head.slice_ref(sent)),
+        _ => origin_form(uri),
+    }
+}
+
+/// Readers of Latin-1 take two bytes for blanks: at its end they would not belong to the target.
+fn with_plain_end(target: Bytes) -> Bytes {
+    let is_blank = |byte: &u8| matches!(byte, 0x85 | 0xA0);
+    let length = target.iter().rposition(|byte| !is_blank(byte)).map_or(0, |last| last + 1);
+    let (text, blanks) = target.split_at(length);
+    if blanks.is_empty() {
+        return target;
+    }
+    let encoded: String = blanks.iter().map(|byte| format!("%{byte:02X}")).collect();
+    Bytes::from([text, encoded.as_bytes()].concat())
+}
+
+fn origin_form(uri: &Uri) -> Bytes {
+    let target = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    // `http://app.test?a=b` has an empty path (RFC 9112, 3.2.1).
+    let root = if target.starts_with('?') { "/" } else { "" };
+    Bytes::from([root, target].concat())
 }

@@ -69,7 +69,7 @@ impl BodyInspector {
     ) -> Result<(VecDeque<Bytes>, Option<HeaderValue>), BodyError> {
         let (mut timeout, mut pieces) = (BodyTimeout::for_upstream(timeout), VecDeque::new());
         while !incoming.is_end_stream() {
-            let piece = match poll_fn(|cx| timeout.poll_data(incoming, cx)).await {
+            let piece = match poll_fn(|cx| timeout.poll_frame(incoming, cx)).await {
                 None => break,
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
                 // The missing part could decide either way: the attempt is dropped, and so a failure.

@@ -4,20 +4,19 @@
 //! browser gets by asking for the form again. `engine` decides.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, LOCATION};
 use http::{HeaderValue, Request, Response, StatusCode};
-use hyper::body::Incoming;
 
 use super::context::RequestContext;
+use super::head_check::RoutedDecision;
 use super::server::Server;
-use super::service::{RoutedDecision, attempt};
+use super::service::attempt;
 use super::{context, discard_body};
 use crate::engine::{Decision, Refusal};
 use crate::policy::attempt::{AttemptBody, Client};
-use crate::proxy::body::{IncomingBody, ResponseBody};
+use crate::proxy::body::{ClientBody, IncomingBody, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::{Error, MalformedRequest};
 use crate::proxy::request::{proof, target};
@@ -27,10 +26,10 @@ impl Server {
     /// Answers a request with a proof: by the way back to the form, or by the refusal that the attempt gets without it.
     pub(super) async fn redeem(
         self: Rc<Self>,
-        connection: Arc<DownstreamConnection>,
+        connection: Rc<DownstreamConnection>,
         config: Rc<WorkerConfig>,
         client: Client,
-        request: Request<Incoming>,
+        request: Request<ClientBody>,
         context: RequestContext,
     ) -> Response<ResponseBody> {
         let answered = self.try_redeem(&connection, &config, client, &request).await;
@@ -58,7 +57,7 @@ impl Server {
         connection: &DownstreamConnection,
         config: &WorkerConfig,
         client: Client,
-        request: &Request<Incoming>,
+        request: &Request<ClientBody>,
     ) -> Result<Result<HeaderValue, Refusal>, Error> {
         let host = target::validate_again(connection, request)?;
         let (shared, rules) = (&config.shared, &config.shared.rules);

@@ -5,21 +5,20 @@
 //! keeps a request from being decided is `OVER_LIMIT`. `request::descriptor` reads questions, `respond` writes answers.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Request, Response, StatusCode};
-use hyper::body::Incoming;
 
 use super::admitted::AdmittedAttempt;
 use super::context::RequestContext;
+use super::head_check::RoutedDecision;
 use super::response_future::ResponseFuture;
 use super::server::Server;
-use super::service::{RoutedDecision, attempt};
+use super::service::attempt;
 use crate::engine::{AttemptFacts, Decision, LimitStatus, Refusal, Rules, Undecided};
 use crate::policy::attempt::{Attempt, Client};
 use crate::policy::descriptor::Descriptor;
-use crate::proxy::body::{self, BufferedBody, ResponseBody, UnreadGuard};
+use crate::proxy::body::{self, BufferedBody, ClientBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::grpc::{self, CallError};
@@ -46,28 +45,28 @@ impl Server {
     /// Answers one request at an endpoint of Envoy's.
     pub(super) fn answer_call(
         self: &Rc<Self>,
-        connection: &Arc<DownstreamConnection>,
-        request: Request<Incoming>,
+        connection: &Rc<DownstreamConnection>,
+        request: Request<ClientBody>,
     ) -> ResponseFuture {
         if !grpc::is_call(request.headers()) || request.uri().path() != METHOD {
             let error = CallError::Unimplemented("only ShouldRateLimit");
             let context = self.context_of_asker(connection, &request);
             return ResponseFuture::ready(context.record.finish(error.response()));
         }
-        let (server, connection) = (Rc::clone(self), Arc::clone(connection));
+        let (server, connection) = (Rc::clone(self), Rc::clone(connection));
         ResponseFuture::Boxed(Box::pin(server.read_call(connection, request)))
     }
 
     /// Only a call without an answer is recorded: otherwise the requests are that it is about.
     async fn read_call(
         self: Rc<Self>,
-        connection: Arc<DownstreamConnection>,
-        request: Request<Incoming>,
+        connection: Rc<DownstreamConnection>,
+        request: Request<ClientBody>,
     ) -> Response<ResponseBody> {
         let (head, incoming) = request.into_parts();
         let context = || self.context_of_asker(&connection, &Request::from_parts(head, ()));
         let timeout = self.config.current().shared.settings.body_timeout.to_std();
-        let memory = self.body_memory.reserve(None);
+        let memory = self.body_memory.requests.reserve(None);
         let guard = UnreadGuard::begins(&self.unread_bodies);
         let asked = match body::read(incoming, MAX_MESSAGE, timeout, memory).await {
             Ok(BufferedBody::Whole(bytes)) => grpc::message_in(bytes).and_then(RateLimitRequest::read),
@@ -93,7 +92,7 @@ impl Server {
 
     async fn decide_descriptors(
         self: &Rc<Self>,
-        connection: &Arc<DownstreamConnection>,
+        connection: &Rc<DownstreamConnection>,
         asked: &RateLimitRequest,
     ) -> Vec<Answered> {
         let mut answered = Vec::with_capacity(asked.descriptors.len());
@@ -108,7 +107,7 @@ impl Server {
     /// Decides on one descriptor. `is_look`: nothing is taken.
     async fn decide_descriptor(
         self: &Rc<Self>,
-        connection: &Arc<DownstreamConnection>,
+        connection: &Rc<DownstreamConnection>,
         descriptor: &Descriptor<'_>,
         is_look: bool,
     ) -> Answered {
@@ -226,7 +225,7 @@ impl Server {
             response.statuses.push(status);
             response.tell_client(&headers);
             let mut marks = HeaderMap::new();
-            attempt.iter().for_each(|attempt| attempt.mark(&mut marks));
+            attempt.iter().for_each(|attempt| attempt.mark(|name, value| drop(marks.insert(name, value))));
             marks.iter().for_each(|(name, value)| response.tell_application(name, value));
             open.push((context, code, attempt));
         }

@@ -4,14 +4,18 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderName;
 use http_body::{Body, Frame, SizeHint};
 
 use super::inspect::BodyInspector;
-use crate::proxy::body::{BodyError, BodyTimeout, ResponseBody, add_to_hint, length};
+use crate::proxy::body::{BodyError, BodyTimeout, ReadAhead, ResponseBody, add_to_hint, length};
+use crate::proxy::headers::trailers::passed_trailers;
+use crate::proxy::runtime_config::WorkerConfig;
 use crate::proxy::upstream::UpstreamBody;
 
 /// A body on its way from an upstream to a client.
@@ -23,23 +27,26 @@ pub(super) struct RelayedBody {
     inspector: Option<Box<BodyInspector>>,
     /// Why the body ended early, until the client's side is told.
     failure: Option<BodyError>,
+    config: Rc<WorkerConfig>,
 }
 
-/// The body of an upstream's response, with `timeout` for each next piece. `read_ahead` was read already; the inspector
+/// The body of an upstream's response, with a time-out for each next piece. `read_ahead` was read already; the inspector
 /// gets every piece before the client.
 pub(super) fn relay(
     mut incoming: UpstreamBody,
-    timeout: Duration,
+    config: &Rc<WorkerConfig>,
     read_ahead: VecDeque<Bytes>,
     inspector: Option<Box<BodyInspector>>,
+    (timeout, ahead): (Duration, impl FnOnce() -> ReadAhead),
 ) -> ResponseBody {
     if incoming.is_end_stream() {
         incoming.end_if_empty();
         drop(inspector.map(|inspector| inspector.settle(true)));
         return ResponseBody::of_pieces(read_ahead);
     }
-    let timeout = BodyTimeout::for_upstream(timeout);
-    ResponseBody::relayed(Box::new(RelayedBody { incoming, timeout, read_ahead, inspector, failure: None }))
+    let (timeout, config) = (BodyTimeout::for_upstream(timeout), Rc::clone(config));
+    let body = RelayedBody { incoming, timeout, read_ahead, inspector, failure: None, config };
+    ResponseBody::relayed(Box::new(body)).with_ahead(ahead())
 }
 
 impl Body for RelayedBody {
@@ -57,7 +64,7 @@ impl Body for RelayedBody {
         if let Some(failure) = this.failure.take() {
             return Poll::Ready(Some(Err(failure)));
         }
-        let frame = ready!(this.timeout.poll_data(&mut this.incoming, cx));
+        let frame = ready!(this.timeout.poll_frame(&mut this.incoming, cx));
         let is_last = frame.is_none() || this.incoming.is_end_stream();
         if this.inspector.is_some() {
             this.inspect(frame.as_ref(), is_last);
@@ -70,7 +77,8 @@ impl Body for RelayedBody {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            frame => Poll::Ready(frame),
+            Some(Ok(frame)) => Poll::Ready(this.filtered(frame).map(Ok)),
+            None => Poll::Ready(None),
         }
     }
 
@@ -84,6 +92,18 @@ impl Body for RelayedBody {
 }
 
 impl RelayedBody {
+    /// A piece, or the trailers that pass.
+    fn filtered(&self, frame: Frame<Bytes>) -> Option<Frame<Bytes>> {
+        match frame.into_trailers() {
+            Err(piece) => Some(piece),
+            Ok(trailers) => {
+                let policy = &self.config.shared.rules.policy;
+                let is_hidden = |name: &HeaderName| policy.outcome_headers().any(|hidden| hidden == name);
+                passed_trailers(trailers, is_hidden).map(Frame::trailers)
+            }
+        }
+    }
+
     /// Settles the attempt before the client can see the end of the response, so a client that signs in and out in a
     /// row never waits for its own tokens.
     fn inspect(&mut self, frame: Option<&Result<Frame<Bytes>, BodyError>>, is_last: bool) {

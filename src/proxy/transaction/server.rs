@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::refusal_rate::RefusalRate;
 use crate::engine::{Engine, OpenAttempts};
 use crate::event::Events;
-use crate::proxy::body::BodyMemory;
+use crate::proxy::body::BodyMemories;
 use crate::proxy::headers::request_id::RequestIds;
 use crate::proxy::headers::trace_context::Tracer;
 use crate::proxy::respond::RefusalCache;
@@ -33,5 +33,5 @@ pub struct Server {
     /// Number of undecided requests whose bodies are being read.
     pub unread_bodies: Cell<u32>,
     /// Memory for buffered bodies, shared by all workers.
-    pub body_memory: Arc<BodyMemory>,
+    pub body_memory: BodyMemories,
 }

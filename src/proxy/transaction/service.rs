@@ -5,125 +5,66 @@
 //! be read or the store has to respond, so a refusal costs little more than reading the request. The engine decides,
 //! `forward` forwards, and `respond` renders refusals.
 
-use std::convert::Infallible;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response};
-use hyper::body::{Body as _, Incoming};
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body as _;
 
 use super::access_record::AccessRecord;
 use super::admitted::AdmittedAttempt;
 use super::context::{RequestContext, RequestSummary, error_response};
 use super::discard_body;
 use super::endpoint::Allowed;
-use super::forward::UpstreamRequest;
+use super::forward::PreparedRequest;
+use super::head_check::{HeadCheck, HeadDecision, RoutedDecision, UnreadAttempt};
 use super::response_future::ResponseFuture;
 use super::server::Server;
 use crate::engine::{Decision, DecisionState, PendingDecision, Rules, with_newest_rules};
 use crate::event::{Event, Events};
+use crate::policy::MatchedRoutes;
 use crate::policy::attempt::{Attempt, AttemptBody, Client, TlsClient};
-use crate::policy::{BodyRequirement, MatchedRoutes};
-use crate::proxy::body::{self, BufferedBody, IncomingBody, MemoryReservation, ResponseBody, UnreadGuard};
+use crate::policy::body_coding::BodyCoding;
+use crate::proxy::body::{
+    self, BufferedBody, ClientBody, IncomingBody, MemoryReservation, ResponseBody, UnreadGuard,
+};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::error::MalformedRequest;
 use crate::proxy::headers::recorded::RecordedHeaders;
-use crate::proxy::request::challenge::ChallengeAnswer;
-use crate::proxy::request::proof;
 use crate::proxy::request::question::VisibleBody;
 use crate::proxy::request::redirect;
 use crate::proxy::request::scheme::is_secure;
 use crate::proxy::request::target;
 use crate::proxy::respond::{self, RateLimitHeaders, ShowLimits};
-use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
+use crate::proxy::runtime_config::WorkerConfig;
 use crate::time::{Span, Time};
 
 /// Serves the requests of one connection.
 pub struct Service {
     server: Rc<Server>,
-    connection: Arc<DownstreamConnection>,
-}
-
-/// A decision, the configuration it was made by, and the number of the upstream group.
-pub(super) struct RoutedDecision {
-    pub(super) config: Rc<WorkerConfig>,
-    /// Boxed, because it is moved several times.
-    pub(super) decision: Box<Decision>,
-    pub(super) group: usize,
-}
-
-/// The result of checking the head of a request.
-enum HeadDecision {
-    Decided(RoutedDecision),
-    /// The client is redirected to `https://` with this `Location`.
-    Redirected(HeaderValue),
-    /// An authority checks a name.
-    Challenge(ChallengeAnswer),
-    /// A browser sends a proof of work.
-    Proof(Rc<WorkerConfig>),
-    /// The decision needs the store.
-    AwaitsStore(Rc<WorkerConfig>, Box<PendingDecision>, usize),
-    /// The decision needs the body.
-    NeedsBody(Rc<WorkerConfig>, UnreadAttempt),
-}
-
-/// An attempt whose body has to be read before the decision.
-struct UnreadAttempt {
-    requirement: BodyRequirement,
-    /// The routes as far as they are known, and the generation of their rules.
-    routes: MatchedRoutes,
-    generation: u64,
-}
-
-/// The same, before the configuration in force is known. Decisions are boxed, because they are moved several times.
-enum HeadCheck {
-    Malformed(MalformedRequest),
-    BodyTooLong,
-    Redirected,
-    Challenge(ChallengeAnswer),
-    Proof,
-    Decided(Box<Decision>, usize),
-    AwaitsStore(Box<PendingDecision>, usize),
-    NeedsBody(UnreadAttempt),
-}
-
-impl HeadCheck {
-    /// What the gate answers itself, whatever the routes are. A proxy that asks is told no such thing.
-    fn before_routes(
-        config: &RuntimeConfig,
-        connection: &DownstreamConnection,
-        request: &Request<Incoming>,
-        host: &str,
-    ) -> Option<Self> {
-        let hosts = config.challenge_hosts.as_ref().filter(|_| connection.endpoint.is_none());
-        if let Some(answer) = hosts.and_then(|hosts| hosts.answer(host, request.uri().path())) {
-            return Some(Self::Challenge(answer));
-        }
-        if config.redirect.is_some() && config.needs_redirect(connection, request) {
-            return Some(Self::Redirected);
-        }
-        let may_be_proof = config.rules.policy.challenge.is_some() && connection.endpoint.is_none();
-        (may_be_proof && proof::in_query(request.uri().query()).is_some()).then_some(Self::Proof)
-    }
-
-    /// By the state of a decision, and the number of the upstream group if a route names it.
-    fn by(state: DecisionState, group: Option<usize>) -> Self {
-        let group = group.unwrap_or(0);
-        match state {
-            DecisionState::Ready(decision) => Self::Decided(Box::new(decision), group),
-            DecisionState::Pending(pending) => Self::AwaitsStore(Box::new(pending), group),
-        }
-    }
+    connection: Rc<DownstreamConnection>,
 }
 
 impl Service {
     /// The service of this connection.
     #[must_use]
-    pub fn new(server: Rc<Server>, connection: Arc<DownstreamConnection>) -> Self {
+    pub fn new(server: Rc<Server>, connection: Rc<DownstreamConnection>) -> Self {
         Self { server, connection }
+    }
+
+    /// Serves one request.
+    pub(in crate::proxy) fn respond(&self, request: Request<ClientBody>) -> ResponseFuture {
+        match self.connection.endpoint {
+            None => self.server.handle(&self.connection, request),
+            Some(_) => self.server.answer_asker(&self.connection, request),
+        }
+    }
+
+    /// Records that the client sent what is no request, and got this status.
+    pub(in crate::proxy) fn emit_without_request(&self, status: StatusCode) {
+        AccessRecord::emit_without_request(&self.server, &self.connection, status);
     }
 
     /// The receiver of events.
@@ -132,25 +73,12 @@ impl Service {
     }
 }
 
-impl hyper::service::Service<Request<Incoming>> for Service {
-    type Response = Response<ResponseBody>;
-    type Error = Infallible;
-    type Future = ResponseFuture;
-
-    fn call(&self, request: Request<Incoming>) -> ResponseFuture {
-        match self.connection.endpoint {
-            None => self.server.handle(&self.connection, request),
-            Some(_) => self.server.answer_asker(&self.connection, request),
-        }
-    }
-}
-
 impl Server {
     /// Handles one request. There is always a response.
     fn handle(
         self: &Rc<Self>,
-        connection: &Arc<DownstreamConnection>,
-        request: Request<Incoming>,
+        connection: &Rc<DownstreamConnection>,
+        request: Request<ClientBody>,
     ) -> ResponseFuture {
         let now = self.engine.clock().now();
         connection.state.request_begins(now);
@@ -162,8 +90,8 @@ impl Server {
     /// no body.
     pub(super) fn decide_request(
         self: &Rc<Self>,
-        connection: &Arc<DownstreamConnection>,
-        request: Request<Incoming>,
+        connection: &Rc<DownstreamConnection>,
+        request: Request<ClientBody>,
         (is_head, body): (bool, VisibleBody),
         now: Time,
     ) -> ResponseFuture {
@@ -182,12 +110,12 @@ impl Server {
             }
             Ok(HeadDecision::Challenge(answer)) => context.finish_with(answer.into_response(), connection),
             Ok(HeadDecision::Proof(config)) => {
-                let (server, connection) = (Rc::clone(self), Arc::clone(connection));
+                let (server, connection) = (Rc::clone(self), Rc::clone(connection));
                 let redeemed = server.redeem(connection, config, client, request, context);
                 ResponseFuture::Boxed(Box::pin(redeemed))
             }
             Ok(HeadDecision::AwaitsStore(config, pending, group)) => {
-                let (server, connection) = (Rc::clone(self), Arc::clone(connection));
+                let (server, connection) = (Rc::clone(self), Rc::clone(connection));
                 ResponseFuture::Boxed(Box::pin(async move {
                     let decision = Box::new(server.await_store(*pending, &config).await);
                     let routed = RoutedDecision { config, decision, group };
@@ -202,8 +130,8 @@ impl Server {
                 context.permit_origin(policy, unread.routes.first(), request.headers());
                 let timeout = config.shared.settings.body_timeout.to_std();
                 let owner = client.ip().map(|ip| config.shared.client.prefixes.mask(ip));
-                let memory = self.body_memory.reserve(owner);
-                let (server, connection) = (Rc::clone(self), Arc::clone(connection));
+                let memory = self.body_memory.requests.reserve(owner);
+                let (server, connection) = (Rc::clone(self), Rc::clone(connection));
                 let handled =
                     server.handle_with_body(connection, request, unread, (timeout, memory), context);
                 ResponseFuture::Boxed(Box::pin(handled))
@@ -214,7 +142,7 @@ impl Server {
 
     pub(super) fn context<B>(
         self: &Rc<Self>,
-        connection: &Arc<DownstreamConnection>,
+        connection: &Rc<DownstreamConnection>,
         request: &Request<B>,
         client: Client,
         is_head: bool,
@@ -231,7 +159,7 @@ impl Server {
     fn check(
         &self,
         connection: &DownstreamConnection,
-        request: &Request<Incoming>,
+        request: &Request<ClientBody>,
         visible: VisibleBody,
         now: Time,
     ) -> Result<(Client, HeadDecision), Error> {
@@ -289,8 +217,8 @@ impl Server {
     /// Reads the body, then decides and responds.
     async fn handle_with_body(
         self: Rc<Self>,
-        connection: Arc<DownstreamConnection>,
-        request: Request<Incoming>,
+        connection: Rc<DownstreamConnection>,
+        request: Request<ClientBody>,
         unread: UnreadAttempt,
         (timeout, memory): (Duration, MemoryReservation),
         mut context: RequestContext,
@@ -299,13 +227,18 @@ impl Server {
         let mut request = Request::from_parts(head, IncomingBody::Buffered(None));
         context.record.pause(self.engine.clock().now());
         let guard = UnreadGuard::begins(&self.unread_bodies);
+        // Where the body is needed, another coding was refused by the head.
+        let coding = BodyCoding::of(request.headers()).ok().flatten();
+        let coding = coding.map(|coding| (coding, memory.another()));
         let buffered = body::read(incoming, unread.requirement.max_bytes, timeout, memory).await;
         if matches!(buffered, Err(Error::NoMemory)) {
             self.events.emit(&Event::BodyRefused);
         }
         context.record.resume(self.engine.clock().now());
         let decided = match buffered {
-            Ok(buffered) => self.decide_with_body(&connection, &mut request, buffered, unread).await,
+            Ok(buffered) => {
+                self.decide_with_body(&connection, &mut request, (buffered, coding), unread).await
+            }
             Err(error) => Err(error),
         };
         drop(guard);
@@ -322,13 +255,21 @@ impl Server {
         &self,
         connection: &DownstreamConnection,
         request: &mut Request<IncomingBody>,
-        buffered: BufferedBody,
+        (buffered, coding): (BufferedBody, Option<(BodyCoding, MemoryReservation)>),
         unread: UnreadAttempt,
     ) -> Result<RoutedDecision, Error> {
-        let body = match &buffered {
-            BufferedBody::Whole(bytes) => AttemptBody::Whole(bytes),
-            BufferedBody::Longer(..) if unread.requirement.refuse_longer => return Err(Error::BodyTooLong),
-            BufferedBody::Longer(..) => AttemptBody::TooLong,
+        let requirement = unread.requirement;
+        let decoded = match (&buffered, coding) {
+            (BufferedBody::Whole(bytes), Some((coding, memory))) if !bytes.is_empty() => {
+                Some(body::decode(coding, bytes, requirement.max_bytes, memory)?)
+            }
+            _ => None,
+        };
+        let body = match (&decoded, &buffered) {
+            (Some(Ok(Some(bytes))), _) | (None, BufferedBody::Whole(bytes)) => AttemptBody::Whole(bytes),
+            (Some(Err(error)), _) if requirement.is_needed => return Err((*error).into()),
+            _ if requirement.is_needed => return Err(Error::BodyTooLong),
+            _ => AttemptBody::TooLong,
         };
         let decision = self.decide(connection, request, body, unread).await?;
         *request.body_mut() = match buffered {
@@ -395,7 +336,7 @@ impl Server {
     /// Refuses or forwards a request, by its decision.
     pub(super) fn respond(
         self: &Rc<Self>,
-        connection: &Arc<DownstreamConnection>,
+        connection: &Rc<DownstreamConnection>,
         RoutedDecision { config, decision, group }: RoutedDecision,
         request: Request<IncomingBody>,
         mut context: RequestContext,
@@ -446,16 +387,16 @@ impl Server {
             return self.allow(connection, allowed, context);
         }
         let upstream_request =
-            UpstreamRequest::prepare(request, connection, &config, group, attempt, &context);
-        let (server, connection) = (Rc::clone(self), Arc::clone(connection));
+            PreparedRequest::prepare(request, connection, &config, group, attempt, &context);
+        let (server, connection) = (Rc::clone(self), Rc::clone(connection));
         let forwarded = server.forward(upstream_request, connection, hold, limit_headers, context);
         ResponseFuture::Boxed(Box::pin(forwarded))
     }
 
     async fn forward(
         self: Rc<Self>,
-        mut request: Box<UpstreamRequest>,
-        connection: Arc<DownstreamConnection>,
+        mut request: Box<PreparedRequest>,
+        connection: Rc<DownstreamConnection>,
         hold: Span,
         limit_headers: Option<RateLimitHeaders>,
         RequestContext { summary, mut record }: RequestContext,

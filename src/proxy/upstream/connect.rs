@@ -6,13 +6,13 @@ use std::io;
 
 use tokio::net::{TcpStream, UnixStream};
 
-use super::http1::BufferedSocket;
 use super::{Health, UpstreamAddress, UpstreamConnection, UpstreamTarget};
 use crate::event::Failure;
 use crate::net::connection_slots::ConnectionSlot;
 use crate::net::connector;
 use crate::net::stream::NetStream;
 use crate::net::tls::{self, Trust};
+use crate::proxy::buffered_socket::BufferedSocket;
 use crate::proxy::settings::ProxySettings;
 
 pub(super) async fn connect(

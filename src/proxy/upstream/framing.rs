@@ -1,6 +1,6 @@
 //! Response framing: how the head of a response gives the length of its body, if it does so in one way only.
 //!
-//! Clients differ in how they read `gzip, chunked`, chunks beside a length, or `2, 2`. So `http1::response_head` treats an
+//! Clients differ in how they read `gzip, chunked`, chunks beside a length, or `2, 3`. So `http1::response_head` treats an
 //! ambiguous response as broken; a correct upstream never sends one. The check covers responses without a body, too,
 //! because some clients look for a body there.
 
@@ -26,11 +26,14 @@ pub fn declared(headers: &HeaderMap) -> Option<DeclaredFraming<'_>> {
     let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
     let framing = match (lengths.next(), codings.next()) {
         (None, None) => DeclaredFraming::None,
-        (Some(length), None) if is_plain(length.as_bytes()) => DeclaredFraming::Length(length),
+        // RFC 9112, 6.3: the same length twice is one.
+        (Some(length), None) if is_plain(length.as_bytes()) && lengths.all(|other| other == length) => {
+            DeclaredFraming::Length(length)
+        }
         (None, Some(coding)) if is_chunked(coding) => DeclaredFraming::Chunked,
         _ => return None,
     };
-    (lengths.next().is_none() && codings.next().is_none()).then_some(framing)
+    codings.next().is_none().then_some(framing)
 }
 
 /// Digits without a leading zero.
@@ -58,6 +61,7 @@ mod tests {
             &[("content-length", "120")],
             &[("transfer-encoding", "chunked")],
             &[("transfer-encoding", "Chunked")],
+            &[("content-length", "2"), ("content-length", "2")],
         ] {
             assert!(clear(lines), "{lines:?}");
         }
@@ -67,7 +71,7 @@ mod tests {
     fn whatever_two_clients_could_read_differently_is_not() {
         for lines in [
             &[("content-length", "2"), ("transfer-encoding", "chunked")][..],
-            &[("content-length", "2"), ("content-length", "2")],
+            &[("content-length", "2"), ("content-length", "3")],
             &[("content-length", "2, 2")],
             &[("content-length", "02")],
             &[("content-length", "")],

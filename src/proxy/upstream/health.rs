@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use http::HeaderValue;
 
 use super::pool::ConnectionDemand;
-use super::{UpstreamAddress, UpstreamTarget, authority};
+use super::target::authority;
+use super::{UpstreamAddress, UpstreamTarget};
 use crate::event::{Event, Events, Failure};
 use crate::net::connection_slots::ConnectionSlots;
 use crate::net::connector::Connector;
@@ -130,7 +131,7 @@ impl Health {
     /// Reports a failure; a failure to connect also marks the upstream as down.
     pub(super) fn failed(&self, failure: Failure) {
         self.events.emit(&Event::UpstreamFailed { upstream: &self.name, reason: failure });
-        if matches!(failure, Failure::Timeout | Failure::Broken | Failure::Busy | Failure::Exhausted) {
+        if matches!(failure, Failure::Timeout | Failure::Broken(_) | Failure::Busy | Failure::Exhausted) {
             return;
         }
         let failures = self.failures.fetch_add(1, Relaxed);

@@ -9,7 +9,6 @@ mod pending_response;
 mod request_head;
 mod response_body;
 mod response_head;
-mod socket;
 #[cfg(test)]
 mod tests;
 mod upload;
@@ -17,8 +16,9 @@ mod upload;
 pub(super) use self::pending_response::PendingResponse;
 pub use self::response_body::UpstreamBody;
 pub(super) use self::response_head::ResponseHead;
-pub(super) use self::socket::BufferedSocket;
 pub(super) use self::upload::Upload;
+
+use crate::event::BrokenAnswer;
 
 /// Why a response is of no use.
 #[derive(Debug, thiserror::Error)]
@@ -30,15 +30,30 @@ pub(super) enum ResponseError {
     #[error("the upstream closed the connection within its response")]
     Incomplete,
     /// The head or a chunk is malformed, ambiguous or too long.
-    #[error("the upstream's response is malformed: {0}")]
-    Malformed(&'static str),
+    #[error("the upstream's response is malformed: {0:?}")]
+    Malformed(BrokenAnswer),
     /// The rest of the client's request could not be read.
     #[error("the client's body failed")]
     Upload,
 }
 
-impl From<httparse::Error> for ResponseError {
-    fn from(_: httparse::Error) -> Self {
-        Self::Malformed("its lines do not parse")
+impl ResponseError {
+    /// A malformed response.
+    pub(super) fn malformed(why: &'static str) -> Self {
+        Self::Malformed(why.into())
+    }
+
+    /// Why there is no response.
+    pub(super) fn cause(&self) -> BrokenAnswer {
+        match self {
+            Self::Malformed(cause) => *cause,
+            Self::Incomplete => "it closed the connection within its answer".into(),
+            Self::Socket(_) | Self::Upload => "its connection broke".into(),
+        }
+    }
+
+    /// Whether the upstream closed the connection, as far as that can be told.
+    pub(super) fn is_close(&self) -> bool {
+        matches!(self, Self::Socket(_) | Self::Incomplete)
     }
 }

@@ -4,15 +4,16 @@
 //! "wrong password". `transaction::inspect` reads the body.
 
 use http::header::{ACCEPT_CHARSET, ACCEPT_ENCODING, RANGE};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
+
+use crate::proxy::headers::passed::PassedHeaders;
 
 /// Removes the headers that ask for a part, a delta, a conditional response or an encoding.
-pub(in crate::proxy) fn request_plain_response(headers: &mut HeaderMap) {
-    let unwanted: Vec<HeaderName> = headers.keys().filter(|name| changes_response(name)).cloned().collect();
-    for name in unwanted {
-        headers.remove(name);
-    }
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+pub(in crate::proxy) fn request_plain_response(headers: &mut PassedHeaders) {
+    let names = headers.received().keys();
+    let unwanted: Vec<HeaderName> = names.filter(|name| changes_response(name)).cloned().collect();
+    unwanted.iter().for_each(|name| headers.remove(name));
+    headers.set(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
 }
 
 fn changes_response(name: &HeaderName) -> bool {
@@ -29,6 +30,9 @@ const OTHER_NAMES: [&str; 3] = ["request-range", "a-im", "negotiate"];
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use bytes::Bytes;
+    use http::HeaderMap;
 
     use super::*;
 
@@ -55,7 +59,9 @@ mod tests {
             headers
                 .append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static("gzip"));
         }
+        let mut headers = PassedHeaders::new(headers, Bytes::new());
         request_plain_response(&mut headers);
+        let mut headers = headers.into_map();
         assert_eq!(headers.remove("accept-encoding").unwrap(), "identity");
         let left: BTreeSet<_> = headers.keys().map(|name| name.to_string()).collect();
         assert_eq!(left, kept.map(str::to_ascii_lowercase).into());

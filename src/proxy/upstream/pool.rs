@@ -7,21 +7,28 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
+use super::bound::{BoundConnections, PoolKey};
+use super::reuse::ReuseLimit;
 use super::{Health, UpstreamConnection};
 
 /// Idle connections, and requests that wait for one.
 #[derive(Default)]
 pub(super) struct ConnectionPool {
+    pub(super) key: PoolKey,
     idle: RefCell<Vec<PooledConnection>>,
     waiting: RefCell<VecDeque<oneshot::Sender<UpstreamConnection>>>,
+    /// Who holds connections that belong to one client, in the order in which they were last used.
+    bound: RefCell<VecDeque<Weak<BoundConnections>>>,
     /// Number of waiting requests; those that have gone are not counted.
     waiter_count: Cell<usize>,
     /// Connections released while other workers needed slots.
@@ -30,15 +37,22 @@ pub(super) struct ConnectionPool {
 
 struct PooledConnection {
     connection: UpstreamConnection,
-    /// Sweeps since it became idle; cheaper than reading the clock at each request.
-    sweeps: u32,
+    since: Instant,
 }
 
 impl ConnectionPool {
-    /// The youngest idle connection; `None` if only `reserved` ones are left.
-    pub(super) fn pop(&self, reserved: usize) -> Option<UpstreamConnection> {
+    /// The youngest idle connection whose rest is safe, and how long it was; `None` if only `reserved` ones are
+    /// left.
+    pub(super) fn pop(
+        &self,
+        reserved: usize,
+        is_safe: impl Fn(Duration) -> bool,
+    ) -> Option<(UpstreamConnection, Duration)> {
         let mut idle = self.idle.borrow_mut();
-        if idle.len() > reserved { idle.pop().map(|pooled| pooled.connection) } else { None }
+        let rested = idle.last().filter(|_| idle.len() > reserved)?.since.elapsed();
+        // All others have rested longer.
+        let pooled = if is_safe(rested) { idle.pop() } else { None };
+        pooled.map(|pooled| (pooled.connection, rested))
     }
 
     /// Releases a connection: to a waiting request, by closing it for another worker, or to the idle ones.
@@ -54,7 +68,7 @@ impl ConnectionPool {
                 Err(returned) => connection = returned,
             }
         }
-        self.idle.borrow_mut().push(PooledConnection { connection, sweeps: 0 });
+        self.idle.borrow_mut().push(PooledConnection { connection, since: Instant::now() });
     }
 
     /// Whether to close a connection for another worker: rarely, because a new connection costs more than a reused one.
@@ -70,11 +84,19 @@ impl ConnectionPool {
         receiver
     }
 
-    /// Counts a sweep, and closes connections that were idle for `sweeps` of them or that the upstream has closed.
-    pub(super) fn expire(&self, sweeps: u32) {
+    /// Closes connections that were idle for `longest`, or that the upstream has closed, and notes which it was.
+    pub(super) fn expire(&self, longest: Duration, limit: &ReuseLimit) {
         self.idle.borrow_mut().retain_mut(|pooled| {
-            pooled.sweeps += 1;
-            pooled.sweeps < sweeps && pooled.connection.socket.is_idle()
+            let rested = pooled.since.elapsed();
+            if !pooled.connection.socket.is_idle() {
+                limit.was_closed(rested);
+                return false;
+            }
+            let stays = rested < longest;
+            if !stays {
+                limit.was_open(rested);
+            }
+            stays
         });
         self.waiting.borrow_mut().retain(|waiter| !waiter.is_closed());
     }
@@ -84,11 +106,32 @@ impl ConnectionPool {
         self.idle.borrow().is_empty() && self.waiting.borrow().is_empty()
     }
 
-    /// Closes the `count` oldest idle connections.
+    /// Notes that this client holds a connection of its own.
+    pub(super) fn note_bound(&self, owner: &Rc<BoundConnections>) {
+        let mut bound = self.bound.borrow_mut();
+        bound.retain(|known| known.strong_count() > 0 && !std::ptr::eq(known.as_ptr(), Rc::as_ptr(owner)));
+        bound.push_back(Rc::downgrade(owner));
+    }
+
+    /// Closes the `count` oldest idle connections, and then those that belong to one client.
     fn close(&self, count: usize) {
         let mut idle = self.idle.borrow_mut();
-        let count = count.min(idle.len());
-        idle.drain(..count);
+        let from_idle = count.min(idle.len());
+        idle.drain(..from_idle);
+        drop(idle);
+        for _ in from_idle..count {
+            self.close_bound();
+        }
+    }
+
+    /// Closes the connection of a client that was not used for longest. Returns whether there was one.
+    pub(super) fn close_bound(&self) -> bool {
+        loop {
+            let Some(oldest) = self.bound.borrow_mut().pop_front() else { return false };
+            if oldest.upgrade().is_some_and(|owner| owner.take(&self.key).is_some()) {
+                return true;
+            }
+        }
     }
 }
 

@@ -2,18 +2,15 @@
 //!
 //! It opens only if the client's request is an unambiguous upgrade (RFC 6455, 4.1: an HTTP/1.1 GET without a body). An
 //! upstream that switches without a request, or to another protocol, is broken. `transaction::forward` settles the
-//! attempt.
+//! attempt, and `downstream::http1` runs the tunnel when the head of the response has left.
 
 use std::cell::Cell;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::UPGRADE;
 use http::{HeaderValue, Method, Request, Response, Version};
-use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
@@ -21,33 +18,31 @@ use tokio::time::{Instant, timeout_at};
 use super::{ConnectionLease, UpstreamBody};
 use crate::engine::ConcurrencyPermits;
 use crate::event::Failure;
+use crate::net::stream::NetStream;
 use crate::proxy::body::{IncomingBody, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::headers;
+use crate::proxy::headers::passed::PassedHeaders;
 
-/// A client's request for another protocol.
-pub(in crate::proxy) struct UpgradeRequest {
-    /// The requested protocol, or a list of them.
-    pub(in crate::proxy) protocol: HeaderValue,
-    client: OnUpgrade,
-}
+/// A client's request for another protocol: the requested one, or a list of them.
+pub(in crate::proxy) struct UpgradeRequest(pub(in crate::proxy) HeaderValue);
 
 impl UpgradeRequest {
     /// The upgrade that a request asks for, if it is eligible. Others are ignored, as RFC 9110, 7.8, allows.
-    pub(in crate::proxy) fn of(request: &mut Request<IncomingBody>) -> Option<Self> {
+    pub(in crate::proxy) fn of(request: &Request<IncomingBody>) -> Option<Self> {
         let protocol = headers::requested_upgrade(request.headers())?;
         let is_plain = request.method() == Method::GET
             && request.version() == Version::HTTP_11
             && request.body().is_end_stream();
-        is_plain.then(|| Self { protocol, client: hyper::upgrade::on(request) })
+        is_plain.then_some(Self(protocol))
     }
 
     /// Whether the upstream's response switches only to requested protocols.
     fn is_accepted_by(&self, response: &Response<UpstreamBody>) -> bool {
         let mut values = response.headers().get_all(UPGRADE).iter();
         let (Some(value), None) = (values.next(), values.next()) else { return false };
-        names(value).all(|chosen| names(&self.protocol).any(|name| name.eq_ignore_ascii_case(chosen)))
+        names(value).all(|chosen| names(&self.0).any(|name| name.eq_ignore_ascii_case(chosen)))
     }
 }
 
@@ -55,39 +50,48 @@ fn names(protocols: &HeaderValue) -> impl Iterator<Item = &[u8]> {
     protocols.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }
 
-/// Returns the upstream's 101 and joins the two connections.
+/// The upstream's side of a tunnel, with the slot of its connection and the attempt's permits until the tunnel ends.
+struct Tunnel {
+    lease: ConnectionLease,
+    _permits: ConcurrencyPermits,
+}
+
+impl Tunnel {
+    /// Copies in both directions until the tunnel ends. `read` is what the client has sent already.
+    async fn run(mut self, mut client: NetStream, read: Bytes) {
+        let Some((upstream, begun)) = self.lease.switch_protocols() else { return };
+        if client.write_all(&begun).await.is_ok() && upstream.write_all(&read).await.is_ok() {
+            copy_both(client, upstream).await;
+        }
+    }
+}
+
+/// Returns the upstream's 101, whose body is the tunnel.
 ///
 /// # Errors
 /// [`Failure::Broken`] if the client did not request this protocol.
 pub(in crate::proxy) fn open(
     response: Response<UpstreamBody>,
     upgrade: Option<UpgradeRequest>,
-    connection: &Arc<DownstreamConnection>,
+    connection: &DownstreamConnection,
     permits: ConcurrencyPermits,
 ) -> Result<Response<ResponseBody>, Error> {
-    let upgrade = upgrade.filter(|upgrade| upgrade.is_accepted_by(&response));
+    let broken =
+        || Error::Upstream(Failure::Broken("it switches to a protocol that nobody asked for".into()));
+    let is_accepted = upgrade.is_some_and(|upgrade| upgrade.is_accepted_by(&response));
     let (mut head, mut body) = response.into_parts();
-    let Some(UpgradeRequest { client, .. }) = upgrade else {
+    let received = std::mem::take(&mut head.headers);
+    let mut passed = Box::new(PassedHeaders::new(received, body.take_head()));
+    if !is_accepted {
         body.close();
-        return Err(Error::Upstream(Failure::Broken));
-    };
-    let lease = body.into_lease();
+        return Err(broken());
+    }
+    let lease = body.into_lease().ok_or_else(broken)?;
     connection.state.tunnel_opens();
-    headers::prepare_response(&mut head.headers, true);
-    let connection = Arc::clone(connection);
-    tokio::task::spawn_local(async move {
-        let mut lease = lease;
-        let upstream = lease.as_mut().and_then(ConnectionLease::switch_protocols);
-        if let (Ok(client), Some((upstream, begun))) = (client.await, upstream) {
-            let mut client = TokioIo::new(client);
-            if client.write_all(&begun).await.is_ok() {
-                copy_both(client, upstream).await;
-            }
-        }
-        // The tunnel holds the slots of both connections and the attempt's permits until it ends.
-        drop((lease, connection, permits));
-    });
-    Ok(Response::from_parts(head, ResponseBody::generated(Bytes::new())))
+    headers::prepare_response(&mut passed, true);
+    let tunnel = Tunnel { lease, _permits: permits };
+    let body = ResponseBody::tunnel(Box::new(|client, read| Box::pin(tunnel.run(client, read))));
+    Ok(Response::from_parts(head, body.with_passed(passed)))
 }
 
 /// Copies until both directions have ended, one of them fails, or both are idle for an hour.

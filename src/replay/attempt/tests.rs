@@ -21,15 +21,16 @@ fn line(user: &str, request: &str) -> String {
 #[test]
 fn a_get_is_an_attempt_only_with_what_makes_it_one() {
     for (user, request, is_attempt) in [
-        ("-", "POST /login HTTP/1.1", true),
-        ("-", "PUT //LOGIN/?x HTTP/1.1", true),
+        ("anna", "POST /login HTTP/1.1", true),
+        ("anna", "PUT //LOGIN/?x HTTP/1.1", true),
+        ("-", "POST /login HTTP/1.1", false),
         ("-", "GET /login HTTP/1.1", false),
         ("anna", "GET /login HTTP/1.1", true),
         ("-", "GET /login?password=x HTTP/1.1", true),
         ("-", "OPTIONS /login HTTP/1.1", false),
-        ("-", "POST http://app.test/login HTTP/1.1", true),
-        ("-", "POST /other HTTP/1.1", false),
-        ("-", "POST /login%zz HTTP/1.1", false),
+        ("anna", "POST http://app.test/login HTTP/1.1", true),
+        ("anna", "POST /other HTTP/1.1", false),
+        ("anna", "POST /login%zz HTTP/1.1", false),
         ("-", "-", false),
     ] {
         let found = of(policy("POST /login"), &line(user, request));

@@ -1,21 +1,19 @@
 //! The common and the combined format of Apache and nginx, and tollgate's own combined style.
 //!
-//! Apache writes the time of the arrival, nginx that of the end of the response.
+//! Apache writes the time of the arrival, nginx that of the end of the response. Before the client may stand what others put
+//! there: the name of the site (Debian's `other_vhosts_access.log`), a header of syslog, of Docker or of Kubernetes.
 
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr_iter};
+use smallvec::SmallVec;
 
 use super::{AccessLogFormat, LineError, LoggedRequest, client, request_line, status, timestamp};
+use crate::time::Time;
 
 pub(super) fn parse(line: &[u8]) -> Result<(LoggedRequest<'_>, AccessLogFormat), LineError> {
-    let open = memchr(b'[', line).ok_or(LineError::UnknownFormat)?;
-    let close = open + memchr(b']', &line[open..]).ok_or(LineError::UnknownFormat)?;
-    let head = text(&line[..open]).trim_end();
-    let mut words = head.splitn(3, ' ');
-    let (Some(address), Some(_ident), Some(user)) = (words.next(), words.next(), words.next()) else {
-        return Err(LineError::UnknownFormat);
-    };
+    let (open, close, arrived) = find_time(line)?;
+    let (address, user) = find_client(text(&line[..open]).trim_end()).ok_or(LineError::UnknownFormat)?;
     let rest = line[close..].strip_prefix(b"] \"").ok_or(LineError::UnknownFormat)?;
     let end = quote(rest).ok_or(LineError::NoRequest)?;
     let mut words = rest[end + 1..].splitn(4, |&byte| byte == b' ').skip(1);
@@ -23,7 +21,7 @@ pub(super) fn parse(line: &[u8]) -> Result<(LoggedRequest<'_>, AccessLogFormat),
     let has_referer = words.nth(1).is_some_and(|rest| rest.starts_with(b"\""));
     let (method, target) = request_line(unescape(&rest[..end]));
     let request = LoggedRequest {
-        arrived: timestamp::common(text(&line[open + 1..close])).ok_or(LineError::NoTime)?,
+        arrived: arrived.ok_or(LineError::NoTime)?,
         client: client(address)?,
         method,
         target,
@@ -34,6 +32,44 @@ pub(super) fn parse(line: &[u8]) -> Result<(LoggedRequest<'_>, AccessLogFormat),
         gate: None,
     };
     Ok((request, if has_referer { AccessLogFormat::Combined } else { AccessLogFormat::Common }))
+}
+
+/// Where the time is, and the time, if it can be read: not each bracket holds one.
+fn find_time(line: &[u8]) -> Result<(usize, usize, Option<Time>), LineError> {
+    let brackets = memchr_iter(b'[', line).filter_map(|open| {
+        let close = open + memchr(b']', &line[open..])?;
+        Some((open, close, timestamp::common(text(&line[open + 1..close]))))
+    });
+    let mut first = None;
+    for found in brackets.take(MAX_BRACKETS) {
+        if found.2.is_some() {
+            return Ok(found);
+        }
+        first.get_or_insert(found);
+    }
+    first.ok_or(LineError::UnknownFormat)
+}
+
+/// The client and the user: `client ident user`, behind anything else. Of a list of addresses (`X-Forwarded-For`) the
+/// client is the first one.
+fn find_client(head: &str) -> Option<(&str, &str)> {
+    let words: SmallVec<[(usize, &str); 16]> = words(head).collect();
+    let is_address =
+        |word: &str| client(word.trim_end_matches(',')).is_ok_and(|client| client.ip().is_some());
+    let followed = words.len().checked_sub(2)?;
+    let mut at = words[..followed].iter().rposition(|(_, word)| is_address(word)).unwrap_or(0);
+    let user = words.get(at + 2).map(|(start, _)| &head[*start..])?;
+    while at > 0 && words[at - 1].1.ends_with(',') && is_address(words[at - 1].1) {
+        at -= 1;
+    }
+    Some((words[at].1.trim_end_matches(','), user))
+}
+
+/// The words of a text, and where each begins.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.split(' ')
+        .filter(|word| !word.is_empty())
+        .map(|word| (word.as_ptr().addr() - text.as_ptr().addr(), word))
 }
 
 /// Where the quoted text ends: the first quote that is not escaped.
@@ -77,3 +113,5 @@ fn escaped(after: &[u8]) -> Option<(u8, usize)> {
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
+
+const MAX_BRACKETS: usize = 8;

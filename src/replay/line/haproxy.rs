@@ -15,7 +15,9 @@ pub(super) fn parse(line: &[u8]) -> Result<LoggedRequest<'_>, LineError> {
     // Each client has its port behind it, also an IPv6 address without brackets.
     let (address, _port) = peer.rsplit_once(':').ok_or(LineError::UnknownFormat)?;
     let rest = &line[open + 1..];
-    let begin = memchr::memchr(b'"', rest).ok_or(LineError::UnknownFormat)? + 1;
+    let Some(begin) = memchr::memchr(b'"', rest).map(|at| at + 1) else {
+        return without_request(address, rest);
+    };
     let fields = std::str::from_utf8(&rest[..begin]).map_err(|_| LineError::UnknownFormat)?;
     let (time, fields) = fields.split_once("] ").ok_or(LineError::UnknownFormat)?;
     // Frontend, backend and server, timers, status.
@@ -31,6 +33,26 @@ pub(super) fn parse(line: &[u8]) -> Result<LoggedRequest<'_>, LineError> {
         user: None,
         // `-1` stands for a request that got no response.
         status: if code == "-1" { 503 } else { status(code)? },
+        location: None,
+        gate: None,
+    })
+}
+
+/// A connection of which no request came: the handshake of TLS failed, or the PROXY header.
+fn without_request<'a>(address: &str, rest: &[u8]) -> Result<LoggedRequest<'a>, LineError> {
+    let text = std::str::from_utf8(rest).map_err(|_| LineError::UnknownFormat)?;
+    let (time, what) = text.split_once("] ").ok_or(LineError::UnknownFormat)?;
+    if !what.contains(": ") {
+        return Err(LineError::UnknownFormat);
+    }
+    Ok(LoggedRequest {
+        arrived: timestamp::common(time).ok_or(LineError::NoTime)?,
+        client: client(address)?,
+        method: "".into(),
+        target: "".into(),
+        host: None,
+        user: None,
+        status: 400,
         location: None,
         gate: None,
     })

@@ -17,15 +17,15 @@ use crate::time::{Span, Time};
 /// The values of a line, by their meaning.
 #[derive(Default)]
 pub(super) struct JsonFields<'a> {
-    time: JsonValue<'a>,
+    pub(super) time: JsonValue<'a>,
     /// A time with more digits than `time`.
     exact_time: JsonValue<'a>,
-    client: JsonValue<'a>,
+    pub(super) client: JsonValue<'a>,
     peer: JsonValue<'a>,
     /// Method, target and version in one text.
-    request: JsonValue<'a>,
+    pub(super) request: JsonValue<'a>,
     method: JsonValue<'a>,
-    target: JsonValue<'a>,
+    pub(super) target: JsonValue<'a>,
     /// A target that a rewrite may have changed.
     rewritten: JsonValue<'a>,
     host: JsonValue<'a>,
@@ -33,7 +33,7 @@ pub(super) struct JsonFields<'a> {
     status: JsonValue<'a>,
     location: JsonValue<'a>,
     /// In seconds, in a line whose time is that of the end.
-    took: JsonValue<'a>,
+    pub(super) took: JsonValue<'a>,
     route: JsonValue<'a>,
     refused_by: JsonValue<'a>,
     decided_us: JsonValue<'a>,
@@ -76,7 +76,7 @@ impl<'de> Visitor<'de> for FieldReader<'_, 'de> {
 
 impl<'a> JsonFields<'a> {
     /// Where the value of this name belongs.
-    fn slot(&mut self, name: &str) -> Option<&mut JsonValue<'a>> {
+    pub(super) fn slot(&mut self, name: &str) -> Option<&mut JsonValue<'a>> {
         Some(match name {
             "time" | "time_local" | "time_iso8601" | "timestamp" | "@timestamp" | "StartLocal" => {
                 &mut self.time
@@ -105,7 +105,7 @@ impl<'a> JsonFields<'a> {
         })
     }
 
-    fn into_request(self) -> Result<LoggedRequest<'a>, LineError> {
+    pub(super) fn into_request(self) -> Result<LoggedRequest<'a>, LineError> {
         let logged = self.exact_time.time().or_else(|| self.time.time()).ok_or(LineError::NoTime)?;
         let took = self.took.number().filter(|seconds| *seconds > 0.0).map_or(Span::ZERO, span_of_seconds);
         let address = self.client.text().or_else(|| self.peer.text()).ok_or(LineError::NoClient)?;
@@ -115,6 +115,7 @@ impl<'a> JsonFields<'a> {
         let target = self.target.into_text().or_else(|| self.rewritten.into_text());
         let (method, target) = match (self.method.into_text(), target) {
             (Some(method), Some(target)) => (method, target),
+            (None, None) if self.is_of_gate => (Cow::Borrowed(""), Cow::Borrowed("")),
             _ => request_line(self.request.into_text().ok_or(LineError::NoRequest)?),
         };
         Ok(LoggedRequest {
@@ -171,5 +172,9 @@ fn span_of_micros(micros: f64) -> Span {
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked before")]
 fn status(number: f64) -> Option<u16> {
+    if number == 0.0 {
+        // Of Caddy, for a client that left before its answer.
+        return Some(499);
+    }
     (100.0..1000.0).contains(&number).then_some(number as u16)
 }

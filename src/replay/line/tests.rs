@@ -43,6 +43,34 @@ fn a_client_that_spoke_no_http_is_no_attempt_and_no_mistake() {
 }
 
 #[test]
+fn what_others_put_before_the_client_is_passed_over() {
+    let rest = "- - [20/Nov/2026:23:21:52 +0000] \"POST /login HTTP/1.1\" 401 12";
+    let expected = "1795216912000000000 203.0.113.9 POST /login 401 None None None";
+    for before in [
+        "app.example.org:443 203.0.113.9",
+        "203.0.113.9, 10.0.0.1, 10.0.0.2",
+        "Nov 20 23:21:52 10.1.2.3 nginx[812]: 203.0.113.9",
+        "<190>Nov 20 23:21:52 web nginx: 203.0.113.9",
+        "web_1  | 203.0.113.9",
+        "2026-11-20T23:21:52.123456789Z stdout F 203.0.113.9",
+        "[pod/web-7d9/nginx] 203.0.113.9",
+    ] {
+        assert_eq!(seen(&format!("{before} {rest}")), expected, "{before}");
+    }
+    for (address, client) in
+        [("[2001:db8::5]", "2001:db8::5"), ("fe80::1%eth0", "fe80::1"), ("203.0.113.9:4711", "203.0.113.9")]
+    {
+        assert_eq!(seen(&format!("{address} {rest}")), expected.replace("203.0.113.9", client), "{address}");
+    }
+}
+
+#[test]
+fn a_connection_of_haproxy_without_a_request_is_no_attempt_and_no_mistake() {
+    let line = "Nov 20 23:21:52 lb haproxy[9]: 203.0.113.9:4711 [20/Nov/2026:23:21:52.000] https-in/1: SSL handshake failure";
+    assert_eq!(seen(line), "1795216912000000000 203.0.113.9   400 None None None");
+}
+
+#[test]
 fn haproxy_is_read_with_and_without_a_header_of_syslog() {
     let bare = "10.0.1.2:33317 [20/Nov/2026:23:21:52.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- \
                 1/1/1/1/0 0/0 {1wt.eu} {} \"POST /login HTTP/1.1\"";
@@ -130,8 +158,9 @@ proptest! {
         line in proptest::collection::vec(any::<u8>(), 0..200),
         format in prop::option::of(prop::sample::select(&[AccessLogFormat::Combined, AccessLogFormat::Json, AccessLogFormat::Haproxy][..])),
     ) {
-        let _ = parse(&line, format);
+        let format = format.map(LogLineFormat::Known);
+        let _ = parse(&line, format.as_ref());
         let framed = [b"192.0.2.1 - - [", &line[..], b"] \"GET / HTTP/1.1\" 200 0"].concat();
-        let _ = parse(&framed, format);
+        let _ = parse(&framed, format.as_ref());
     }
 }

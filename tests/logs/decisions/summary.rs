@@ -58,6 +58,7 @@ fn refusal() -> AccessLogEntry {
         settled: None,
     };
     AccessLogEntry {
+        is_request: true,
         signs: Default::default(),
         client: Client::UnixSocket,
         method: Method::POST,

@@ -83,7 +83,7 @@ fn a_request_goes_over_tls_to_whom_the_authority_vouches_for() {
         for (asked, protocol, request) in seen {
             assert_eq!((asked.as_deref(), protocol.as_deref()), (name, Some("http/1.1")));
             assert!(
-                request.contains("\r\nhost: app.test\r\n"),
+                request.contains("\r\nHost: app.test\r\n"),
                 "the client's Host, whatever the certificate says: {request}"
             );
         }

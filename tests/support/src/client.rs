@@ -148,6 +148,16 @@ impl Client {
         self.read_answer(false).expect("the gate answers before it closes")
     }
 
+    /// The next head, as it was written.
+    pub fn take_head_text(&mut self) -> String {
+        self.take_head().expect("the gate answers before it closes") + "\r\n\r\n"
+    }
+
+    /// So many bytes.
+    pub fn take_bytes(&mut self, count: usize) -> String {
+        String::from_utf8(self.take(count).expect("the gate sends so much")).unwrap()
+    }
+
     /// Whether the gate ends the connection within this time; what it sends before is dropped.
     pub fn ends_within(&mut self, at_most: Duration) -> bool {
         self.end_within(at_most).is_some()

@@ -269,12 +269,15 @@ fn chunks_end(bytes: &[u8]) -> Option<usize> {
         let line = bytes[at..].windows(2).position(|two| two == b"\r\n")?;
         let digits = String::from_utf8_lossy(&bytes[at..at + line]).into_owned();
         let length = usize::from_str_radix(digits.split(';').next()?.trim(), 16).ok()?;
-        at += line + 2 + length + 2;
+        at += line + 2;
+        if length == 0 {
+            // Trailers stand before the empty line.
+            let from = at - 2;
+            return bytes[from..].windows(4).position(|four| four == b"\r\n\r\n").map(|end| from + end + 4);
+        }
+        at += length + 2;
         if at > bytes.len() {
             return None;
-        }
-        if length == 0 {
-            return Some(at);
         }
     }
 }

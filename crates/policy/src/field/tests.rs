@@ -1,4 +1,4 @@
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 
 use super::super::attempt::Client;
@@ -106,15 +106,6 @@ fn d17_letters_that_are_something_else_are_unreadable() {
 fn d17_what_readers_skip_at_the_beginning_hides_no_field() {
     for mark in ["\u{feff}", "?", "\u{feff}?", "&", " ", "\u{feff}&"] {
         assert_eq!(read(&[form("log")], FORM, format!("{mark}log=admin")), some(&["admin"]), "{mark:?}");
-    }
-}
-
-#[test]
-fn d21_a_compressed_body_is_unreadable() {
-    for coding in ["gzip", "deflate", "br", "zstd", "x"] {
-        let lines = [(CONTENT_ENCODING, coding)];
-        let found = read_with(&[form("log")], &lines, "", AttemptBody::Whole(b"log=a"));
-        assert_eq!(found, Err(FieldReadError::Unreadable), "{coding}");
     }
 }
 

@@ -170,7 +170,7 @@ proptest! {
         ];
         more.iter().filter(|(is_there, _)| *is_there).for_each(|(_, more)| lines.extend(*more));
         let holds = |names: &[&str], wanted: &[&str]| names.iter().any(|name| wanted.contains(&&*plainly(name)));
-        let carries = has_body || is_basic || overrides || holds(&parameters, &["login", "geheim", "pwd", "compass"])
+        let carries = has_body || is_basic || overrides || holds(&parameters, &["login", "geheim", "pwd"])
             || holds(&cookies, &["geheim", "pwd"]);
         let is_free = is_preflight && !holds(&cookies, &["login"]);
         let wanted = carries || (method == "OPTIONS" && !is_free);

@@ -36,6 +36,9 @@ pub(super) fn parse(url: &str) -> Result<MysqlAddress, String> {
     if user.is_empty() || database.is_empty() || is_unnamed {
         return Err(wrong("no user, no host or no database"));
     }
+    if split.tls == SqlTls::Preferred {
+        return Err("`sslmode` is `disable`, `require`, `verify-ca` or `verify-full`".to_owned());
+    }
     if socket.is_some() && split.tls != SqlTls::Off {
         return Err("TLS is not spoken over a Unix socket".to_owned());
     }
@@ -93,7 +96,7 @@ mod tests {
         let read = parse("mysql://u%40v:p%2Fw@[::1]:3307/d%20b?sslmode=verify-full").unwrap();
         assert_eq!((&read.user[..], read.password.as_deref()), ("u@v", Some("p/w")));
         assert_eq!((&read.hosts[..], &read.database[..]), (&[("::1".to_owned(), 3307)][..], "d b"));
-        assert_eq!(read.tls, SqlTls::On(None));
+        assert_eq!(read.tls, SqlTls::On { roots: None, checks_name: true });
         let read = parse("mysql://u@/db?socket=/run/mysqld/mysqld.sock").unwrap();
         assert_eq!(read.socket.as_deref(), Some("/run/mysqld/mysqld.sock"));
         assert!(!read.is_exposed());

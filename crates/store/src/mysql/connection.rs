@@ -40,10 +40,13 @@ pub(super) struct MysqlConnection(Mutex<Option<Conn>>);
 impl MysqlConnector {
     pub(super) fn new(address: &MysqlAddress) -> Result<Self, StoreError> {
         let tls = match &address.tls {
-            SqlTls::Off => None,
-            SqlTls::On(roots) => {
+            SqlTls::Off | SqlTls::Preferred => None,
+            SqlTls::On { roots, checks_name } => {
                 let roots = tls::roots(roots.as_deref())?.into_iter().map(|root| root.to_vec().into());
-                Some(SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots.collect()))
+                let checked = SslOpts::default().with_disable_built_in_roots(true);
+                Some(
+                    checked.with_danger_skip_domain_validation(!checks_name).with_root_certs(roots.collect()),
+                )
             }
         };
         let usual = OptsBuilder::default()

@@ -16,8 +16,10 @@ pub(crate) struct PostgresAddress {
 
 /// Parses an address.
 pub(super) fn parse(url: &str) -> Result<PostgresAddress, String> {
-    let split = split(url, OPTIONS)?;
-    let options: Vec<String> = split.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let known = [OPTIONS, IGNORED].concat();
+    let split = split(url, &known)?;
+    let options = split.options.iter().filter(|(name, _)| !IGNORED.contains(name));
+    let options: Vec<String> = options.map(|(name, value)| format!("{name}={value}")).collect();
     // The driver's error may repeat what was written.
     let config: Result<Config, _> = format!("{}?{}", split.base, options.join("&")).parse();
     let mut config =
@@ -26,10 +28,14 @@ pub(super) fn parse(url: &str) -> Result<PostgresAddress, String> {
         return Err(format!("no host: write {GRAMMAR}"));
     }
     let is_socket = |host: &Host| matches!(host, Host::Unix(_));
-    if split.tls != SqlTls::Off && config.get_hosts().iter().any(is_socket) {
+    if matches!(split.tls, SqlTls::On { .. }) && config.get_hosts().iter().any(is_socket) {
         return Err("TLS is not spoken over a Unix socket".to_owned());
     }
-    config.ssl_mode(if split.tls == SqlTls::Off { SslMode::Disable } else { SslMode::Require });
+    config.ssl_mode(match split.tls {
+        SqlTls::Off => SslMode::Disable,
+        SqlTls::Preferred => SslMode::Prefer,
+        SqlTls::On { .. } => SslMode::Require,
+    });
     if config.get_connect_timeout().is_none() {
         // For each of several hosts: one that is down must not use up the time of the others.
         config.connect_timeout(Duration::from_secs(1));
@@ -52,7 +58,7 @@ impl PostgresAddress {
             Host::Unix(_) => false,
             Host::Tcp(name) => !is_loopback(name),
         };
-        self.tls == SqlTls::Off && self.config.get_hosts().iter().any(is_far)
+        !matches!(self.tls, SqlTls::On { .. }) && self.config.get_hosts().iter().any(is_far)
     }
 }
 
@@ -70,6 +76,17 @@ const OPTIONS: &[&str] = &[
     "options",
     "target_session_attrs",
     "tcp_user_timeout",
+];
+
+/// Options of other drivers, as providers print them, that mean nothing here.
+const IGNORED: &[&str] = &[
+    "client_encoding",
+    "connection_limit",
+    "gssencmode",
+    "pgbouncer",
+    "pool_timeout",
+    "sslcompression",
+    "sslsni",
 ];
 
 #[cfg(test)]
@@ -106,6 +123,22 @@ mod tests {
         assert_eq!(read.config.get_hosts(), [Host::Unix("/var/run/postgresql".into())]);
         assert!(!read.is_exposed());
         assert!(parse("postgres:///db?host=/var/run/postgresql").is_ok());
+    }
+
+    #[test]
+    fn addresses_are_taken_as_providers_print_them() {
+        for url in [
+            "postgresql://u:p@ep-cool-1.eu.aws.neon.tech/db?sslmode=require&channel_binding=require",
+            "postgresql://postgres.ref:p@pool.supabase.com:6543/postgres?pgbouncer=true&connection_limit=1",
+            "postgres://u:p@h.db.ondigitalocean.com:25060/defaultdb?sslmode=require",
+            "postgresql://u:p@h.cockroachlabs.cloud:26257/db?sslmode=verify-full&sslrootcert=system",
+            "postgresql://u:p@h/db?gssencmode=disable&sslmode=prefer&connect_timeout=10",
+        ] {
+            let read = parse(url).map_err(|error| format!("{url}: {error}")).unwrap();
+            assert_eq!(read.config.get_password(), Some(&b"p"[..]), "{url}");
+        }
+        assert!(parse("postgresql://u:p@h/db?sslmode=prefer").unwrap().is_exposed());
+        assert!(!parse("postgresql://u:p@h/db?sslmode=verify-ca").unwrap().is_exposed());
     }
 
     #[test]

@@ -39,7 +39,13 @@ impl PostgresConnector {
     pub(super) fn new(address: &PostgresAddress) -> Result<Self, StoreError> {
         let tls = match &address.tls {
             SqlTls::Off => None,
-            SqlTls::On(roots) => Some(MakeRustlsConnect::new(tls::client(roots.as_deref())?)),
+            SqlTls::Preferred => Some(MakeRustlsConnect::new(tls::unchecked_client()?)),
+            SqlTls::On { roots, checks_name: true } => {
+                Some(MakeRustlsConnect::new(tls::client(roots.as_deref())?))
+            }
+            SqlTls::On { roots, checks_name: false } => {
+                Some(MakeRustlsConnect::new(tls::client_of_any_name(roots.as_deref())?))
+            }
         };
         Ok(Self { config: address.config.clone(), tls })
     }

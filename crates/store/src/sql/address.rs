@@ -12,8 +12,15 @@ use percent_encoding::percent_decode_str;
 pub(crate) enum SqlTls {
     /// In clear text: `sslmode=disable`, or no `sslmode`.
     Off,
-    /// Encrypted. The server's certificate and name are checked against the roots of this file, or the system's.
-    On(Option<PathBuf>),
+    /// Encrypted if the server can. Nothing is checked: whoever could read the traffic could also prevent its encryption.
+    Preferred,
+    /// Encrypted. The server's certificate is checked against the roots of this file, or the system's.
+    On {
+        /// A file in PEM.
+        roots: Option<PathBuf>,
+        /// Whether the certificate has to be valid for the server's name as well.
+        checks_name: bool,
+    },
 }
 
 /// An address, split into its parts.
@@ -59,14 +66,20 @@ pub(crate) fn decoded(text: &str) -> Result<String, String> {
 }
 
 fn tls(mode: Option<&str>, roots: Option<PathBuf>) -> Result<SqlTls, String> {
+    // As libpq names the roots of the system.
+    let roots = roots.filter(|file| file.as_os_str() != "system");
     match (mode, roots) {
-        // Both check the certificate: encryption to an unverified server protects nothing.
-        (Some("require" | "verify-full"), roots) => Ok(SqlTls::On(roots)),
+        // `require` checks the certificate, too: encryption to an unverified server protects nothing.
+        (Some("require" | "verify-full"), roots) => Ok(SqlTls::On { roots, checks_name: true }),
+        (Some("verify-ca"), roots) => Ok(SqlTls::On { roots, checks_name: false }),
+        (Some("prefer" | "allow"), _) => Ok(SqlTls::Preferred),
         (None | Some("disable"), Some(_)) => Err("`sslrootcert` needs `sslmode=verify-full`".to_owned()),
         (None | Some("disable"), None) => Ok(SqlTls::Off),
-        _ => Err("`sslmode` is `disable`, `require` or `verify-full`".to_owned()),
+        _ => Err(MODES.to_owned()),
     }
 }
+
+const MODES: &str = "`sslmode` is `disable`, `prefer`, `require`, `verify-ca` or `verify-full`";
 
 #[cfg(test)]
 mod tests {
@@ -76,20 +89,34 @@ mod tests {
         split(url, &["application_name"]).map(|split| (split.base.to_owned(), split.tls))
     }
 
+    fn checked(roots: Option<&str>, checks_name: bool) -> SqlTls {
+        SqlTls::On { roots: roots.map(PathBuf::from), checks_name }
+    }
+
     #[test]
     fn tls_is_said_or_it_is_not_spoken() {
         let base = "postgres://u:p@h/db".to_owned();
         assert_eq!(split_of("postgres://u:p@h/db"), Ok((base.clone(), SqlTls::Off)));
         assert_eq!(split_of("postgres://u:p@h/db?sslmode=disable"), Ok((base.clone(), SqlTls::Off)));
-        assert_eq!(split_of("postgres://u:p@h/db?sslmode=verify-full"), Ok((base.clone(), SqlTls::On(None))));
+        assert_eq!(
+            split_of("postgres://u:p@h/db?sslmode=verify-full"),
+            Ok((base.clone(), checked(None, true)))
+        );
+        assert_eq!(
+            split_of("postgres://u:p@h/db?sslmode=verify-ca"),
+            Ok((base.clone(), checked(None, false)))
+        );
+        assert_eq!(split_of("postgres://u:p@h/db?sslmode=prefer"), Ok((base.clone(), SqlTls::Preferred)));
+        let url = "postgres://u:p@h/db?sslmode=verify-full&sslrootcert=system";
+        assert_eq!(split_of(url), Ok((base.clone(), checked(None, true))));
         let url = "postgres://u:p@h/db?sslrootcert=/etc/a%20b.pem&sslmode=require";
-        assert_eq!(split_of(url), Ok((base, SqlTls::On(Some("/etc/a b.pem".into())))));
+        assert_eq!(split_of(url), Ok((base, checked(Some("/etc/a b.pem"), true))));
     }
 
     #[test]
     fn mistakes_repeat_nothing_secret() {
         for (url, message) in [
-            ("postgres://u:p@h/db?sslmode=hunter2", "`sslmode` is `disable`, `require` or `verify-full`"),
+            ("postgres://u:p@h/db?sslmode=hunter2", MODES),
             ("postgres://u:p@h/db?sslrootcert=/hunter2", "`sslrootcert` needs `sslmode=verify-full`"),
             ("postgres://u:p@h/db?hunter2", "an option is written `name=value`"),
             (
@@ -105,6 +132,6 @@ mod tests {
     #[test]
     fn a_question_mark_in_a_password_begins_no_options() {
         let url = "postgres://u:what?sslmode=no@h/db?sslmode=require";
-        assert_eq!(split_of(url), Ok(("postgres://u:what?sslmode=no@h/db".to_owned(), SqlTls::On(None))));
+        assert_eq!(split_of(url), Ok(("postgres://u:what?sslmode=no@h/db".to_owned(), checked(None, true))));
     }
 }

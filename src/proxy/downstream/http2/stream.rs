@@ -4,8 +4,10 @@
 //! response for `proxy.idle_timeout` ends. A client that cancels many more requests than it lets finish loses its
 //! connection: each cancelled request has cost the application a connection. `http2` closes the connection.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -19,8 +21,9 @@ use tokio::time::Instant;
 
 use super::translate::to_http1;
 use crate::event::{Event, Events};
-use crate::proxy::body::{BodyError, ResponseBody};
+use crate::proxy::body::{BodyError, ClientBody, ResponseBody, add_to_hint};
 use crate::proxy::headers::REQUEST_ID;
+use crate::proxy::headers::passed::PassedHeaders;
 use crate::proxy::transaction::response_future::ResponseFuture;
 use crate::proxy::transaction::service::Service;
 
@@ -43,6 +46,50 @@ pub(super) struct Streams {
 struct StreamActivity {
     /// When the head or a piece of the body was last handed over; `None` while the stream waits for the application.
     last_activity: Cell<Option<Instant>>,
+    body: RefCell<BodyAhead>,
+}
+
+/// The body of a response, and what was read of it ahead of a slow client.
+#[derive(Default)]
+struct BodyAhead {
+    /// `None` once all of it was read: that ends the request.
+    body: Option<ResponseBody>,
+    read: VecDeque<Result<Frame<Bytes>, BodyError>>,
+    held: usize,
+}
+
+impl BodyAhead {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match (self.read.pop_front(), &mut self.body) {
+            (Some(frame), _) => {
+                self.held -= length(&frame);
+                Poll::Ready(Some(frame))
+            }
+            (None, Some(body)) => Pin::new(body).poll_frame(cx),
+            (None, None) => Poll::Ready(None),
+        }
+    }
+
+    /// Reads what has come, as far as there is memory for it.
+    fn read(&mut self, cx: &mut Context<'_>) {
+        while let Some(body) = &mut self.body
+            && body.may_read_ahead(self.held)
+        {
+            let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else { return };
+            let is_last = !matches!(frame, Some(Ok(_))) || body.is_end_stream();
+            if let Some(frame) = frame {
+                self.held += length(&frame);
+                self.read.push_back(frame);
+            }
+            if is_last {
+                self.body = None;
+            }
+        }
+    }
+}
+
+fn length(frame: &Result<Frame<Bytes>, BodyError>) -> usize {
+    frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len)
 }
 
 impl Streams {
@@ -79,7 +126,7 @@ impl Streams {
     }
 
     fn register(&self) -> Rc<StreamActivity> {
-        let activity = Rc::new(StreamActivity { last_activity: Cell::new(None) });
+        let activity = Rc::new(StreamActivity { last_activity: Cell::new(None), body: RefCell::default() });
         self.latest.set(Some(Rc::clone(&activity)));
         activity
     }
@@ -105,7 +152,7 @@ impl hyper::service::Service<Request<Incoming>> for Http2Service {
     fn call(&self, mut request: Request<Incoming>) -> StreamResponse {
         let activity = self.streams.register();
         to_http1(&mut request);
-        StreamResponse { response: hyper::service::Service::call(&self.service, request), activity }
+        StreamResponse { response: self.service.respond(request.map(ClientBody::Http2)), activity }
     }
 }
 
@@ -120,10 +167,28 @@ impl Future for StreamResponse {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Ok(mut response) = ready!(Pin::new(&mut self.response).poll(cx));
+        if let Some(passed) = response.body_mut().take_passed() {
+            add_passed(response.headers_mut(), *passed);
+        }
         forget_id(response.headers_mut());
         self.activity.last_activity.set(Some(Instant::now()));
-        let activity = Rc::clone(&self.activity);
-        Poll::Ready(Ok(response.map(|body| TrackedBody { body, activity })))
+        Poll::Ready(Ok(response.map(|body| {
+            self.activity.body.borrow_mut().body = Some(body);
+            TrackedBody { activity: Rc::clone(&self.activity) }
+        })))
+    }
+}
+
+/// Puts the headers of the application before those of the gate.
+fn add_passed(headers: &mut HeaderMap, passed: PassedHeaders) {
+    let added = std::mem::replace(headers, passed.into_map());
+    // A header without a name has that of the one before it.
+    let mut latest = None;
+    for (name, value) in added {
+        latest = name.or(latest);
+        if let Some(name) = &latest {
+            headers.append(name.clone(), value);
+        }
     }
 }
 
@@ -137,7 +202,6 @@ fn forget_id(headers: &mut HeaderMap) {
 
 /// A response body that records when it is polled. hyper does not poll it while the client accepts nothing.
 pub(super) struct TrackedBody {
-    body: ResponseBody,
     activity: Rc<StreamActivity>,
 }
 
@@ -146,21 +210,31 @@ impl Body for TrackedBody {
     type Error = BodyError;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        let frame = self.activity.body.borrow_mut().poll_frame(cx);
         // A pending body waits for the upstream, which has its own time-out.
         self.activity.last_activity.set(if frame.is_ready() { Some(Instant::now()) } else { None });
         frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        let ahead = self.activity.body.borrow();
+        ahead.read.is_empty() && ahead.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let ahead = self.activity.body.borrow();
+        let rest = ahead.body.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint);
+        add_to_hint(ahead.held as u64, &rest)
+    }
+}
+
+impl Drop for TrackedBody {
+    fn drop(&mut self) {
+        // The request ends with its body.
+        *self.activity.body.borrow_mut() = BodyAhead::default();
     }
 }
 
@@ -188,7 +262,15 @@ async fn until_stalled(stream: impl Future<Output = ()>, activity: &StreamActivi
     let mut stream = pin!(stream);
     loop {
         let next_check = activity.last_activity.get().unwrap_or_else(Instant::now) + timeout;
-        if tokio::time::timeout_at(next_check, stream.as_mut()).await.is_ok() {
+        let end = poll_fn(|cx| {
+            let polled = stream.as_mut().poll(cx);
+            // The client is what it waits for.
+            if polled.is_pending() && activity.last_activity.get().is_some() {
+                activity.body.borrow_mut().read(cx);
+            }
+            polled
+        });
+        if tokio::time::timeout_at(next_check, end).await.is_ok() {
             return;
         }
         let is_stalled = activity.last_activity.get().is_some_and(|last| Instant::now() >= last + timeout);

@@ -1,8 +1,9 @@
 //! Decodes chunks (RFC 9112, 7.1), byte by byte where it matters.
 //!
-//! A chunk ends with CR LF and its size has at most 16 digits. Extensions and trailers are read, bounded and dropped.
+//! A chunk ends with CR LF and its size has at most 16 digits. Extensions and trailers are bounded; extensions are dropped.
 
 use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::ResponseError;
 
@@ -13,6 +14,7 @@ pub(super) struct ChunkDecoder {
     /// Bytes of extensions so far, in all chunks.
     extensions: usize,
     trailers: Vec<u8>,
+    parsed: HeaderMap,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +46,7 @@ pub(super) enum Decoded {
 
 impl ChunkDecoder {
     pub(super) fn new() -> Self {
-        Self { state: FIRST, extensions: 0, trailers: Vec::new() }
+        Self { state: FIRST, extensions: 0, trailers: Vec::new(), parsed: HeaderMap::new() }
     }
 
     /// Takes the next piece out of the buffer.
@@ -75,11 +77,11 @@ impl ChunkDecoder {
                 break;
             }
             self.state =
-                self.next(byte).ok_or(ResponseError::Malformed("a chunk is not as RFC 9112 says"))?;
+                self.next(byte).ok_or(ResponseError::malformed("a chunk is not as RFC 9112 says"))?;
             count += 1;
         }
         bytes::Buf::advance(buffer, count);
-        if self.state == State::End { self.check_trailers() } else { Ok(()) }
+        if self.state == State::End { self.parse_trailers() } else { Ok(()) }
     }
 
     /// The state behind a byte; `None` if it must not stand there.
@@ -117,14 +119,29 @@ impl ChunkDecoder {
         })
     }
 
-    /// Trailers are dropped, but malformed ones could be the beginning of another response.
-    fn check_trailers(&mut self) -> Result<(), ResponseError> {
+    /// The trailers of a body that has ended.
+    pub(super) fn take_trailers(&mut self) -> HeaderMap {
+        std::mem::take(&mut self.parsed)
+    }
+
+    /// Malformed trailers could be the beginning of another response.
+    fn parse_trailers(&mut self) -> Result<(), ResponseError> {
+        if self.trailers.is_empty() {
+            return Ok(());
+        }
+        let malformed = || ResponseError::malformed("its trailers do not parse");
         self.trailers.extend_from_slice(b"\r\n");
         let mut lines = [httparse::EMPTY_HEADER; MAX_TRAILERS];
-        match httparse::parse_headers(&self.trailers, &mut lines)? {
-            httparse::Status::Complete(_) => Ok(()),
-            httparse::Status::Partial => Err(ResponseError::Malformed("its trailers do not parse")),
+        let parsed = httparse::parse_headers(&self.trailers, &mut lines).map_err(|_| malformed())?;
+        let httparse::Status::Complete((_, lines)) = parsed else {
+            return Err(malformed());
+        };
+        for line in lines {
+            let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| malformed())?;
+            let value = HeaderValue::from_bytes(line.value).map_err(|_| malformed())?;
+            self.parsed.append(name, value);
         }
+        Ok(())
     }
 }
 

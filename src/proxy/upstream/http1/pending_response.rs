@@ -2,12 +2,12 @@
 
 use std::task::{Context, Poll, ready};
 
-use http::request::Parts;
 use http::{Method, StatusCode};
 
 use super::response_head::{self, ResponseHead};
-use super::{BufferedSocket, ResponseError, Upload};
-use crate::proxy::body::RequestBody;
+use super::{ResponseError, Upload};
+use crate::proxy::buffered_socket::BufferedSocket;
+use crate::proxy::upstream::UpstreamRequest;
 
 /// A request that is being sent, and the head of its response.
 pub(in crate::proxy::upstream) struct PendingResponse {
@@ -20,18 +20,20 @@ pub(in crate::proxy::upstream) struct PendingResponse {
 }
 
 impl PendingResponse {
-    pub(in crate::proxy::upstream) fn new(head: Parts, body: RequestBody) -> Self {
-        Self { upload: Upload::new(&head, body), method: head.method, searched: 0, interim: 0 }
+    pub(in crate::proxy::upstream) fn new(request: UpstreamRequest) -> Self {
+        let method = request.method.clone();
+        Self { upload: Upload::new(request), method, searched: 0, interim: 0 }
     }
 
-    /// Sends the request, and reads until the head of the final response is complete. Interim responses are dropped, but
-    /// for `101 Switching Protocols`.
+    /// Sends the request, and reads until the head of the final response is complete, or `101 Switching Protocols`.
+    /// `pass_on` gets the interim responses before it.
     ///
     /// # Errors
     /// Why there is no response.
     pub(in crate::proxy::upstream) fn poll_head(
         &mut self,
         socket: &mut BufferedSocket,
+        pass_on: impl Fn(ResponseHead),
         cx: &mut Context<'_>,
     ) -> Poll<Result<ResponseHead, ResponseError>> {
         if let Poll::Ready(Err(_)) = self.upload.poll_send(&mut socket.stream, cx) {
@@ -45,16 +47,30 @@ impl PendingResponse {
             };
             match head {
                 Some(head) if is_final(head.response.status()) => return Poll::Ready(Ok(head)),
-                Some(_) => self.interim += before - socket.buffer.len(),
+                Some(head) => {
+                    self.interim += before - socket.buffer.len();
+                    pass_on(head);
+                }
                 None if ready!(socket.poll_fill(cx))? == 0 => {
                     return Poll::Ready(Err(ResponseError::Incomplete));
                 }
                 None => {}
             }
             if self.interim > MAX_INTERIM {
-                return Poll::Ready(Err(ResponseError::Malformed("it has too many interim responses")));
+                return Poll::Ready(Err(ResponseError::malformed("it has too many interim responses")));
             }
         }
+    }
+
+    /// Whether nothing of a response has come.
+    pub(in crate::proxy::upstream) fn is_unanswered(&self, socket: &BufferedSocket) -> bool {
+        self.interim == 0 && socket.buffer.is_empty()
+    }
+
+    /// Sends the request anew, over another connection. It has no body.
+    pub(in crate::proxy::upstream) fn rewind(&mut self) {
+        self.upload.rewind();
+        self.searched = 0;
     }
 
     /// What is left to send.

@@ -1,14 +1,14 @@
 //! Writes the head of a request, and says how its body is framed.
 //!
-//! A header `Transfer-Encoding` asks for chunks; otherwise the length is the one that the client or the buffer gave.
+//! Its length is the one that the client or the buffer gave; a body of unknown length is sent in chunks.
 
-use std::io::Write as _;
-
+use http::HeaderValue;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::request::Parts;
 use http_body::Body as _;
 
 use crate::proxy::body::RequestBody;
+use crate::proxy::headers::passed::push_line;
+use crate::proxy::upstream::UpstreamRequest;
 
 /// How the body of a request is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,30 +18,28 @@ pub(super) enum UploadFraming {
     Chunked,
 }
 
-/// The bytes of a head.
-pub(super) fn encode(head: &Parts, body: &RequestBody) -> (Vec<u8>, UploadFraming) {
-    let framing = framing(head, body);
+/// The bytes of a head. Chunks have no length beside them.
+pub(super) fn encode(request: &mut UpstreamRequest) -> (Vec<u8>, UploadFraming) {
+    let UpstreamRequest { method, target, headers, case, body, .. } = request;
+    let framing = framing(body);
+    if framing == UploadFraming::Chunked {
+        headers.remove(&CONTENT_LENGTH);
+    }
     let mut bytes = Vec::with_capacity(TYPICAL_HEAD);
-    let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
-    // `http://app.test?a=b` has an empty path (RFC 9112, 3.2.1).
-    let root = if target.starts_with('?') { " /" } else { " " };
-    for part in [head.method.as_str(), root, target, " HTTP/1.1\r\n"] {
-        bytes.extend_from_slice(part.as_bytes());
+    for part in [method.as_str().as_bytes(), b" ", target, b" HTTP/1.1\r\n"] {
+        bytes.extend_from_slice(part);
     }
-    let is_chunked = framing == UploadFraming::Chunked;
-    for (name, value) in &head.headers {
-        if *name == TRANSFER_ENCODING || (is_chunked && *name == CONTENT_LENGTH) {
-            continue;
-        }
-        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-            bytes.extend_from_slice(part);
-        }
-    }
+    headers.write(*case, &mut bytes);
+    let has_length = headers.contains(&CONTENT_LENGTH);
     match framing {
-        UploadFraming::Chunked => bytes.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-        UploadFraming::Length(length) if length > 0 && !head.headers.contains_key(CONTENT_LENGTH) => {
-            // Writing to a vector does not fail.
-            let _ = write!(bytes, "content-length: {length}\r\n");
+        UploadFraming::Chunked => {
+            push_line(&TRANSFER_ENCODING, &HeaderValue::from_static("chunked"), *case, &mut bytes);
+        }
+        // Chunks that are none are an empty body, which old servers want to be told.
+        UploadFraming::Length(length)
+            if !has_length && (length > 0 || headers.received().contains_key(TRANSFER_ENCODING)) =>
+        {
+            push_line(&CONTENT_LENGTH, &HeaderValue::from(length), *case, &mut bytes);
         }
         UploadFraming::Length(_) => {}
     }
@@ -49,14 +47,10 @@ pub(super) fn encode(head: &Parts, body: &RequestBody) -> (Vec<u8>, UploadFramin
     (bytes, framing)
 }
 
-fn framing(head: &Parts, body: &RequestBody) -> UploadFraming {
+fn framing(body: &RequestBody) -> UploadFraming {
     if body.is_end_stream() {
         return UploadFraming::Length(0);
     }
-    if head.headers.contains_key(TRANSFER_ENCODING) {
-        return UploadFraming::Chunked;
-    }
-    // A body of unknown length comes with the header: `transaction::forward` sets it.
     body.size_hint().exact().map_or(UploadFraming::Chunked, UploadFraming::Length)
 }
 

@@ -7,12 +7,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
 use super::chunked::{ChunkDecoder, Decoded};
 use super::response_head::BodyFraming;
-use super::{BufferedSocket, ResponseError, ResponseHead, Upload};
+use super::{ResponseError, ResponseHead, Upload};
 use crate::proxy::body::BodyError;
+use crate::proxy::buffered_socket::BufferedSocket;
 use crate::proxy::upstream::ConnectionLease;
 
 /// The body of an upstream's response.
@@ -22,6 +24,8 @@ pub struct UpstreamBody {
     upload: Upload,
     unread: Unread,
     keeps_alive: bool,
+    /// The head in front of it, as it was received.
+    head: Bytes,
 }
 
 /// What is still to be read of a body.
@@ -39,7 +43,12 @@ impl UpstreamBody {
         lease: ConnectionLease,
     ) -> Self {
         let unread = Unread::new(head.framing);
-        Self { lease: Some(lease), upload, unread, keeps_alive: head.keeps_alive }
+        Self { lease: Some(lease), upload, unread, keeps_alive: head.keeps_alive, head: head.bytes.clone() }
+    }
+
+    /// The bytes of the head in front of it, as they were received.
+    pub fn take_head(&mut self) -> Bytes {
+        std::mem::take(&mut self.head)
     }
 
     /// Ends the lease of an empty body now.
@@ -107,6 +116,11 @@ impl Unread {
         }
     }
 
+    fn take_trailers(&mut self) -> Option<HeaderMap> {
+        let Self::Chunks(decoder) = self else { return None };
+        Some(decoder.take_trailers()).filter(|trailers| !trailers.is_empty())
+    }
+
     /// Takes the next piece out of the buffer.
     fn take(&mut self, buffer: &mut BytesMut) -> Result<Decoded, ResponseError> {
         let length = match self {
@@ -140,8 +154,9 @@ impl Body for UpstreamBody {
                 Poll::Ready(Some(Ok(Frame::data(piece))))
             }
             Ok(None) => {
+                let trailers = this.unread.take_trailers();
                 this.end();
-                Poll::Ready(None)
+                Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
             }
             Err(error) => Poll::Ready(Some(Err(error))),
         }

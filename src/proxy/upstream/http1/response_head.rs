@@ -1,25 +1,36 @@
 //! Parses the head of a response, and says where its body ends (RFC 9112, 6.3).
 //!
-//! A line may end with LF alone, as httparse allows; a header may not be folded.
+//! Old servers write heads that RFC 9112 lets a recipient take: lines that end with LF alone, several blanks in the first
+//! line, folded lines (which become one), and the same length twice. What is ambiguous is refused, with its line.
 
 use std::mem::MaybeUninit;
 
 use bytes::{Bytes, BytesMut};
-use http::header::CONNECTION;
+use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 use httparse::{ParserConfig, Status};
 use hyper::ext::ReasonPhrase;
 use memchr::memchr_iter;
 
 use super::ResponseError;
+use crate::event::BrokenAnswer;
 use crate::proxy::upstream::framing::{self, DeclaredFraming};
 
 /// The head of a response.
 pub(in crate::proxy::upstream) struct ResponseHead {
     pub(in crate::proxy::upstream) response: Response<()>,
+    /// The bytes that it was parsed from.
+    pub(super) bytes: Bytes,
     pub(super) framing: BodyFraming,
     /// Whether the upstream keeps the connection open.
     pub(super) keeps_alive: bool,
+}
+
+impl ResponseHead {
+    /// Hands on an interim response, with its bytes.
+    pub(in crate::proxy::upstream) fn pass_on(self, pass_on: &dyn Fn(Response<()>, Bytes)) {
+        pass_on(self.response, self.bytes);
+    }
 }
 
 /// Where the body of a response ends.
@@ -50,11 +61,13 @@ pub(super) fn take(
         return if buffer.len() < MAX_HEAD {
             Ok(None)
         } else {
-            Err(ResponseError::Malformed("its head is too long"))
+            Err(ResponseError::malformed("its head is too long"))
         };
     };
     *searched = 0;
-    parse(&buffer.split_to(end).freeze(), method).map(Some)
+    let mut head = buffer.split_to(end);
+    unfold(&mut head);
+    parse(head.freeze(), method).map(Some)
 }
 
 /// The end of the empty line after the headers. Empty lines before the first line are skipped, as httparse does.
@@ -72,21 +85,71 @@ fn end_of_head(buffer: &[u8], searched: usize) -> Option<usize> {
 fn check_beginning(buffer: &[u8]) -> Result<(), ResponseError> {
     let mut lines = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut parsed = httparse::Response::new(&mut []);
-    ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, buffer, &mut lines)?;
-    Ok(())
+    let begun = parser().parse_response_with_uninit_headers(&mut parsed, buffer, &mut lines);
+    // A fold is known only when all of it is there.
+    match begun {
+        Err(error) if !has_fold(buffer) => Err(unparsed(buffer, error)),
+        _ => Ok(()),
+    }
 }
 
-fn parse(head: &Bytes, method: &Method) -> Result<ResponseHead, ResponseError> {
+fn parser() -> ParserConfig {
+    let mut parser = ParserConfig::default();
+    parser.allow_multiple_spaces_in_response_status_delimiters(true);
+    parser
+}
+
+fn has_fold(head: &[u8]) -> bool {
+    memchr_iter(b'\n', head).any(|at| matches!(head.get(at + 1), Some(b' ' | b'\t')))
+}
+
+/// Makes one line of each folded one (RFC 9112, 5.2). A first line is never continued.
+fn unfold(head: &mut [u8]) {
+    if !has_fold(head) {
+        return;
+    }
+    let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);
+    let ends: Vec<usize> = memchr_iter(b'\n', &head[start..]).map(|at| start + at).skip(1).collect();
+    for end in ends {
+        if matches!(head.get(end + 1), Some(b' ' | b'\t')) {
+            head[end] = b' ';
+            if head[end - 1] == b'\r' {
+                head[end - 1] = b' ';
+            }
+        }
+    }
+}
+
+/// The first line that does not parse by itself.
+fn unparsed(head: &[u8], error: httparse::Error) -> ResponseError {
+    let why = match error {
+        httparse::Error::HeaderName => "the name of a header is no name",
+        httparse::Error::HeaderValue => "the value of a header has control bytes",
+        httparse::Error::NewLine => "a line ends in the middle",
+        httparse::Error::Status => "its first line is no status line",
+        httparse::Error::TooManyHeaders => return ResponseError::malformed("it has more than 256 headers"),
+        httparse::Error::Token | httparse::Error::Version => "it is not HTTP/1",
+    };
+    let is_bad = |(number, line): &(usize, &[u8])| {
+        let mut alone = [httparse::EMPTY_HEADER; 1];
+        *number > 0 && httparse::parse_headers(&[line, b"\n\n".as_slice()].concat(), &mut alone).is_err()
+    };
+    let bad = head.split(|byte| *byte == b'\n').enumerate().find(is_bad).map_or(0, |(number, _)| number);
+    ResponseError::Malformed(BrokenAnswer { why, line: u16::try_from(bad + 1).ok() })
+}
+
+fn parse(head: Bytes, method: &Method) -> Result<ResponseHead, ResponseError> {
     let mut lines = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut parsed = httparse::Response::new(&mut []);
-    let status = ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, head, &mut lines)?;
+    let status = parser().parse_response_with_uninit_headers(&mut parsed, &head, &mut lines);
+    let status = status.map_err(|error| unparsed(&head, error))?;
     if status != Status::Complete(head.len()) {
-        return Err(ResponseError::Malformed("its head ends in two places"));
+        return Err(ResponseError::malformed("its head ends in two places"));
     }
     let mut response = Response::new(());
     *response.version_mut() = if parsed.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
     *response.status_mut() = StatusCode::from_u16(parsed.code.unwrap_or_default())
-        .map_err(|_| ResponseError::Malformed("its status is no status"))?;
+        .map_err(|_| ResponseError::malformed("its status is no status"))?;
     let reason = parsed.reason.unwrap_or_default();
     if response.status().canonical_reason() != Some(reason)
         && let Ok(reason) = ReasonPhrase::try_from(head.slice_ref(reason.as_bytes()))
@@ -96,25 +159,27 @@ fn parse(head: &Bytes, method: &Method) -> Result<ResponseHead, ResponseError> {
     let headers = response.headers_mut();
     headers.reserve(parsed.headers.len());
     for line in &*parsed.headers {
-        let malformed = || ResponseError::Malformed("a header is malformed");
+        let malformed = || ResponseError::malformed("a header is malformed");
         let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| malformed())?;
         let value = HeaderValue::from_maybe_shared(head.slice_ref(line.value)).map_err(|_| malformed())?;
-        headers.append(name, value);
+        if name != CONTENT_LENGTH || headers.get(CONTENT_LENGTH) != Some(&value) {
+            headers.append(name, value);
+        }
     }
     let framing = body_framing(&response, method)?;
     let keeps_alive = framing != BodyFraming::UntilClose && keeps_alive(&response);
-    Ok(ResponseHead { response, framing, keeps_alive })
+    Ok(ResponseHead { response, bytes: head, framing, keeps_alive })
 }
 
 fn body_framing(response: &Response<()>, method: &Method) -> Result<BodyFraming, ResponseError> {
     let Some(declared) = framing::declared(response.headers()) else {
-        return Err(ResponseError::Malformed("its length is ambiguous"));
+        return Err(ResponseError::malformed("its length is ambiguous"));
     };
     let framing = match declared {
         DeclaredFraming::None => BodyFraming::UntilClose,
         DeclaredFraming::Length(digits) => BodyFraming::Length(length(digits)?),
         DeclaredFraming::Chunked if response.version() == Version::HTTP_10 => {
-            return Err(ResponseError::Malformed("HTTP/1.0 has no chunks"));
+            return Err(ResponseError::malformed("HTTP/1.0 has no chunks"));
         }
         DeclaredFraming::Chunked => BodyFraming::Chunked,
     };
@@ -127,7 +192,7 @@ fn body_framing(response: &Response<()>, method: &Method) -> Result<BodyFraming,
 /// The length that a header gives; [`framing`] has looked at its form.
 fn length(value: &HeaderValue) -> Result<u64, ResponseError> {
     let length = value.to_str().ok().and_then(|digits| digits.parse().ok());
-    length.filter(|length| *length <= MAX_LENGTH).ok_or(ResponseError::Malformed("its length is too large"))
+    length.filter(|length| *length <= MAX_LENGTH).ok_or(ResponseError::malformed("its length is too large"))
 }
 
 fn keeps_alive(response: &Response<()>) -> bool {
@@ -147,8 +212,8 @@ fn has_token(headers: &HeaderMap, word: &str) -> bool {
     })
 }
 
-/// As many as of a request.
-const MAX_HEADERS: usize = 100;
+/// Old applications set more than a request may have.
+const MAX_HEADERS: usize = 256;
 const MAX_HEAD: usize = 64 * 1024;
 /// hyper reserves the largest numbers.
 const MAX_LENGTH: u64 = u64::MAX - 2;

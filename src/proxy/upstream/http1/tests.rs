@@ -1,6 +1,7 @@
 //! The client beside hyper's: random responses, good and bad, are read by both.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -17,7 +18,9 @@ use super::response_body::Unread;
 use super::*;
 use crate::net::stream::NetStream;
 use crate::proxy::body::{IncomingBody, RequestBody};
-use crate::proxy::upstream::framing;
+use crate::proxy::buffered_socket::BufferedSocket;
+use crate::proxy::headers::passed::HeaderCase;
+use crate::proxy::upstream::{UpstreamRequest, framing};
 
 /// What a client found: the head and the body, or nothing.
 type Found = Option<(Version, StatusCode, HeaderMap, Vec<u8>)>;
@@ -31,7 +34,7 @@ proptest! {
     ) {
         let method = if is_head { Method::HEAD } else { Method::GET };
         let (ours, hypers) = on_a_runtime(async {
-            (read(&response, step, &method).await, read_by_hyper(&response, &method).await)
+            (read(&response, step, &method).await, read_by_hyper(&unfolded(&response), &method).await)
         });
         if hypers.as_ref().is_some_and(|(version, _, headers, _)| !has_good_length(*version, headers)) {
             prop_assert_eq!(ours, None, "{:?}", response);
@@ -52,6 +55,11 @@ fn has_good_length(version: Version, headers: &HeaderMap) -> bool {
     }
     let is_number = |length: &http::HeaderValue| length.to_str().unwrap().parse::<u64>().is_ok();
     framing::declared(headers).is_some() && headers.get(CONTENT_LENGTH).is_none_or(is_number)
+}
+
+/// What hyper does not take as it should be read: a folded line is one, and several blanks are one.
+fn unfolded(response: &str) -> String {
+    response.replace("X-Folded: a\r\n b\r\n", "X-Folded: a   b\r\n").replace("HTTP/1.1  200", "HTTP/1.1 200")
 }
 
 fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
@@ -83,10 +91,12 @@ fn feed(response: &str, step: usize) -> UnixStream {
 
 async fn read(response: &str, step: usize, method: &Method) -> Found {
     let mut socket = BufferedSocket::new(NetStream::Unix(feed(response, step)));
-    let (head, ()) = Request::builder().method(method).uri("/").body(()).unwrap().into_parts();
-    let (body, _) = RequestBody::new(IncomingBody::Buffered(None), Duration::from_secs(9));
-    let mut pending = PendingResponse::new(head, body);
-    let head = std::future::poll_fn(|cx| pending.poll_head(&mut socket, cx)).await.ok()?;
+    let (body, _) = RequestBody::new(IncomingBody::Buffered(None), &Arc::default(), None);
+    let (method, target, headers) = (method.clone(), Bytes::from_static(b"/"), Box::default());
+    let (case, reply_timeout) = (HeaderCase::Preserve, Duration::ZERO);
+    let request = UpstreamRequest { method, target, headers, case, body, is_repeatable: true, reply_timeout };
+    let mut pending = PendingResponse::new(request);
+    let head = std::future::poll_fn(|cx| pending.poll_head(&mut socket, |_| {}, cx)).await.ok()?;
     let (mut unread, mut body) = (Unread::new(head.framing), Vec::new());
     while let Some(piece) = std::future::poll_fn(|cx| unread.poll_piece(&mut socket, cx)).await.ok()? {
         body.extend_from_slice(&piece);
@@ -100,7 +110,14 @@ async fn read_by_hyper(response: &str, method: &Method) -> Found {
     let request = Request::builder().method(method).uri("/").body(Empty::<Bytes>::new()).unwrap();
     let response: Response<_> = sender.send_request(request).await.ok()?;
     let (head, body) = response.into_parts();
-    Some((head.version, head.status, head.headers, body.collect().await.ok()?.to_bytes().to_vec()))
+    let mut headers = head.headers;
+    // Equal lengths are one.
+    if let Some(length) = headers.get(CONTENT_LENGTH).cloned()
+        && headers.get_all(CONTENT_LENGTH).iter().all(|other| *other == length)
+    {
+        headers.insert(CONTENT_LENGTH, length);
+    }
+    Some((head.version, head.status, headers, body.collect().await.ok()?.to_bytes().to_vec()))
 }
 
 fn response() -> impl Strategy<Value = String> {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::buf::Chain;
 use bytes::{Buf as _, Bytes};
-use http::request::Parts;
+use http::HeaderMap;
 use http_body::Body as _;
 use tokio::io::AsyncWrite as _;
 use tokio_util::io::poll_write_buf;
@@ -15,6 +15,8 @@ use super::ResponseError;
 use super::request_head::{self, UploadFraming};
 use crate::net::stream::NetStream;
 use crate::proxy::body::{BodyError, RequestBody};
+use crate::proxy::headers::passed::{HeaderCase, push_line};
+use crate::proxy::upstream::UpstreamRequest;
 
 /// What is still to be sent of a request.
 pub(in crate::proxy::upstream) struct Upload {
@@ -24,6 +26,7 @@ pub(in crate::proxy::upstream) struct Upload {
     body: Option<RequestBody>,
     framing: UploadFraming,
     state: UploadPhase,
+    case: HeaderCase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,11 +39,17 @@ enum UploadPhase {
 }
 
 impl Upload {
-    pub(super) fn new(head: &Parts, body: RequestBody) -> Self {
-        let (lines, framing) = request_head::encode(head, &body);
+    pub(super) fn new(mut request: UpstreamRequest) -> Self {
+        let (lines, framing) = request_head::encode(&mut request);
         let unsent = Cursor::new(lines).chain(Bytes::new()).chain(&b""[..]);
-        let body = Some(body).filter(|_| framing != UploadFraming::Length(0));
-        Self { unsent, body, framing, state: UploadPhase::Sending }
+        let body = Some(request.body).filter(|_| framing != UploadFraming::Length(0));
+        Self { unsent, body, framing, state: UploadPhase::Sending, case: request.case }
+    }
+
+    /// Begins again with the head, which is all there is.
+    pub(super) fn rewind(&mut self) {
+        self.unsent.first_mut().first_mut().set_position(0);
+        self.state = UploadPhase::Sending;
     }
 
     /// Whether the upstream took the whole request.
@@ -93,8 +102,11 @@ impl Upload {
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let Some(body) = &mut self.body else { return Poll::Ready(Ok(())) };
         Poll::Ready(match ready!(Pin::new(body).poll_frame(cx)) {
-            Some(frame) => self.take_piece(frame?.into_data().unwrap_or_default()),
-            None => self.end(),
+            Some(frame) => match frame?.into_data() {
+                Ok(piece) => self.take_piece(piece),
+                Err(frame) => self.end(frame.into_trailers().unwrap_or_default()),
+            },
+            None => self.end(HeaderMap::new()),
         })
     }
 
@@ -119,14 +131,22 @@ impl Upload {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), BodyError> {
+    fn end(&mut self, trailers: HeaderMap) -> Result<(), BodyError> {
         self.body = None;
         match self.framing {
-            UploadFraming::Chunked => self.push_line(format_args!("0\r\n\r\n")),
+            UploadFraming::Chunked => self.end_chunks(&trailers),
             UploadFraming::Length(0) => {}
             UploadFraming::Length(_) => return Err(wrong_length()),
         }
         Ok(())
+    }
+
+    fn end_chunks(&mut self, trailers: &HeaderMap) {
+        let mut lines = Vec::new();
+        trailers.iter().for_each(|(name, value)| push_line(name, value, self.case, &mut lines));
+        self.push_line(format_args!("0\r\n"));
+        lines.extend_from_slice(b"\r\n");
+        self.unsent.first_mut().first_mut().get_mut().extend_from_slice(&lines);
     }
 
     /// Appends to the lines that are sent before the piece.

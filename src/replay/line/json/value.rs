@@ -19,7 +19,11 @@ pub(in crate::replay::line) enum JsonValue<'a> {
 }
 
 impl<'a> JsonValue<'a> {
-    pub(super) fn text(&self) -> Option<&str> {
+    pub(in crate::replay::line) fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+
+    pub(in crate::replay::line) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
             _ => None,
@@ -40,6 +44,18 @@ impl<'a> JsonValue<'a> {
             Self::Text(text) => text.parse().ok(),
             Self::Absent => None,
         }
+    }
+}
+
+impl<'a> From<Cow<'a, str>> for JsonValue<'a> {
+    fn from(text: Cow<'a, str>) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<f64> for JsonValue<'_> {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
     }
 }
 

@@ -10,20 +10,20 @@ use tokio_util::io::poll_read_buf;
 use crate::net::stream::NetStream;
 
 /// A socket with a buffer for reads.
-pub(in crate::proxy::upstream) struct BufferedSocket {
-    pub(super) stream: NetStream,
-    pub(super) buffer: BytesMut,
+pub(in crate::proxy) struct BufferedSocket {
+    pub(in crate::proxy) stream: NetStream,
+    pub(in crate::proxy) buffer: BytesMut,
     /// Room for the next read, in bytes; it grows with what arrives at once.
     room: usize,
 }
 
 impl BufferedSocket {
-    pub(in crate::proxy::upstream) fn new(stream: NetStream) -> Self {
+    pub(in crate::proxy) fn new(stream: NetStream) -> Self {
         Self { stream, buffer: BytesMut::new(), room: MIN_ROOM }
     }
 
     /// Reads into the buffer. Returns how many bytes came; 0 is the end.
-    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub(in crate::proxy) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.buffer.reserve(self.room);
         let room = self.buffer.capacity() - self.buffer.len();
         let count = ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.buffer))?;
@@ -34,13 +34,18 @@ impl BufferedSocket {
     }
 
     /// The stream, and the bytes that were read already.
-    pub(in crate::proxy::upstream) fn split(&mut self) -> (&mut NetStream, Bytes) {
+    pub(in crate::proxy) fn split(&mut self) -> (&mut NetStream, Bytes) {
         (&mut self.stream, self.buffer.split().freeze())
+    }
+
+    /// Gives back the memory of the buffer, which has to be empty.
+    pub(in crate::proxy) fn shrink(&mut self) {
+        (self.buffer, self.room) = (BytesMut::new(), MIN_ROOM);
     }
 
     /// Whether another request may be sent: the upstream has neither closed the connection nor sent more than was asked
     /// for, as far as the runtime has seen.
-    pub(in crate::proxy::upstream) fn is_idle(&self) -> bool {
+    pub(in crate::proxy) fn is_idle(&self) -> bool {
         self.buffer.is_empty() && self.stream.has_nothing()
     }
 }

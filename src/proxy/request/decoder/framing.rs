@@ -1,8 +1,6 @@
 //! Request framing by `Content-Length` and `Transfer-Encoding`.
 //!
-//! It reads these two headers, and skips most others by their first letter.
-
-use memchr::memchr;
+//! Only these two headers are read.
 
 use super::FramingError;
 
@@ -16,14 +14,14 @@ pub(super) enum Framing {
 }
 
 impl Framing {
-    /// Records a header line, without its CR LF.
-    pub(super) fn record(&mut self, line: &[u8]) -> Result<(), FramingError> {
-        if let Some(value) = value_of(line, b"content-length") {
-            self.record_length(value)
-        } else if let Some(value) = value_of(line, b"transfer-encoding") {
-            self.record_coding(value)
-        } else {
-            Ok(())
+    /// Records a header, with its value trimmed. Of a value that stands far behind its name nothing is believed.
+    pub(super) fn record(&mut self, name: &[u8], value: &[u8]) -> Result<(), FramingError> {
+        let value = if distance(name, value) > MAX_FRAMING_LEN { b"" } else { value };
+        // The length of the name excludes most other headers.
+        match name.len() {
+            14 if name.eq_ignore_ascii_case(b"content-length") => self.record_length(value),
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.record_coding(value),
+            _ => Ok(()),
         }
     }
 
@@ -49,31 +47,13 @@ impl Framing {
     }
 }
 
-/// Skips complete lines that cannot frame a body by their first letter, and returns the rest of the head.
-pub(super) fn skip_other_fields(mut head: &[u8]) -> &[u8] {
-    while let Some(first) = head.first()
-        && !matches!(first, b'C' | b'c' | b'T' | b't' | b'\r')
-        && let Some(end) = memchr(b'\n', head)
-        && head[..end].ends_with(b"\r")
-    {
-        head = &head[end + 1..];
-    }
-    head
-}
-
-/// The trimmed value of a header with this name; empty if the line is too long, which is never a valid framing.
-fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    // This byte excludes most other headers.
-    if line.get(name.len()) != Some(&b':') {
-        return None;
-    }
-    let (start, value) = line.split_at(name.len());
-    let value = || if line.len() > MAX_FRAMING_LEN { b"" } else { trimmed(&value[1..]) };
-    start.eq_ignore_ascii_case(name).then(value)
+/// Bytes from the beginning of a name to that of its value, in the same line.
+fn distance(name: &[u8], value: &[u8]) -> usize {
+    value.as_ptr().addr().saturating_sub(name.as_ptr().addr())
 }
 
 /// Trims spaces and tabs (RFC 9110, 5.6.3). `trim_ascii` would trim more.
-fn trimmed(mut value: &[u8]) -> &[u8] {
+pub(super) fn trimmed(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
         value = rest;
     }
@@ -90,8 +70,8 @@ fn plain_number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// The longest line that frames a body, in bytes. Longer ones consist of blanks.
-pub(super) const MAX_FRAMING_LEN: usize = 64;
+/// Longer lines that frame a body consist of blanks.
+const MAX_FRAMING_LEN: usize = 64;
 
 /// Eighteen digits fit in signed 64 bits.
 const MAX_DIGITS: usize = 18;

@@ -1,9 +1,12 @@
 //! Validates chunk sizes, chunk extensions and trailers.
 //!
-//! Extensions and trailers are not forwarded. They are validated because another server could find a different end of
-//! the line in them.
+//! Extensions are not forwarded. They are validated because another server could find a different end of the line in
+//! them.
+
+use http::{HeaderName, HeaderValue};
 
 use super::FramingError;
+use super::framing::trimmed;
 
 /// The size in `1a` or `1a;extension`, from a line without its CR LF.
 pub(super) fn size(line: &[u8]) -> Result<u64, FramingError> {
@@ -21,16 +24,16 @@ pub(super) fn size(line: &[u8]) -> Result<u64, FramingError> {
     Ok(digits.iter().fold(0, |size, &digit| (size << 4) | value(digit)))
 }
 
-/// Checks that a line is a header, short enough, and that fewer than [`MAX_TRAILERS`] came before it.
-pub(super) fn check_trailer(before: u8, line: &[u8]) -> Result<(), FramingError> {
-    let colon = line.iter().position(|&byte| byte == b':').unwrap_or(0);
-    let (name, value) = line.split_at(colon);
+/// A trailer, from a line without its CR LF: a header that is short enough, with fewer than [`MAX_TRAILERS`] before it.
+pub(super) fn trailer(before: u8, line: &[u8]) -> Result<(HeaderName, HeaderValue), FramingError> {
+    let colon = line.iter().position(|&byte| byte == b':').ok_or(FramingError::Trailer)?;
+    let (name, value) = (&line[..colon], trimmed(&line[colon + 1..]));
     let is_header = !name.is_empty() && name.iter().all(is_token) && value.iter().all(is_text);
-    if is_header && before < MAX_TRAILERS && line.len() <= MAX_TRAILER_LEN {
-        Ok(())
-    } else {
-        Err(FramingError::Trailer)
+    if !is_header || before >= MAX_TRAILERS || line.len() > MAX_TRAILER_LEN {
+        return Err(FramingError::Trailer);
     }
+    let header = HeaderName::from_bytes(name).ok().zip(HeaderValue::from_bytes(value).ok());
+    header.ok_or(FramingError::Trailer)
 }
 
 /// No control byte but the tab.

@@ -1,0 +1,46 @@
+//! The groups of upstreams that a file names, and how requests to each are forwarded.
+
+use crate::proxy::settings::Forwarding;
+use crate::proxy::upstream::UpstreamTarget;
+use crate::time::Span;
+
+/// The groups of upstreams, each with what its routes say about forwarding.
+pub(super) struct GroupTable {
+    pub(super) targets: Vec<Vec<UpstreamTarget>>,
+    own: Vec<OwnForwarding>,
+}
+
+/// What a route says about forwarding.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OwnForwarding {
+    pub(super) reply_timeout: Option<Span>,
+    pub(super) streams: bool,
+}
+
+impl GroupTable {
+    /// The first group, to which requests go where no route says otherwise.
+    pub(super) fn new(first: Vec<UpstreamTarget>) -> Self {
+        Self { targets: vec![first], own: vec![OwnForwarding::default()] }
+    }
+
+    /// The number of a group, which routes with the same upstreams and forwarding share.
+    pub(super) fn number_of(&mut self, group: Vec<UpstreamTarget>, own: OwnForwarding) -> usize {
+        let mut known = self.targets.iter().zip(&self.own);
+        known.position(|known| known == (&group, &own)).unwrap_or_else(|| {
+            self.targets.push(group);
+            self.own.push(own);
+            self.targets.len() - 1
+        })
+    }
+
+    /// How requests to each group are forwarded, by what is said for all.
+    pub(super) fn forwarding(&self, of_all: Forwarding) -> Vec<Forwarding> {
+        let by_route = |own: &OwnForwarding| Forwarding {
+            reply_timeout: own.reply_timeout.unwrap_or(of_all.reply_timeout),
+            event_timeout: own.reply_timeout.unwrap_or(of_all.event_timeout),
+            request_buffer: if own.streams { 0 } else { of_all.request_buffer },
+            response_buffer: if own.streams { 0 } else { of_all.response_buffer },
+        };
+        self.own.iter().map(by_route).collect()
+    }
+}

@@ -1,0 +1,198 @@
+//! Sends a response: its head, and its body as it comes.
+//!
+//! What has come of a body is sent before its failure is told.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use http::HeaderMap;
+use http_body::Body as _;
+use tokio::io::AsyncWrite as _;
+use tokio_util::io::poll_write_buf;
+
+use super::inbox::Inbox;
+use super::response_head::ResponseFraming;
+use crate::proxy::body::ResponseBody;
+use crate::proxy::connection::ConnectionState;
+use crate::proxy::headers::passed::{HeaderCase, push_line};
+
+/// What is left of a response.
+pub(super) struct Outbox {
+    unsent: Pieces,
+    /// `None` once all of it was read.
+    body: Option<ResponseBody>,
+    framing: ResponseFraming,
+    case: HeaderCase,
+    failed: bool,
+    is_flushed: bool,
+}
+
+/// How sending goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// All of it.
+    Whole,
+    /// What has come of a body that failed.
+    Part,
+}
+
+/// Bytes that are sent together.
+#[derive(Default)]
+struct Pieces {
+    pieces: VecDeque<Bytes>,
+    length: usize,
+}
+
+impl Outbox {
+    /// A response behind what is left to send before it.
+    pub(super) fn new(
+        interim: Bytes,
+        head: Vec<u8>,
+        body: ResponseBody,
+        (framing, case): (ResponseFraming, HeaderCase),
+    ) -> Self {
+        let mut unsent = Pieces::default();
+        unsent.push(interim);
+        unsent.push(head.into());
+        let mut outbox = Self { unsent, body: Some(body), framing, case, failed: false, is_flushed: true };
+        if framing == ResponseFraming::Empty {
+            outbox.body = None;
+        }
+        outbox
+    }
+
+    /// Whether all that has come of the body was sent.
+    pub(super) fn waits_for_body(&self) -> bool {
+        self.unsent.length == 0 && self.is_flushed
+    }
+
+    /// Sends what there is. Ready when all of it has left.
+    ///
+    /// # Errors
+    /// The client has gone.
+    pub(super) fn poll_send(
+        &mut self,
+        inbox: &RefCell<Inbox>,
+        state: &ConnectionState,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Sent>> {
+        loop {
+            // The body may read the rest of its request, so the inbox is borrowed after it.
+            self.gather(cx);
+            let stream = &mut inbox.borrow_mut().socket.stream;
+            if self.unsent.has_remaining() {
+                match poll_write_buf(Pin::new(&mut *stream), cx, &mut self.unsent) {
+                    Poll::Ready(Ok(count)) => state.wrote(Some(count)),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => {
+                        state.wrote(None);
+                        return Poll::Pending;
+                    }
+                }
+                continue;
+            }
+            // TLS may hold back what it took.
+            let flushed = Pin::new(&mut *stream).poll_flush(cx);
+            self.is_flushed = flushed.is_ready();
+            if flushed.is_pending() {
+                state.wrote(None);
+            }
+            ready!(flushed)?;
+            state.wrote(Some(0));
+            if self.body.is_some() {
+                return Poll::Pending;
+            }
+            return Poll::Ready(Ok(if self.failed { Sent::Part } else { Sent::Whole }));
+        }
+    }
+
+    /// Reads what has come of the body, up to a bound. The body is dropped at its end: that ends the request.
+    fn gather(&mut self, cx: &mut Context<'_>) {
+        while let Some(body) = &mut self.body
+            && (self.unsent.length < MAX_UNSENT || body.may_read_ahead(self.unsent.length))
+        {
+            match Pin::new(&mut *body).poll_frame(cx) {
+                Poll::Pending => return,
+                Poll::Ready(Some(Ok(frame))) => {
+                    let is_last = body.is_end_stream();
+                    match frame.into_data() {
+                        Ok(piece) => {
+                            self.push(piece);
+                            if is_last {
+                                self.end(&HeaderMap::new());
+                            }
+                        }
+                        Err(frame) => self.end(&frame.into_trailers().unwrap_or_default()),
+                    }
+                }
+                Poll::Ready(Some(Err(_))) => {
+                    self.failed = true;
+                    self.body = None;
+                }
+                Poll::Ready(None) => self.end(&HeaderMap::new()),
+            }
+        }
+    }
+
+    fn push(&mut self, piece: Bytes) {
+        if self.framing != ResponseFraming::Chunked {
+            self.unsent.push(piece);
+        } else if !piece.is_empty() {
+            self.unsent.push(format!("{:x}\r\n", piece.len()).into());
+            self.unsent.push(piece);
+            self.unsent.push(Bytes::from_static(b"\r\n"));
+        }
+    }
+
+    fn end(&mut self, trailers: &HeaderMap) {
+        self.body = None;
+        if self.framing == ResponseFraming::Chunked {
+            let mut end = b"0\r\n".to_vec();
+            trailers.iter().for_each(|(name, value)| push_line(name, value, self.case, &mut end));
+            end.extend_from_slice(b"\r\n");
+            self.unsent.push(end.into());
+        }
+    }
+}
+
+impl Pieces {
+    fn push(&mut self, piece: Bytes) {
+        if !piece.is_empty() {
+            self.length += piece.len();
+            self.pieces.push_back(piece);
+        }
+    }
+}
+
+impl Buf for Pieces {
+    fn remaining(&self) -> usize {
+        self.length
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.pieces.front().map_or(&[], |piece| piece)
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        self.length -= count;
+        while let Some(piece) = self.pieces.front_mut() {
+            if count < piece.len() {
+                return piece.advance(count);
+            }
+            count -= piece.len();
+            self.pieces.pop_front();
+        }
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let filled = slices.iter_mut().zip(&self.pieces).map(|(slice, piece)| *slice = IoSlice::new(piece));
+        filled.count()
+    }
+}
+
+/// Bytes that are read ahead of every client.
+const MAX_UNSENT: usize = 64 * 1024;

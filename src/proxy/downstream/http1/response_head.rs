@@ -1,0 +1,138 @@
+//! Writes the head of a response, and says how its body is framed.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Version};
+use http_body::Body as _;
+use hyper::ext::ReasonPhrase;
+
+use crate::proxy::body::ResponseBody;
+use crate::proxy::headers::passed::{HeaderCase, push_line};
+
+/// What a response depends on of its request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ResponseTerms {
+    pub(super) is_head: bool,
+    /// Whether the client speaks HTTP/1.0, which knows no chunks.
+    pub(super) is_old: bool,
+    /// Whether the client keeps the connection open after the response.
+    pub(super) keeps_alive: bool,
+}
+
+/// How the body of a response is framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ResponseFraming {
+    /// It has none.
+    Empty,
+    Length,
+    Chunked,
+    UntilClose,
+}
+
+impl ResponseTerms {
+    pub(super) fn of<B>(request: &http::Request<B>) -> Self {
+        let says = |word: &str| {
+            let lines = request.headers().get_all(CONNECTION).iter();
+            let mut options = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+            options.any(|option| option.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
+        };
+        let is_old = request.version() == Version::HTTP_10;
+        let keeps_alive = if request.headers().contains_key(CONNECTION) {
+            !says("close") && (!is_old || says("keep-alive"))
+        } else {
+            !is_old
+        };
+        Self { is_head: request.method() == Method::HEAD, is_old, keeps_alive }
+    }
+}
+
+/// The bytes of a head, the framing of its body, and whether the connection is kept open after it. `may_stay`: whether
+/// the gate keeps it.
+pub(super) fn encode(
+    response: &Response<ResponseBody>,
+    terms: ResponseTerms,
+    may_stay: bool,
+    case: HeaderCase,
+) -> (Vec<u8>, ResponseFraming, bool) {
+    let mut bytes = Vec::with_capacity(TYPICAL_HEAD);
+    push_status(response, &mut bytes);
+    let (body, headers, status) = (response.body(), response.headers(), response.status());
+    let passed = body.passed();
+    let has =
+        |name: &HeaderName| headers.contains_key(name) || passed.is_some_and(|passed| passed.contains(name));
+    if let Some(passed) = passed {
+        passed.write(case, &mut bytes);
+    }
+    let mut closes = false;
+    for (name, value) in headers {
+        if *name == CONNECTION {
+            closes = true;
+        } else {
+            push_line(name, value, case, &mut bytes);
+        }
+    }
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        bytes.extend_from_slice(b"\r\n");
+        return (bytes, ResponseFraming::Empty, false);
+    }
+    let is_empty = terms.is_head
+        || status.is_informational()
+        || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let framing = match body.size_hint().exact() {
+        _ if is_empty => ResponseFraming::Empty,
+        _ if has(&CONTENT_LENGTH) => ResponseFraming::Length,
+        Some(length) => {
+            push_line(&CONTENT_LENGTH, &HeaderValue::from(length), case, &mut bytes);
+            ResponseFraming::Length
+        }
+        None if terms.is_old => ResponseFraming::UntilClose,
+        None => {
+            push_line(&TRANSFER_ENCODING, &HeaderValue::from_static("chunked"), case, &mut bytes);
+            ResponseFraming::Chunked
+        }
+    };
+    if !has(&DATE) {
+        push_line(&DATE, &date(), case, &mut bytes);
+    }
+    let stays = may_stay && !closes && terms.keeps_alive && framing != ResponseFraming::UntilClose;
+    match (stays, terms.is_old) {
+        (true, true) => push_line(&CONNECTION, &HeaderValue::from_static("keep-alive"), case, &mut bytes),
+        (false, false) => push_line(&CONNECTION, &HeaderValue::from_static("close"), case, &mut bytes),
+        (true, false) | (false, true) => {}
+    }
+    bytes.extend_from_slice(b"\r\n");
+    (bytes, framing, stays)
+}
+
+fn push_status(response: &Response<ResponseBody>, bytes: &mut Vec<u8>) {
+    let status = response.status();
+    let reason = response.extensions().get::<ReasonPhrase>().map(ReasonPhrase::as_bytes);
+    let reason = reason.or_else(|| status.canonical_reason().map(str::as_bytes)).unwrap_or_default();
+    for part in [b"HTTP/1.1 ", status.as_str().as_bytes(), b" ", reason, b"\r\n"] {
+        bytes.extend_from_slice(part);
+    }
+}
+
+thread_local! {
+    /// The time in seconds since 1970, and its text.
+    static LATEST_DATE: std::cell::RefCell<(u64, HeaderValue)> =
+        const { std::cell::RefCell::new((u64::MAX, HeaderValue::from_static(""))) };
+}
+
+/// The time as in RFC 9110, 5.6.7, formatted once a second.
+#[expect(clippy::disallowed_methods, reason = "`Date` follows the clock of the machine, also when it is set")]
+fn date() -> HeaderValue {
+    let now = SystemTime::now();
+    let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    LATEST_DATE.with_borrow_mut(|(latest, text)| {
+        if *latest != seconds
+            && let Ok(new) = HeaderValue::try_from(httpdate::fmt_http_date(now))
+        {
+            (*latest, *text) = (seconds, new);
+        }
+        text.clone()
+    })
+}
+
+const TYPICAL_HEAD: usize = 768;

@@ -1,0 +1,391 @@
+//! The headers of a message that is passed on: those that were received, in the order and spelling of their sender,
+//! without those that are removed, and behind them those that the gate adds.
+//!
+//! Old applications compare names by case. So what came by HTTP/1 leaves as it came: the bytes of the received head are
+//! copied line by line. What came by HTTP/2, and what the gate adds, is written in Title-Case (`X-Forwarded-For`).
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use memchr::memchr;
+use smallvec::SmallVec;
+
+/// How names are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HeaderCase {
+    /// As their sender wrote them; else in Title-Case.
+    #[default]
+    Preserve,
+    /// In lower case, all of them.
+    Lower,
+}
+
+/// The headers of a message that is passed on.
+#[derive(Debug, Default)]
+pub struct PassedHeaders {
+    received: HeaderMap,
+    /// The head that they were parsed from; empty over HTTP/2.
+    head: Bytes,
+    /// The names of headers that are removed or replaced.
+    removed: SmallVec<[HeaderName; 6]>,
+    /// What those names begin with and how long they are: excludes most others.
+    marks: NameMarks,
+    added: SmallVec<[HeaderToAdd; 6]>,
+}
+
+#[derive(Debug)]
+struct HeaderToAdd {
+    name: HeaderName,
+    value: HeaderValue,
+    /// The number among the removed names, if it replaces what was received.
+    replaces: Option<usize>,
+}
+
+/// Marks of names in any spelling.
+#[derive(Debug, Default, Clone, Copy)]
+struct NameMarks(u64);
+
+impl NameMarks {
+    fn of(name: &[u8]) -> u64 {
+        let letter = |at: Option<&u8>| usize::from(at.map_or(0, |byte| byte | 0x20));
+        1 << ((name.len() + 7 * letter(name.first()) + 13 * letter(name.last())) & 63)
+    }
+
+    fn add(&mut self, name: &[u8]) {
+        self.0 |= Self::of(name);
+    }
+
+    fn may_have(self, name: &[u8]) -> bool {
+        self.0 & Self::of(name) != 0
+    }
+}
+
+impl PassedHeaders {
+    /// All headers of a message. `head` is the head that they were parsed from, with its first line; it is empty for a
+    /// message over HTTP/2.
+    #[must_use]
+    pub fn new(received: HeaderMap, head: Bytes) -> Self {
+        Self { received, head, ..Self::default() }
+    }
+
+    /// What was received.
+    #[must_use]
+    pub fn received(&self) -> &HeaderMap {
+        &self.received
+    }
+
+    /// The first header with this name.
+    #[must_use]
+    pub fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
+        let received = || self.received.get(name).filter(|_| !self.removed.contains(name));
+        let added = || self.added.iter().find(|added| added.name == *name).map(|added| &added.value);
+        received().or_else(added)
+    }
+
+    /// Whether there is a header with this name.
+    #[must_use]
+    pub fn contains(&self, name: &HeaderName) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Removes all headers with this name.
+    pub fn remove(&mut self, name: &HeaderName) {
+        self.remove_as(name);
+    }
+
+    /// Removes a header. Returns its number among the removed ones.
+    fn remove_as(&mut self, name: &HeaderName) -> usize {
+        let bytes = name.as_str().as_bytes();
+        if self.marks.may_have(bytes) {
+            self.added.retain(|added| added.name != *name);
+            if let Some(known) = self.removed.iter().position(|removed| removed == name) {
+                return known;
+            }
+        }
+        self.marks.add(bytes);
+        self.removed.push(name.clone());
+        self.removed.len() - 1
+    }
+
+    /// The number of a removed name in any spelling.
+    fn position(&self, name: &[u8]) -> Option<usize> {
+        if !self.marks.may_have(name) {
+            return None;
+        }
+        self.removed.iter().position(|removed| removed.as_str().as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Replaces all headers with this name by one.
+    pub fn set(&mut self, name: HeaderName, value: HeaderValue) {
+        let replaces = Some(self.remove_as(&name));
+        self.added.push(HeaderToAdd { name, value, replaces });
+    }
+
+    /// Adds a header.
+    pub fn append(&mut self, name: HeaderName, value: HeaderValue) {
+        let bytes = name.as_str().as_bytes();
+        let replaces = self.position(bytes);
+        self.marks.add(bytes);
+        self.added.push(HeaderToAdd { name, value, replaces });
+    }
+
+    /// The same as a map.
+    #[must_use]
+    pub fn into_map(self) -> HeaderMap {
+        let mut map = self.received;
+        for name in &self.removed {
+            map.remove(name);
+        }
+        for HeaderToAdd { name, value, .. } in self.added {
+            map.append(name, value);
+        }
+        map
+    }
+
+    /// Appends the lines. What replaces a received header stands in its place.
+    pub fn write(&self, case: HeaderCase, bytes: &mut Vec<u8>) {
+        let mut replaced = Replaced::default();
+        if self.head.is_empty() {
+            for (name, value) in &self.received {
+                match self.position(name.as_str().as_bytes()) {
+                    None => push_line(name, value, case, bytes),
+                    Some(at) if replaced.is_first(at) => {
+                        self.replacements(at).for_each(|value| push_line(name, value, case, bytes));
+                    }
+                    Some(_) => {}
+                }
+            }
+        } else {
+            self.write_received(case, &mut replaced, bytes);
+        }
+        for HeaderToAdd { name, value, replaces } in &self.added {
+            if replaces.is_none_or(|at| !replaced.has(at)) {
+                push_line(name, value, case, bytes);
+            }
+        }
+    }
+
+    fn write_received(&self, case: HeaderCase, replaced: &mut Replaced, bytes: &mut Vec<u8>) {
+        let mut has_length = false;
+        // Lines that leave as they came are copied together.
+        let mut as_sent = Run::default();
+        for line in lines(&self.head) {
+            let ReceivedLine { name, value, .. } = line;
+            match self.position(name) {
+                // Equal lengths are one, see `request::decoder`.
+                None if is_length(name) && std::mem::replace(&mut has_length, true) => {
+                    as_sent.end(&self.head, bytes);
+                }
+                None if case == HeaderCase::Preserve && line.is_plain => as_sent.add(line.at),
+                None => {
+                    as_sent.end(&self.head, bytes);
+                    push_received(name, value, case, bytes);
+                }
+                Some(at) => {
+                    as_sent.end(&self.head, bytes);
+                    if replaced.is_first(at) {
+                        let values = self.replacements(at);
+                        values.for_each(|value| push_received(name, value.as_bytes(), case, bytes));
+                    }
+                }
+            }
+        }
+        as_sent.end(&self.head, bytes);
+    }
+
+    /// The values that replace the header with this number among the removed ones.
+    fn replacements(&self, removed: usize) -> impl Iterator<Item = &HeaderValue> {
+        self.added.iter().filter(move |added| added.replaces == Some(removed)).map(|added| &added.value)
+    }
+}
+
+/// The removed headers in whose place their replacement stands already.
+#[derive(Default)]
+struct Replaced(u64);
+
+impl Replaced {
+    /// Whether it is the first time; further ones of many are replaced at the end.
+    fn is_first(&mut self, at: usize) -> bool {
+        let is_first = at < 64 && !self.has(at);
+        if is_first {
+            self.0 |= 1 << at;
+        }
+        is_first
+    }
+
+    fn has(&self, at: usize) -> bool {
+        at < 64 && self.0 >> at & 1 == 1
+    }
+}
+
+fn push_received(name: &[u8], value: &[u8], case: HeaderCase, bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    bytes.extend_from_slice(name);
+    if case == HeaderCase::Lower {
+        bytes[start..].make_ascii_lowercase();
+    }
+    push_value(value, bytes);
+}
+
+fn is_length(name: &[u8]) -> bool {
+    name.len() == CONTENT_LENGTH.as_str().len()
+        && name.eq_ignore_ascii_case(CONTENT_LENGTH.as_str().as_bytes())
+}
+
+/// Lines that stand one behind the other.
+#[derive(Default)]
+struct Run(Range<usize>);
+
+impl Run {
+    fn add(&mut self, line: Range<usize>) {
+        self.0 = if self.0.is_empty() { line } else { self.0.start..line.end };
+    }
+
+    fn end(&mut self, head: &[u8], bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(head.get(std::mem::take(&mut self.0)).unwrap_or_default());
+    }
+}
+
+/// A line of a head.
+struct ReceivedLine<'h> {
+    name: &'h [u8],
+    /// Without the blanks around it.
+    value: &'h [u8],
+    /// Where it stands, with its end.
+    at: Range<usize>,
+    /// Whether it is written as the gate would write it: `name: value` and CR LF.
+    is_plain: bool,
+}
+
+/// The lines behind the first one of a head.
+fn lines(head: &[u8]) -> impl Iterator<Item = ReceivedLine<'_>> {
+    // Empty lines may precede the first one.
+    let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(head.len());
+    let mut start = end_of_line(head, start);
+    std::iter::from_fn(move || {
+        let end = end_of_line(head, start);
+        let line = head.get(start..end)?;
+        let colon = memchr(b':', line)?;
+        let (name, behind) = (&line[..colon], &line[colon + 1..]);
+        let text = behind.strip_suffix(b"\n").unwrap_or(behind);
+        let value = trimmed(text.strip_suffix(b"\r").unwrap_or(text));
+        let is_plain =
+            behind.len() == value.len() + 3 && behind.starts_with(b" ") && behind.ends_with(b"\r\n");
+        let line = ReceivedLine { name, value, at: start..end, is_plain };
+        start = end;
+        Some(line)
+    })
+}
+
+/// Where the next line begins.
+fn end_of_line(head: &[u8], start: usize) -> usize {
+    let rest = head.get(start..).unwrap_or_default();
+    memchr(b'\n', rest).map_or(head.len(), |end| start + end + 1)
+}
+
+/// Without spaces and tabs at both ends (RFC 9110, 5.6.3).
+fn trimmed(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}
+
+/// Appends a line whose name is known in lower case alone.
+pub fn push_line(name: &HeaderName, value: &HeaderValue, case: HeaderCase, bytes: &mut Vec<u8>) {
+    let (start, name) = (bytes.len(), name.as_str().as_bytes());
+    bytes.extend_from_slice(name);
+    if case == HeaderCase::Preserve
+        && let Some((first, rest)) = bytes[start..].split_first_mut()
+    {
+        first.make_ascii_uppercase();
+        // Without a branch for each letter.
+        for (byte, before) in rest.iter_mut().zip(name) {
+            *byte ^= u8::from(*before == b'-' && byte.is_ascii_lowercase()) << 5;
+        }
+    }
+    push_value(value.as_bytes(), bytes);
+}
+
+fn push_value(value: &[u8], bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(b": ");
+    bytes.extend_from_slice(value);
+    bytes.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(headers: &PassedHeaders, case: HeaderCase) -> String {
+        let mut bytes = Vec::new();
+        headers.write(case, &mut bytes);
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn received(lines: &[(&str, &str)]) -> HeaderMap {
+        lines.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).fold(
+            HeaderMap::new(),
+            |mut map, (name, value): (HeaderName, HeaderValue)| {
+                map.append(name, value);
+                map
+            },
+        )
+    }
+
+    #[test]
+    fn lines_in_another_form_are_written_in_the_usual_one() {
+        let head = "GET / HTTP/1.1\r\nA: 1\r\nB:\t2\r\nC:3 \r\nD:  4\nE: \r\nF: 6\r\nG:7\n\r\n";
+        let headers = PassedHeaders::new(HeaderMap::new(), Bytes::from_static(head.as_bytes()));
+        let lines = "A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\nE: \r\nF: 6\r\nG: 7\r\n";
+        assert_eq!(written(&headers, HeaderCase::Preserve), lines);
+    }
+
+    const HEAD: &str =
+        "\r\nGET / HTTP/1.1\r\nSOAPAction: \"a\"\r\nset-cookie:1\r\nX_y:\t z \r\nSet-Cookie: 2\r\n\r\n";
+
+    fn passed() -> PassedHeaders {
+        let map =
+            received(&[("soapaction", "\"a\""), ("set-cookie", "1"), ("x_y", "z"), ("set-cookie", "2")]);
+        PassedHeaders::new(map, Bytes::from_static(HEAD.as_bytes()))
+    }
+
+    #[test]
+    fn names_and_their_order_stay_as_they_were_received() {
+        let mut headers = passed();
+        headers.set(HeaderName::from_static("x-request-id"), HeaderValue::from_static("7"));
+        let lines = "SOAPAction: \"a\"\r\nset-cookie: 1\r\nX_y: z\r\nSet-Cookie: 2\r\nX-Request-Id: 7\r\n";
+        assert_eq!(written(&headers, HeaderCase::Preserve), lines);
+        assert_eq!(written(&headers, HeaderCase::Lower), lines.to_ascii_lowercase());
+    }
+
+    #[test]
+    fn what_is_removed_is_gone_in_each_spelling() {
+        let mut headers = passed();
+        headers.remove(&HeaderName::from_static("set-cookie"));
+        headers.set(HeaderName::from_static("x_y"), HeaderValue::from_static("new"));
+        assert_eq!(written(&headers, HeaderCase::Preserve), "SOAPAction: \"a\"\r\nX_y: new\r\n");
+        assert_eq!(headers.get(&HeaderName::from_static("x_y")).unwrap(), "new");
+        assert_eq!(headers.into_map(), received(&[("soapaction", "\"a\""), ("x_y", "new")]));
+    }
+
+    #[test]
+    fn what_came_by_http2_is_written_in_title_case() {
+        let headers = PassedHeaders::new(
+            received(&[("www-authenticate", "Basic"), ("etag", "1"), ("x-", "")]),
+            Bytes::new(),
+        );
+        let lines = "Www-Authenticate: Basic\r\nEtag: 1\r\nX-: \r\n";
+        assert_eq!(written(&headers, HeaderCase::Preserve), lines);
+    }
+
+    #[test]
+    fn equal_lengths_become_one() {
+        let head = "POST / HTTP/1.1\r\nContent-Length: 3\r\ncontent-length: 3\r\n\r\n";
+        let headers =
+            PassedHeaders::new(received(&[("content-length", "3")]), Bytes::from_static(head.as_bytes()));
+        assert_eq!(written(&headers, HeaderCase::Preserve), "Content-Length: 3\r\n");
+    }
+}
