@@ -46,7 +46,8 @@ pub enum ReplayError {
     /// More than half of the lines cannot be read.
     #[error(
         "{unreadable} of {lines} lines cannot be read, the first in line {}: {}: {}\n\
-         give an access log in one of these formats: combined, common, JSON (nginx, Caddy, Traefik, tollgate), HAProxy",
+         give an access log in one of these formats: combined, common, JSON (nginx, Caddy, Traefik, tollgate), HAProxy; \
+         or say how its lines are written: --format, --nginx, --apache",
         first.line, first.reason, first.text
     )]
     Unreadable {

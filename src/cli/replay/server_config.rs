@@ -7,55 +7,40 @@ pub(super) fn of_nginx(text: &str) -> Vec<LogPattern> {
     let plain: String =
         text.lines().filter(|line| !line.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n");
     let definitions = plain.split("log_format").skip(1);
-    definitions.filter_map(|definition| LogPattern::of(&pieces(definition)).ok()).collect()
+    definitions.filter_map(|definition| LogPattern::of(&quoted(definition).concat()).ok()).collect()
 }
 
 /// `LogFormat "format" [NAME]`, and `CustomLog FILE "format"`.
 pub(super) fn of_apache(text: &str) -> Vec<LogPattern> {
     let is_format = |line: &&str| ["logformat", "customlog"].iter().any(|word| starts_with(line, word));
     let lines = text.lines().map(str::trim).filter(is_format);
-    lines.filter_map(|line| LogPattern::of(&piece_with_directives(line)).ok()).collect()
+    // The other quoted texts are names of files.
+    let formats = lines.filter_map(|line| quoted(line).into_iter().find(|text| text.contains('%')));
+    formats.filter_map(|format| LogPattern::of(&format).ok()).collect()
 }
 
 fn starts_with(line: &str, word: &str) -> bool {
     line.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
 }
 
-/// The quoted pieces before the first semicolon outside of quotes, put together.
-fn pieces(definition: &str) -> String {
-    let (mut joined, mut quote) = (String::new(), None);
-    let mut letters = definition.chars();
+/// The quoted texts before the first semicolon outside of quotes.
+fn quoted(text: &str) -> Vec<String> {
+    let (mut texts, mut quote) = (Vec::<String>::new(), None);
+    let mut letters = text.chars();
     while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (None, ';') => break,
-            (None, '\'' | '"') => quote = Some(letter),
-            (None, _) => {}
-            (Some(open), letter) if letter == open => quote = None,
-            (Some(_), '\\') => joined.extend(letters.next()),
-            (Some(_), letter) => joined.push(letter),
-        }
-    }
-    joined
-}
-
-/// The quoted text of a line that has directives: the others are names of files.
-fn piece_with_directives(line: &str) -> String {
-    let (mut found, mut piece, mut quote) = (String::new(), String::new(), None);
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (None, '\'' | '"') => quote = Some(letter),
-            (None, _) => {}
-            (Some(open), letter) if letter == open => {
-                quote = None;
-                let read = std::mem::take(&mut piece);
-                found = if read.contains('%') { read } else { found };
+        match (quote, letter, texts.last_mut()) {
+            (None, ';', _) => break,
+            (None, '\'' | '"', _) => {
+                quote = Some(letter);
+                texts.push(String::new());
             }
-            (Some(_), '\\') => piece.extend(letters.next()),
-            (Some(_), letter) => piece.push(letter),
+            (Some(open), letter, _) if letter == open => quote = None,
+            (Some(_), '\\', Some(latest)) => latest.extend(letters.next()),
+            (Some(_), letter, Some(latest)) => latest.push(letter),
+            _ => {}
         }
     }
-    found
+    texts
 }
 
 #[cfg(test)]

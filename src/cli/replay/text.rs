@@ -16,6 +16,9 @@ pub(super) fn text(report: &ReplayReport) -> String {
 
 fn write_all(text: &mut String, report: &ReplayReport) -> std::fmt::Result {
     write_log(text, &report.log)?;
+    if report.log.attempts == 0 {
+        return Ok(());
+    }
     for policy in &report.policies {
         write_policy(text, policy)?;
     }

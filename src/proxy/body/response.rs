@@ -138,7 +138,7 @@ impl Body for ResponseBody {
         match &frame {
             None => this.complete = true,
             Some(Ok(frame)) => this.bytes += frame.data_ref().map_or(0, Bytes::len) as u64,
-            // The socket has to know of the abort before hyper drops it.
+            // The record has to say so before the connection ends.
             Some(Err(_)) => this.finish(false),
         }
         Poll::Ready(frame)

@@ -125,7 +125,7 @@ fn check_transfer_encoding(headers: &HeaderMap) -> Result<(), MalformedRequest> 
     }
 }
 
-/// RFC 9110, 10.1.1. hyper takes the last of several, and ignores unknown ones.
+/// RFC 9110, 10.1.1. Servers differ in which of several they take, and in whether they ignore unknown ones.
 fn check_expectation(headers: &HeaderMap, version: Version) -> Result<(), MalformedRequest> {
     let mut expectations = headers.get_all(EXPECT).iter();
     match (expectations.next(), expectations.next()) {

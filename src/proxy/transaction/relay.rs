@@ -73,7 +73,7 @@ impl Body for RelayedBody {
             Some(Err(failure)) => {
                 this.incoming.close();
                 this.failure = Some(failure);
-                // A body that fails makes hyper drop what it has not written yet: it gets a turn to write that.
+                // Over HTTP/2 a body that fails resets its stream: what came before gets a turn to be written.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }

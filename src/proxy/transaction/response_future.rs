@@ -1,4 +1,4 @@
-//! The response future handed to hyper: a response that is ready, or a boxed future.
+//! The future of a response, for the connection that sends it: a response that is ready, or a boxed future.
 //!
 //! `service` makes the response. A ready response is not boxed, because refusals in a flood are ready at once.
 

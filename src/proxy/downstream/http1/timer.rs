@@ -26,7 +26,7 @@ impl<'s> ConnectionTimer<'s> {
 
     /// Sets it to the next deadline.
     pub(super) fn set(&mut self, state: &ConnectionState) {
-        // A rest lasts longer than the same phase in hyper: when it ends, the next phase has to set the timer.
+        // A rest lasts longer than the same phase with buffers: when it ends, the next phase has to set the timer.
         let ends_late = state.is_resting() && state.phase() == Phase::Idle;
         (self.set_for, self.registered) = (if ends_late { Phase::Busy } else { state.phase() }, false);
         self.sleep.as_mut().reset(Instant::now() + self.deadlines.next(state).to_std());

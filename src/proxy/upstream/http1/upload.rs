@@ -161,7 +161,7 @@ impl Upload {
     }
 }
 
-/// The client's body is not as long as it was announced; hyper prevents it.
+/// The client's body is not as long as it was announced; the decoder and hyper prevent it.
 fn wrong_length() -> BodyError {
     BodyError::broken(ResponseError::Upload)
 }
