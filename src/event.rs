@@ -132,6 +132,9 @@ pub enum Event<'a> {
     StoreUp(StoreChange<'a>),
     /// The same for people to read: at most once a minute for each server and direction.
     StoreReport(StoreChange<'a>),
+    /// A server of the store that is unavailable still fails, or one that is available refuses attempts: at most once a
+    /// minute for each server.
+    StoreFailed(StoreChange<'a>),
     /// The store has a server no more.
     StoreServerLeft {
         /// Its name.

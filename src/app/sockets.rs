@@ -18,6 +18,9 @@ pub(super) fn bind(
         .flat_map(|(number, endpoint)| endpoint.listen.iter().map(move |address| (Some(number), address)));
     for (endpoint, address) in clients.chain(askers) {
         let mut bound = address.bind(threads, inherited)?;
+        if let Some(socket) = bound.first().filter(|socket| socket.lacks_ipv6()) {
+            tracing::warn!("this kernel has no IPv6: {address} is {} here", socket.address());
+        }
         bound.iter_mut().for_each(|socket| socket.endpoint = endpoint);
         sockets.share(&bound).map_err(AppStartError::Share)?;
     }

@@ -1,12 +1,13 @@
 //! Asks a shared store once when the gate starts, so that one that is away is told at once and not at the first attempt.
 //!
-//! The question has a connection of its own and changes nothing. What decides meanwhile is left to the store's options.
+//! It asks what attempts ask, on a connection of its own and about no client's bucket. What decides meanwhile is left to the store's options.
 
 use std::time::Duration;
 
 use crate::config::StoreSettings;
 use crate::store::shared::OnError;
-use crate::store::{CompareAndSwap, StoreError};
+use crate::store::{CompareAndSwap, StoreError, unused_key};
+use crate::time::Clock;
 
 /// Asks, and tells how the store answered.
 pub(super) async fn tell_of_store(settings: StoreSettings) {
@@ -32,6 +33,9 @@ pub(super) async fn tell_of_store(settings: StoreSettings) {
 async fn probe_all(backend: &dyn CompareAndSwap) -> Result<(), StoreError> {
     for server in backend.servers() {
         backend.probe(server.id).await?;
+        if let Some(key) = unused_key(backend, server.id) {
+            backend.rehearse(key, Clock::system().now()).await?;
+        }
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use self::probe::{ProbeReport, probe};
 use super::Exit;
 use super::sources::{ConfigArgs, counted, report_all};
 use crate::config::{Included, Loaded, Sources, combined, load, worst_cases};
+use crate::policy::field::Field;
 
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
@@ -69,6 +70,9 @@ fn print_text(loaded: &Loaded, sources: &Sources) {
     let Some(config) = &loaded.config else { return };
     worst_cases(&config.policy).iter().for_each(|(_, words)| println!("{words}"));
     combined(&config.policy).iter().for_each(|route| println!("{route}"));
+    if config.policy.routes.iter().any(|route| route.user.contains(&Field::Basic)) {
+        println!("connections to the application on which NTLM or Negotiate was spoken are not shared");
+    }
     if config.observes {
         println!("mode = \"observe\": every limit only observes, nothing is refused");
     }

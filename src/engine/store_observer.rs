@@ -36,6 +36,10 @@ impl StoreObserver for StoreEvents {
         self.0.emit(&Event::StoreReport(store_change(change)));
     }
 
+    fn failed(&self, state: &AvailabilityChange<'_>) {
+        self.0.emit(&Event::StoreFailed(store_change(state)));
+    }
+
     fn server_left(&self, server: &str, is_store_up: bool) {
         self.0.emit(&Event::StoreServerLeft { server, is_store_up });
     }

@@ -40,6 +40,8 @@ pub struct ConnectionLimit {
     /// The maximum number of connections while memory is short.
     ceiling: AtomicUsize,
     open: Arc<Mutex<OpenConnections>>,
+    /// Prefixes with requests at upstreams.
+    clients_at_upstreams: Arc<AtomicUsize>,
     clock: Clock,
 }
 
@@ -52,6 +54,7 @@ pub struct Permit {
     number: u64,
     open: Arc<Mutex<OpenConnections>>,
     held_refusals: Arc<HeldRefusals>,
+    clients_at_upstreams: Arc<AtomicUsize>,
 }
 
 /// The requests that a client has at upstreams.
@@ -61,6 +64,8 @@ pub struct ClientLoad {
     pub prefix: IpAddr,
     /// Their number, at least 1.
     pub requests: usize,
+    /// Prefixes with such requests, this one among them.
+    pub clients: usize,
 }
 
 /// Why a client is rejected.
@@ -93,6 +98,7 @@ impl ConnectionLimit {
             reserved_descriptors: RawFd::try_from(descriptors - reserve).unwrap_or(RawFd::MAX),
             ceiling: AtomicUsize::new(usize::MAX),
             open: Arc::default(),
+            clients_at_upstreams: Arc::default(),
             clock: clock.clone(),
         }
     }
@@ -131,7 +137,8 @@ impl ConnectionLimit {
         self.check_resources(socket, prefix).await?;
         let (number, connection) = self.open().register();
         let (open, held_refusals) = (Arc::clone(&self.open), Arc::clone(&self.held_refusals));
-        let permit = Permit { _slot: slot, connection, number, open, held_refusals };
+        let clients_at_upstreams = Arc::clone(&self.clients_at_upstreams);
+        let permit = Permit { _slot: slot, connection, number, open, held_refusals, clients_at_upstreams };
         self.identify(permit, prefix).await
     }
 
@@ -215,7 +222,9 @@ impl Permit {
     pub fn request_begins(&self) -> Option<ClientLoad> {
         let prefix = self.connection.prefix?;
         let requests = self.connection.client.requests.fetch_add(1, Relaxed) + 1;
-        Some(ClientLoad { prefix, requests })
+        let is_first = usize::from(requests == 1);
+        let clients = self.clients_at_upstreams.fetch_add(is_first, Relaxed) + is_first;
+        Some(ClientLoad { prefix, requests, clients })
     }
 
     /// A place for a refusal that is held before it is sent; `None` if this client, or all of them, hold as many as they
@@ -226,8 +235,8 @@ impl Permit {
 
     /// Counts the end of such a request.
     pub fn request_ends(&self) {
-        if self.connection.prefix.is_some() {
-            self.connection.client.requests.fetch_sub(1, Relaxed);
+        if self.connection.prefix.is_some() && self.connection.client.requests.fetch_sub(1, Relaxed) == 1 {
+            self.clients_at_upstreams.fetch_sub(1, Relaxed);
         }
     }
 }
@@ -359,7 +368,10 @@ mod tests {
         let second = enter(&limit, None).await.unwrap();
         assert_eq!(limit.identify(second, prefix(1)).await.unwrap_err(), AdmitError::ClientMax);
         assert_eq!(limit.active(), 1, "the rejected one has left its slot");
-        assert_eq!(first.request_begins(), Some(ClientLoad { prefix: prefix(1).unwrap(), requests: 1 }));
+        assert_eq!(
+            first.request_begins(),
+            Some(ClientLoad { prefix: prefix(1).unwrap(), requests: 1, clients: 1 })
+        );
     }
 
     #[tokio::test]

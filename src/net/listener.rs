@@ -23,7 +23,7 @@ use super::stream::{NetStream, PeerAddr};
 /// An address to listen at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ListenAddress {
-    /// A TCP address; `[::]` takes IPv4 as well.
+    /// A TCP address; `[::]` takes IPv4 as well, and IPv4 alone where the kernel has no IPv6.
     Tcp(SocketAddr),
     /// The same for TLS.
     Tls(SocketAddr),
@@ -172,6 +172,13 @@ impl BoundSocket {
         &self.address
     }
 
+    /// Whether it listens to IPv4 alone in place of all addresses, because the kernel has no IPv6.
+    #[must_use]
+    pub fn lacks_ipv6(&self) -> bool {
+        let is_ipv4 = matches!(self.address, ListenAddress::Tcp(at) | ListenAddress::Tls(at) if at.is_ipv4());
+        is_ipv4 && self.socket_name.starts_with("tcp:[::]:")
+    }
+
     /// The name of the address as in the file.
     pub(super) fn socket_name(&self) -> &str {
         &self.socket_name
@@ -297,7 +304,15 @@ fn bind_tcp(
     kind: fn(SocketAddr) -> ListenAddress,
 ) -> io::Result<Vec<BoundSocket>> {
     let (mut address, socket_name) = (address, kind(address).socket_name());
-    let probe = tcp_socket(address, false)?;
+    let mut probe = tcp_socket(address, false);
+    if let Err(error) = &probe
+        && is_without_ipv6(error)
+        && address.ip() == std::net::Ipv6Addr::UNSPECIFIED
+    {
+        address = of_ipv4(address);
+        probe = tcp_socket(address, false);
+    }
+    let probe = probe?;
     if address.port() == 0 {
         address = probe.local_addr()?.as_socket().unwrap_or(address);
     }
@@ -310,6 +325,15 @@ fn bind_tcp(
         Ok(BoundSocket { address, socket_name, socket, inherited: false, endpoint: None })
     };
     (0..count).map(socket).collect()
+}
+
+fn is_without_ipv6(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
+}
+
+/// All addresses of IPv4 at this port.
+fn of_ipv4(address: SocketAddr) -> SocketAddr {
+    (std::net::Ipv4Addr::UNSPECIFIED, address.port()).into()
 }
 
 fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {

@@ -6,12 +6,13 @@
 use std::io::Write;
 
 use super::client_format::ClientFormatter;
-use super::json_fields::{decimal, key, number, put, text, thousandths};
+use super::json_fields::{decimal, key, moment, number, put, text, thousandths};
 use crate::event::{AccessLogEntry, AttemptRecord, LimitDecision, LimitRecord, Outcome};
 use crate::time::Span;
 
 /// Appends the decision as an object, without a line feed. `second` is the request's second, by RFC 3339 without its
-/// zone. `wait` is in seconds, `null` if time does not help; `outcome` is `null` before the attempt is settled.
+/// zone. `wait` is in seconds, `null` if time does not help; `outcome` is `null` before the attempt is settled. `nanoseconds`
+/// are those of the second of `time`: `replay` repeats decisions from them, and programs read no more than six digits.
 pub(super) fn write(
     line: &mut Vec<u8>,
     second: &str,
@@ -41,6 +42,10 @@ pub(super) fn write(
     put(line, &[",\"device\":", device, ",\"attack\":", attack, ",\"bait\":", word(attempt.is_bait)]);
     key(line, "failures");
     number(line, attempt.failures_before);
+    key(line, "nanoseconds");
+    number(line, entry.at.as_nanos() % 1_000_000_000);
+    moment(line, "decided_us", (entry.at, Some(attempt.decided)));
+    moment(line, "settled_us", (entry.at, attempt.settled));
     line.push(b'}');
 }
 
@@ -101,7 +106,8 @@ mod tests {
             line(&attempt(), 0),
             "{\"time\":\"2026-11-20T23:21:52.043Z\",\"request_id\":\"0192f0c1\",\"route\":\"login\",\
              \"limit\":\"address\",\"verdict\":\"refuse\",\"client\":\"203.0.113.9\",\
-             \"account\":\"123456789abc\",\"left\":0,\"wait\":21.500,\"outcome\":null,\"device\":false,\"attack\":false,\"bait\":false,\"failures\":3}"
+             \"account\":\"123456789abc\",\"left\":0,\"wait\":21.500,\"outcome\":null,\"device\":false,\"attack\":false,\"bait\":false,\"failures\":3,\
+             \"nanoseconds\":43000000,\"decided_us\":0.000,\"settled_us\":null}"
         );
     }
 

@@ -3,7 +3,7 @@
 //! Text of a client goes through `escape`. The first field of an object is its writer's own.
 
 use super::escape;
-use crate::time::Span;
+use crate::time::{Span, Time};
 
 /// Appends text that needs no escape.
 pub(super) fn put(line: &mut Vec<u8>, parts: &[&str]) {
@@ -35,6 +35,15 @@ pub(super) fn decimal(line: &mut Vec<u8>, span: Span, nanos: u64) {
     number(line, thousandths_of_it / 1_000);
     line.push(b'.');
     thousandths(line, thousandths_of_it % 1_000);
+}
+
+/// A field with the microseconds between two times; `null` without the second.
+pub(super) fn moment(line: &mut Vec<u8>, name: &str, (from, to): (Time, Option<Time>)) {
+    key(line, name);
+    match to {
+        Some(to) => decimal(line, to.since(from), 1),
+        None => put(line, &["null"]),
+    }
 }
 
 /// Three digits.

@@ -238,6 +238,7 @@ impl EventListener for Messages {
                 }
             }
             Event::StoreReport(change) => store_report(change),
+            Event::StoreFailed(state) => store_failed(state),
             Event::AttackMode(change) => attack_mode(&change),
             Event::GuessWorked(guess) => {
                 self.guesses.add(&guess);
@@ -273,6 +274,18 @@ fn store_report(StoreChange { server, up, why, .. }: StoreChange<'_>) {
             server,
             why, "store unavailable: attempts are decided as store.on_error says until it answers"
         );
+    }
+}
+
+fn store_failed(StoreChange { server, up, why, .. }: StoreChange<'_>) {
+    let server = (!server.is_empty()).then_some(server);
+    if up {
+        error!(
+            server,
+            why, "the store refuses an attempt: those that it refuses are decided as store.on_error says"
+        );
+    } else {
+        error!(server, why, "store still unavailable");
     }
 }
 

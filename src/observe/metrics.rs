@@ -308,6 +308,7 @@ impl EventListener for Metrics {
             Event::AcceptFailed(_)
             | Event::StoreWarning(_)
             | Event::StoreReport(_)
+            | Event::StoreFailed(_)
             | Event::Miswired { .. }
             | Event::CommandReceived { .. }
             | Event::BucketsChanged(_)

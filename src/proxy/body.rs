@@ -7,6 +7,7 @@ mod memory;
 mod read_ahead;
 mod request;
 mod response;
+mod start;
 mod timeout;
 
 pub(super) use self::buffer::{BufferedBody, UnreadGuard, decode, read};
@@ -16,7 +17,7 @@ pub use self::memory::{BodyMemories, BodyMemory};
 pub(in crate::proxy) use self::read_ahead::ReadAhead;
 pub use self::request::{IncomingBody, RequestBody, UploadProgress, UploadState};
 pub use self::response::{AtEnd, ResponseBody, TunnelTask};
-pub(super) use self::response::{add_to_hint, length};
+pub(super) use self::start::{BodyStart, add_to_hint};
 pub(in crate::proxy) use self::timeout::BodyTimeout;
 
 /// Why a body is incomplete.

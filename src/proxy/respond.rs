@@ -18,10 +18,10 @@ mod mark;
 mod pages;
 mod problem;
 mod rate_limit;
-mod raw;
 mod retry_after;
 mod template;
 mod texts;
+mod unread;
 
 use std::sync::Arc;
 
@@ -38,9 +38,9 @@ pub use self::mark::refused_mark;
 pub use self::pages::LocalizedPages;
 pub use self::problem::ProblemKind;
 pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};
-pub use self::raw::raw_problem;
 pub use self::template::Template;
 pub use self::texts::{TextError, Texts};
+pub use self::unread::unread_problem;
 
 use self::accept::ResponseFormat;
 use self::builder::{ResponseBuilder, Templates};

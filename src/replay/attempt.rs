@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, LOCATION};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use super::line::{GateFields, LoggedRequest};
+use super::line::{DecisionFields, GateFields, LoggedRequest};
 use crate::event::Outcome;
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::{Policy, canonical};
@@ -31,6 +31,8 @@ pub(super) struct LoggedAttempt {
     pub(super) status: StatusCode,
     pub(super) response: HeaderMap,
     pub(super) told: Told,
+    /// The request, if the line is one of several that tell its decisions.
+    decision: Option<Box<str>>,
 }
 
 /// What the log tells of the outcome.
@@ -82,7 +84,23 @@ impl LoggedAttempt {
             status: StatusCode::from_u16(request.status).ok()?,
             response: location.map(|location| (LOCATION, location)).into_iter().collect(),
             told: gate.map_or(Told::Response, |gate| told(gate, request.arrived)),
+            decision: request.decision.as_ref().map(|DecisionFields { route, request_id }| {
+                let id = request_id.as_deref().unwrap_or_default();
+                format!("{route} {id} {}", request.arrived.as_nanos()).into()
+            }),
         })
+    }
+
+    /// Takes in another line about the same request: what one limit refuses, is refused. Gives back a line about another one.
+    pub(super) fn merge(&mut self, next: Self) -> Option<Self> {
+        let is_same = next.decision.is_some() && next.decision == self.decision && next.client == self.client;
+        if !is_same {
+            return Some(next);
+        }
+        if matches!(next.told, Told::Refused(_)) && !matches!(self.told, Told::Refused(_)) {
+            self.told = next.told;
+        }
+        None
     }
 
     /// The request as the policy sees it.

@@ -57,6 +57,8 @@ struct ReplayDriver {
     last: Option<Time>,
     compared: ComparedRefusals,
     posts: SeenPaths,
+    /// The last attempt that was read: a decision log has more lines about it, maybe.
+    last_read: Option<Box<LoggedAttempt>>,
 }
 
 enum LogEvent {
@@ -76,7 +78,8 @@ struct ComparedRefusals {
 impl ReplayDriver {
     fn new(runs: Vec<PolicyRun>) -> Self {
         let (now, log, compared, posts) = Default::default();
-        Self { runs, timeline: Timeline::new(), now, log, first: None, last: None, compared, posts }
+        let (first, last, last_read) = (None, None, None);
+        Self { runs, timeline: Timeline::new(), now, log, first, last, compared, posts, last_read }
     }
 
     fn add(&mut self, block: ParsedBlock) {
@@ -95,10 +98,21 @@ impl ReplayDriver {
         self.first = [self.first, block.first].into_iter().flatten().min();
         self.last = self.last.max(block.last);
         for attempt in block.attempts {
-            self.timeline.observe(attempt.decided, LogEvent::Attempt(Box::new(attempt)));
-            while let Some((at, event)) = self.timeline.pop_due() {
-                self.handle(at, event);
+            let next = match &mut self.last_read {
+                Some(last) => last.merge(attempt),
+                None => Some(attempt),
+            };
+            if let Some(next) = next {
+                let last = self.last_read.replace(Box::new(next));
+                last.into_iter().for_each(|last| self.observe(last));
             }
+        }
+    }
+
+    fn observe(&mut self, attempt: Box<LoggedAttempt>) {
+        self.timeline.observe(attempt.decided, LogEvent::Attempt(attempt));
+        while let Some((at, event)) = self.timeline.pop_due() {
+            self.handle(at, event);
         }
     }
 
@@ -148,6 +162,7 @@ impl ReplayDriver {
     }
 
     fn finish(mut self, good_share: f64) -> Result<ReplayReport, ReplayError> {
+        self.last_read.take().into_iter().for_each(|last| self.observe(last));
         while let Some((at, event)) = self.timeline.pop() {
             self.handle(at, event);
         }

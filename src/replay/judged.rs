@@ -4,10 +4,12 @@
 //! rule about a response that the log shows in part holds if the part does.
 
 use crate::event::Outcome;
+use crate::policy::canonical::Case;
 use crate::policy::field::Field;
 use crate::policy::key::KeyPart;
+use crate::policy::matcher::Pattern;
 use crate::policy::outcome::{OutcomeRule, OutcomeRules, ResponseView};
-use crate::policy::{Limit, Mode, Policy, Route};
+use crate::policy::{Cost, Limit, Mode, Policy, Route};
 
 /// What the lines of a log show besides client, method, target and status.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,11 +17,16 @@ pub(super) struct LogColumns {
     pub(super) host: bool,
     pub(super) user: bool,
     pub(super) location: bool,
+    /// Whether it is a decision log, which names routes, and accounts by hash.
+    pub(super) decisions: bool,
 }
 
 /// Why a limit is not judged, for each limit of the policy; `None` for those that are. These others are off in the
 /// policy afterwards, and routes match any host if the log has none.
 pub(super) fn restrict(policy: &mut Policy, columns: LogColumns) -> Vec<Option<&'static str>> {
+    if columns.decisions {
+        *policy = by_route_name(policy);
+    }
     let reasons: Vec<_> = (0..policy.limits.len()).map(|at| why_not(policy, at, columns)).collect();
     for (limit, reason) in policy.limits.iter_mut().zip(&reasons) {
         if reason.is_some() {
@@ -35,11 +42,31 @@ pub(super) fn restrict(policy: &mut Policy, columns: LogColumns) -> Vec<Option<&
     reasons
 }
 
+/// The policy whose routes match their own name as a path, with the account where Basic credentials have the user.
+fn by_route_name(policy: &Policy) -> Policy {
+    let routes = policy.routes.iter().cloned().map(|route| Route {
+        patterns: Pattern::parse(&format!("ANY /{}", route.name)).into_iter().collect(),
+        when: Vec::new(),
+        user: vec![Field::Basic],
+        password: Vec::new(),
+        exposed: None,
+        bait: None,
+        case: Case::Sensitive,
+        cost: match route.cost {
+            Cost::Counted(_) => Cost::Fixed(1),
+            fixed @ Cost::Fixed(_) => fixed,
+        },
+        ..route
+    });
+    Policy::new(routes.collect(), policy.limits.clone()).with_geo(policy.geo.clone())
+}
+
 fn why_not(policy: &Policy, at: usize, columns: LogColumns) -> Option<&'static str> {
     let limit: &Limit = &policy.limits[at];
     let keys = |is: fn(&KeyPart) -> bool| limit.key.iter().any(is);
     let mut routes = policy.routes.iter().filter(|route| route.limits.contains(&at));
-    let mut has_accounts = || columns.user && routes.all(|route| route.user == [Field::Basic]);
+    let mut has_accounts =
+        || (columns.user || columns.decisions) && routes.all(|route| route.user == [Field::Basic]);
     match limit {
         _ if limit.mode == Mode::Off => Some("it is off"),
         _ if keys(|key| matches!(key, KeyPart::Device)) => Some("the log has no devices"),

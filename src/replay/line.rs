@@ -26,7 +26,8 @@ pub enum AccessLogFormat {
     Combined,
     /// The same without the last two fields.
     Common,
-    /// One JSON object in each line: of tollgate, Caddy, Traefik, or of nginx with variables by their own names.
+    /// One JSON object in each line: of tollgate (access log or decision log), Caddy, Traefik, or of nginx with variables by
+    /// their own names.
     Json,
     /// HAProxy's `option httplog`, with or without a header of syslog.
     Haproxy,
@@ -69,7 +70,7 @@ pub struct LoggedRequest<'a> {
     pub target: Cow<'a, str>,
     /// The host, if the format has it.
     pub host: Option<Cow<'a, str>>,
-    /// The user of `Authorization: Basic`, if the format has it and there is one.
+    /// The user of `Authorization: Basic`, or the hash of the account, if the format has it and there is one.
     pub user: Option<Cow<'a, str>>,
     /// The status of the response, 100 to 999.
     pub status: u16,
@@ -77,6 +78,17 @@ pub struct LoggedRequest<'a> {
     pub location: Option<Cow<'a, str>>,
     /// What tollgate's own JSON format shows besides.
     pub gate: Option<GateFields<'a>>,
+    /// The route and the request of a line of the decision log; such a line has no method, target or status.
+    pub decision: Option<DecisionFields<'a>>,
+}
+
+/// Whose decision a line of the decision log tells: an attempt has a line for each limit, one behind the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecisionFields<'a> {
+    /// The name of the route.
+    pub route: Cow<'a, str>,
+    /// The id of the request, if it has one.
+    pub request_id: Option<Cow<'a, str>>,
 }
 
 /// What tollgate's own JSON format shows of the gate's decision.

@@ -162,6 +162,7 @@ pub(super) fn columns(block: &LineBlock, format: Option<&LogLineFormat>) -> LogC
         columns.host |= request.host.is_some();
         columns.user |= request.user.is_some();
         columns.location |= request.location.is_some();
+        columns.decisions |= request.decision.is_some();
     }
     columns
 }
@@ -181,6 +182,7 @@ fn format_name(request: &LoggedRequest<'_>, format: AccessLogFormat) -> &'static
     match format {
         AccessLogFormat::Combined => "combined",
         AccessLogFormat::Common => "common",
+        AccessLogFormat::Json if request.decision.is_some() => "decisions of tollgate",
         AccessLogFormat::Json if request.gate.is_some() => "JSON of tollgate",
         AccessLogFormat::Json => "JSON",
         AccessLogFormat::Haproxy => "HAProxy",

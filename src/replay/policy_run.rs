@@ -207,8 +207,10 @@ impl PolicyRun {
         for status in statuses {
             self.limits[status.charge.limit].learn(status, outcome, now);
         }
-        if outcome == Some(Outcome::Success) {
-            self.limits.iter_mut().for_each(|limit| limit.signed_in(client, now));
+        match outcome {
+            Some(Outcome::Success) => self.limits.iter_mut().for_each(|limit| limit.signed_in(client, now)),
+            Some(Outcome::Failure) => self.limits.iter_mut().for_each(|limit| limit.failed(client)),
+            _ => {}
         }
         attempt.first(LimitDecision::Refuse).map(|record| record.limit)
     }
@@ -253,13 +255,15 @@ fn notes(policy: &Policy, columns: LogColumns) -> Vec<String> {
             notes.push(format!("route {routes}: {what}"));
         }
     };
-    if !columns.host {
+    if !columns.host && !columns.decisions {
         note(names(|route| !route.hosts.is_empty()), "the log has no hosts, so it matches any host");
     }
-    note(
-        names(|route| !route.when.is_empty()),
-        "the log has no bodies, so every request may have the field of `when`",
-    );
+    if !columns.decisions {
+        note(
+            names(|route| !route.when.is_empty()),
+            "the log has no bodies, so every request may have the field of `when`",
+        );
+    }
     let is_counted = |route: &crate::policy::Route| matches!(route.cost, crate::policy::Cost::Counted(_));
     note(names(is_counted), "the log has no bodies, so each request counts as one attempt");
     if policy.devices.is_some() {

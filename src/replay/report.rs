@@ -117,8 +117,11 @@ pub struct LimitReport {
     pub worst: Vec<CountedClient>,
     /// The time of the first refusal.
     pub first_refusal: Option<String>,
-    /// Refused clients that signed in within an hour after a refusal, or by a refused attempt itself.
+    /// Refused clients that signed in within an hour after a refusal, or by a refused attempt itself, after at most 20
+    /// failures since the first refusal.
     pub likely_false_positives: u64,
+    /// Those of them with the most refusals, at most ten.
+    pub false_positives: Vec<CountedClient>,
     /// Other numbers for the limit.
     pub suggestion: Option<RateSuggestion>,
     /// Attempts and refusals over time.

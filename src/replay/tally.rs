@@ -7,7 +7,7 @@ mod estimate;
 pub(super) use self::clients::{CountedClients, RefusedClients};
 
 use self::columns::SeriesTally;
-use self::estimate::RateEstimate;
+use self::estimate::{JudgedAttempt, RateEstimate};
 use super::report::LimitReport;
 use crate::bucket::Spec;
 use crate::engine::LimitStatus;
@@ -68,8 +68,15 @@ impl LimitTally {
     /// Notes what came of an attempt, in the bucket of its default rate.
     pub(super) fn learn(&mut self, status: &LimitStatus, outcome: Option<Outcome>, now: Time) {
         if let Some(estimate) = self.estimate.as_mut().filter(|_| status.charge.class == 0) {
-            estimate.attempt(status.charge.key, status.charge.cost, outcome, now);
+            let (key, cost) = (status.charge.key, status.charge.cost);
+            let is_refused = !status.verdict.is_admitted();
+            estimate.attempt(&JudgedAttempt { key, cost, is_refused, outcome }, now);
         }
+    }
+
+    /// The client did not sign in.
+    pub(super) fn failed(&mut self, client: Client) {
+        self.refused_clients.failed(client);
     }
 
     /// The client signed in.
@@ -97,6 +104,7 @@ impl LimitTally {
             worst: self.refused_clients.worst(),
             first_refusal: self.first_refusal.map(rfc3339),
             likely_false_positives: self.refused_clients.likely_false_positives(),
+            false_positives: self.refused_clients.worst_false_positives(),
             suggestion: self.estimate.as_ref().and_then(|estimate| estimate.suggestion(good_share)),
             series: self.series.report(),
         }

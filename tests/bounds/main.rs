@@ -13,6 +13,7 @@
 
 mod bodies;
 mod bounded_work;
+mod crowds;
 mod descriptors;
 mod endless;
 mod gives_way;

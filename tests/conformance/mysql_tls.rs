@@ -21,7 +21,7 @@ fn tls_is_spoken_to_trusted_servers_only() {
     for (host, options) in [("localhost", "sslmode=require"), ("127.0.0.1", &own[..])] {
         let told = Gate::new(&address(host, options)).probe();
         assert!(
-            matches!(&told, Err(StoreError::Unreachable(why)) if why.contains("certificate")),
+            matches!(&told, Err(StoreError::NotConnected(why)) if why.contains("certificate")),
             "{told:?}"
         );
     }

@@ -34,7 +34,7 @@ fn round(gates: &[Gate], old: Option<RecordVersion>, round: u32) -> Vec<Came> {
             for _ in 0..200 {
                 match store.swap(KEY, old, record(format!("{round} {rival}").as_bytes())).await {
                     Err(StoreError::WriteConflict) => {}
-                    Err(StoreError::Unreachable(_)) => return Came::Unknown,
+                    Err(StoreError::NotConnected(_) | StoreError::Unreachable(_)) => return Came::Unknown,
                     Err(error) => panic!("{error}"),
                     Ok(answer) => match answer.value {
                         Swap::Done(version) => return Came::Won(version),
@@ -178,7 +178,7 @@ fn tls_is_spoken_to_trusted_servers_only() {
     for (host, options) in [("localhost", "sslmode=require"), ("127.0.0.1", &own[..])] {
         let told = Gate::new(&address(host, options)).probe();
         assert!(
-            matches!(&told, Err(StoreError::Unreachable(why)) if why.contains("certificate")),
+            matches!(&told, Err(StoreError::NotConnected(why)) if why.contains("certificate")),
             "{told:?}"
         );
     }

@@ -179,7 +179,7 @@ fn another_password_at_run_time_is_a_refusal_until_it_is_the_right_one_again() {
 }
 
 #[test]
-fn a_server_that_is_still_loading_is_refused_until_it_has() {
+fn a_server_that_is_still_loading_is_away_until_it_has() {
     let slowly = ["--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024"];
     let mut server = with(&[&slowly[..], &["--key-load-delay", "1000"]].concat());
     let gate = Gate::new(&server.url());
@@ -188,7 +188,8 @@ fn a_server_that_is_still_loading_is_refused_until_it_has() {
     assert_eq!(server.cli(&["SAVE"]), "OK");
     server.kill();
     server.start_again();
-    let is_loading = |answer| matches!(answer, Err(StoreError::Refused(why)) if why.starts_with("LOADING "));
+    let is_loading =
+        |answer| matches!(answer, Err(StoreError::NotConnected(why)) if why.starts_with("LOADING "));
     assert!(gate.becomes(|| is_loading(gate.load())), "{:?}", gate.load());
     assert!(gate.becomes(|| gate.load() == Ok(Some(Stored { bytes: b"one".to_vec(), version }))));
 }
@@ -330,7 +331,7 @@ fn an_untrusted_certificate_is_an_error() {
     let server = started::<RedisTls>();
     let url = server.url();
     let (trusting_the_system, _) = url.split_once('?').unwrap();
-    let Err(StoreError::Unreachable(why)) = Gate::new(trusting_the_system).load() else { panic!("trusted") };
+    let Err(StoreError::NotConnected(why)) = Gate::new(trusting_the_system).load() else { panic!("trusted") };
     assert!(why.contains("certificate"), "{why}");
     let elsewhere = url.replace("localhost", "127.0.0.2");
     assert!(Gate::new(&elsewhere).load().is_err());
@@ -368,7 +369,7 @@ fn without_a_connection_the_answer_is_at_once() {
     assert!(gate.load().is_err());
     let is_at_once = |_: &u32| {
         let asked = Instant::now();
-        assert!(matches!(gate.load(), Err(StoreError::Unreachable(_))));
+        assert!(matches!(gate.load(), Err(StoreError::NotConnected(_))));
         let taken = asked.elapsed();
         gate.rest(Duration::from_millis(5));
         taken < Duration::from_millis(20)

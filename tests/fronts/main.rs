@@ -1,7 +1,7 @@
 //! Proxies in front of the gate and applications behind it, each the real program: nginx, HAProxy, Caddy, Envoy, PHP, Python,
-//! Node and Java.
+//! Node, Java, uWSGI, gunicorn, php-fpm and Tomcat.
 //!
-//! Each has to be installed, but for Java: a test whose program is missing fails, and says which package brings it.
+//! Each has to be installed, but for a JDK: a test whose program is missing fails, and says which package brings it.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,4 +15,5 @@
 
 mod applications;
 mod endpoints;
+mod legacy;
 mod proxy_protocol;

@@ -27,3 +27,4 @@ mod tiers;
 mod traces_gate;
 mod typed;
 mod wiring;
+mod without_ipv6;

@@ -43,6 +43,20 @@ fn init_observes_knows_devices_and_names_the_next_commands() {
     assert_ne!(other.read("device.keys"), folder.read("device.keys"), "each is random");
 }
 
+#[test]
+fn check_says_which_connections_are_not_shared_where_an_application_reads_basic() {
+    for (options, is_told) in [(&["init", "--preset", "owa"][..], true), (&["init"], false)] {
+        let folder = Folder::new();
+        assert_eq!(folder.run(options).code, Some(0));
+        let said = folder.run(&["check"]).out;
+        assert_eq!(
+            said.contains("NTLM or Negotiate was spoken are not shared"),
+            is_told,
+            "{options:?}: {said}"
+        );
+    }
+}
+
 /// `UPDATE=1` writes the expected files anew; read the difference.
 #[test]
 fn init_writes_these_files() {

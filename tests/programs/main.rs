@@ -13,7 +13,9 @@
     reason = "a test that cannot go on says so, prints what it saw, and asks the real clock"
 )]
 
+mod access_log_readers;
 mod acme;
+mod apache_bench;
 mod client_certificates;
 mod evict_flush;
 mod fingerprints;

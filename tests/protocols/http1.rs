@@ -164,6 +164,28 @@ fn trailers_pass_in_both_directions_but_those_that_would_say_who_sends() {
     assert!(seen.ends_with("3\r\nabc\r\n0\r\nX-Checksum: 7\r\n\r\n"), "{seen}");
 }
 
+/// A body that had come as a whole with its head lost its trailers.
+#[test]
+fn trailers_pass_that_came_with_the_head_of_their_answer() {
+    let route = "[route.login]\nmatch = \"POST /login\"\nfailure = [{ body = \"wrong\" }]\n\
+                 [limit.address]\nrate = \"9 per 1h\"\ncount = \"failures\"\n";
+    for body in ["", "2\r\nok\r\n"] {
+        let reply = format!("{ANSWER}{body}0\r\nServer-Timing: app;dur=1\r\n\r\n");
+        let upstream = Upstream::answering(move |_, _| Reply::text(&reply));
+        let gate = Gate::start(&upstream.file(route));
+        for line in ["GET /", "POST /login"] {
+            let mut client = gate.connect();
+            client.send(format!("{line} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"));
+            let head = client.take_head_text();
+            assert!(head.contains("Transfer-Encoding: chunked"), "{line}: {head}");
+            let rest = format!("{body}0\r\nServer-Timing: app;dur=1\r\n\r\n");
+            assert_eq!(client.take_bytes(rest.len()), rest, "{line}");
+        }
+    }
+}
+
+const ANSWER: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+
 #[test]
 fn what_old_clients_leave_unencoded_in_a_target_passes_and_is_matched() {
     let upstream = Upstream::start();

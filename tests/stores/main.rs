@@ -24,6 +24,7 @@ mod on_error;
 mod overrides;
 mod policy;
 mod questions;
+mod refusals;
 mod signins;
 mod together;
 

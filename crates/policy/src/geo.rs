@@ -1,12 +1,15 @@
 //! Where an address comes from: its autonomous system and its country, as files in MaxMind's format say.
 //!
-//! The format is [MaxMind DB 2.0](https://maxmind.github.io/MaxMind-DB/); the fields are those of GeoLite2 and GeoIP2.
+//! The format is [MaxMind DB 2.0](https://maxmind.github.io/MaxMind-DB/); the fields are those of GeoLite2 and GeoIP2, which
+//! DB-IP has too, or those of IPinfo.
 //! A file is read as a whole and checked once, so a look-up reads memory. Of an address with an embedded IPv4 address
 //! that address is looked up. What a file does not know, or cannot say, is unknown.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
+
+use serde::de::{Deserialize, Deserializer, Visitor};
 
 use maxminddb::{MaxMindDbError, PathElement, Reader, WithinOptions};
 
@@ -100,13 +103,54 @@ impl Database {
 type Found<'d> = maxminddb::LookupResult<'d, Vec<u8>>;
 
 fn asn_of(found: &Found<'_>) -> Option<u32> {
-    found.decode_path(&[PathElement::Key(ASN)]).ok()?
+    let read = |name| found.decode_path::<AsnValue>(&[PathElement::Key(name)]).ok()?;
+    [ASN, "asn"].into_iter().find_map(|name| read(name)?.0)
 }
 
 fn country_of(found: &Found<'_>) -> Option<Country> {
-    let code: Option<&str> =
-        found.decode_path(&[PathElement::Key("country"), PathElement::Key(ISO_CODE)]).ok()?;
-    code?.parse().ok()
+    let read = |path: &[PathElement<'_>]| found.decode_path::<&str>(path).ok()??.parse().ok();
+    let of_maxmind = [PathElement::Key("country"), PathElement::Key(ISO_CODE)];
+    read(&of_maxmind)
+        .or_else(|| ["country_code", "country"].iter().find_map(|name| read(&[PathElement::Key(name)])))
+}
+
+/// The number of an autonomous system as makers of files write it: an integer of any width, or a text as in `AS15169`.
+struct AsnValue(Option<u32>);
+
+impl<'de> Deserialize<'de> for AsnValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AsnVisitor).map(Self)
+    }
+}
+
+struct AsnVisitor;
+
+impl Visitor<'_> for AsnVisitor {
+    type Value = Option<u32>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the number of an autonomous system")
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Option<u32>, E> {
+        Ok(u32::try_from(number).ok())
+    }
+
+    fn visit_u128<E>(self, number: u128) -> Result<Option<u32>, E> {
+        Ok(u32::try_from(number).ok())
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Option<u32>, E> {
+        Ok(u32::try_from(number).ok())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Option<u32>, E> {
+        let digits = text
+            .get(..2)
+            .filter(|word| word.eq_ignore_ascii_case("as"))
+            .map_or(text, |word| &text[word.len()..]);
+        Ok(digits.parse().ok())
+    }
 }
 
 /// By the time when it was made, its kind and its size: two files that agree in all of these are taken for the same.
@@ -185,6 +229,22 @@ mod tests {
         assert_eq!(geo.origin(Client::UnixSocket), Origin::default());
         let behind = Client::BehindProxy([127, 0, 3, 1].into());
         assert_eq!(geo.origin(behind), Origin::default(), "a proxy's network is not its clients'");
+    }
+
+    #[test]
+    fn files_of_other_makers_say_the_same() {
+        let read = |name: &str| {
+            let [asn, country] = [DatabaseKind::Asn, DatabaseKind::Country]
+                .map(|kind| Database::new(file(name), kind).map_err(|error| (name.to_owned(), error)).ok());
+            of(&Geo { asn, country }, "127.0.3.1")
+        };
+        let xx = "XX".parse().ok();
+        assert_eq!(read("asn-u16"), (Some(64_500), None));
+        assert_eq!(read("asn-u64"), (Some(64_500), None));
+        assert_eq!(read("asn-i32"), (Some(64_500), None));
+        assert_eq!(read("ipinfo-lite"), (Some(64_500), xx));
+        assert_eq!(read("ipinfo-country-asn"), (Some(64_500), xx));
+        assert_eq!(read("dbip-city"), (None, xx));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::rehearsal;
 use crate::step_program::{StepProgram, StepShape};
 use sha2::{Digest, Sha256};
 use tollgate_bucket::{Key, LAYOUT};
@@ -79,6 +80,12 @@ pub trait CompareAndSwap: Send + Sync {
     /// Writes a short-lived record that no gate reads, and reads the clock: checks that this server takes writes, and
     /// that its table exists if it needs one. A server that answers and takes no writes fails this.
     fn probe(&self, server: ServerId) -> StoreFuture<'_, ()>;
+
+    /// Asks what an attempt asks, about this key, which no bucket has: a user who may write what a probe writes may lack
+    /// another right.
+    fn rehearse(&self, key: Key, now: Time) -> StoreFuture<'_, ()> {
+        Box::pin(async move { rehearsal::rehearse(self, key, now).await.map(Clocked::without_clock) })
+    }
 
     /// Warnings for the operator about the database's settings, one sentence each; for example that it evicts live
     /// records when its memory is full.
@@ -205,7 +212,10 @@ pub type SwapResults = Vec<Result<Swap, StoreError>>;
 /// Why a request to a database failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// There is no connection, it broke, or no reply came in time.
+    /// There is no connection at present: nothing was sent.
+    #[error("cannot be reached: {0}")]
+    NotConnected(String),
+    /// The connection broke, or no reply came in time: what was sent may have been done.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
     /// The database refused: credentials, permissions, full memory, a missing table.
@@ -228,6 +238,20 @@ pub enum StoreError {
 impl StoreError {
     pub(crate) fn unreachable(why: impl fmt::Display) -> Self {
         Self::Unreachable(why.to_string())
+    }
+
+    /// Whether the database answered and did not do what it was asked, for another reason than contention.
+    pub(crate) fn is_refusal(&self) -> bool {
+        !matches!(self, Self::NotConnected(_) | Self::Unreachable(_) | Self::WriteConflict)
+    }
+
+    /// The same while there is no connection.
+    #[cfg(any(feature = "redis", feature = "memcached", feature = "postgres", feature = "mysql"))]
+    pub(crate) fn not_connected(self) -> Self {
+        match self {
+            Self::Unreachable(why) => Self::NotConnected(why),
+            other => other,
+        }
     }
 }
 

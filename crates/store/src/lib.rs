@@ -24,6 +24,7 @@ mod mysql;
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
+mod rehearsal;
 pub mod shared;
 pub mod snapshot;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -45,6 +46,7 @@ pub use self::fleet::{
     Fleet, FleetError, FleetHead, FleetKeys, MAX_HISTORY, MAX_TEXT_LEN, PolicyEntry, PolicyNote,
 };
 pub use self::limits::{Limiter, Limits, TakeOutcome};
+pub use self::rehearsal::unused_key;
 pub use self::step_program::{StepOp, StepProgram, StepRate, StepShape, StepSum};
 pub use self::store::{
     BucketChange, BucketChangeError, DecidedBy, LimitBuckets, LimitWithdrawal, PendingTake, Store, TakeState,

@@ -311,7 +311,7 @@ impl Memcached {
     fn send(&self, server: usize, request: MemcachedRequest) -> Result<ReplyReceiver, StoreError> {
         let (reply, receiver) = oneshot::channel();
         let sent = self.senders[server].try_send(PendingRequest { request, reply });
-        let unreachable = |why| StoreError::unreachable(format_args!("{}: {why}", self.names[server]));
+        let unreachable = |why| StoreError::NotConnected(format!("{}: {why}", self.names[server]));
         sent.map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => unreachable("too many requests are queued"),
             mpsc::error::TrySendError::Closed(_) => unreachable(ENDED),

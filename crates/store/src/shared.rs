@@ -80,6 +80,9 @@ pub trait StoreObserver: Send + Sync {
     fn availability_changed(&self, change: &AvailabilityChange<'_>);
     /// The same for people to read: at most once a minute for each server and direction.
     fn availability_reported(&self, change: &AvailabilityChange<'_>);
+    /// A server that is down still fails, or one that is up refuses attempts. For people to read: at most once a minute for
+    /// each server.
+    fn failed(&self, _state: &AvailabilityChange<'_>) {}
     /// The store has a server no more.
     fn server_left(&self, _server: &str, _is_store_up: bool) {}
     /// A warning for the operator.
@@ -241,7 +244,8 @@ impl SharedStore {
         let (sender, receiver) = oneshot::channel();
         let is_up = !self.server_of(bucket.key).breaker.is_open();
         let request = is_up.then(|| {
-            let (mirror, completion) = (Arc::clone(mirror), Completion::Call(sender));
+            let (mirror, completion) =
+                (Arc::clone(mirror), Completion::Call { reply: sender, uncertain: None });
             StoreRequest { mirror, bucket, op, completion, since: Instant::now() }
         });
         // From now and not from the first poll: several calls are made first and awaited together.
@@ -332,7 +336,7 @@ impl SharedStore {
     fn complete(&self, request: StoreRequest, reply: StoreReply) {
         match request.completion {
             // A caller that gave up was decided otherwise, and the token is spent.
-            Completion::Call(sender) => drop(sender.send(Ok(reply))),
+            Completion::Call { reply: caller, .. } => drop(caller.send(Ok(reply))),
             Completion::Enqueued { .. } => drop(self.enqueued.fetch_sub(1, Ordering::Relaxed)),
         }
     }
@@ -344,7 +348,7 @@ impl SharedStore {
 
     fn fail(self: &Arc<Self>, request: StoreRequest, uncertain: Option<UncertainWrite>) {
         match request.completion {
-            Completion::Call(sender) => drop(sender.send(Err(Unavailable))),
+            Completion::Call { reply, .. } => drop(reply.send(Err(Unavailable))),
             Completion::Enqueued { tries, .. } if tries >= MAX_TRIES => {
                 self.enqueued.fetch_sub(1, Ordering::Relaxed);
             }

@@ -110,6 +110,7 @@ fn write_limit(page: &mut String, limit: &LimitReport) -> std::fmt::Result {
     }
     page.push_str("</dl>");
     write_clients(page, "Worst clients", &limit.worst)?;
+    write_clients(page, "Refused, then signed in", &limit.false_positives)?;
     page.push_str("</article>");
     Ok(())
 }

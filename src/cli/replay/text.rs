@@ -108,6 +108,7 @@ fn write_limit(text: &mut String, limit: &LimitReport) -> std::fmt::Result {
             "people    {} then signed in within an hour: likely false positives",
             plural(limit.likely_false_positives, "refused client")
         )?;
+        write_clients(text, "", &limit.false_positives)?;
     }
     write_clients(text, "worst", &limit.worst)?;
     match &limit.suggestion {

@@ -9,8 +9,7 @@ use crate::event::{AccessLogEntry, AttemptRecord, LimitDecision};
 use crate::observe::client_format::ClientFormatter;
 use crate::observe::decision_line::{outcome_name, wait};
 use crate::observe::escape;
-use crate::observe::json_fields::{decimal, key, number, put, text, thousandths};
-use crate::time::Time;
+use crate::observe::json_fields::{decimal, key, moment, number, put, text, thousandths};
 
 /// `client - - [time] "request" status bytes "referer" "user agent"`, and `refused_by="limit"` or `would_refuse="limit"`
 /// only where that is so: programs that read the format take other lines as ever, and most ignore what follows. The request
@@ -75,8 +74,8 @@ pub(super) fn json(line: &mut Vec<u8>, second: &str, clients: &ClientFormatter, 
     text(line, "request_id", bytes(&entry.request_id));
     text(line, "referer", bytes(&entry.referer));
     text(line, "user_agent", bytes(&entry.user_agent));
-    moment(line, "decided_us", entry, attempt.map(|attempt| attempt.decided));
-    moment(line, "settled_us", entry, attempt.and_then(|attempt| attempt.settled));
+    moment(line, "decided_us", (entry.at, attempt.map(|attempt| attempt.decided)));
+    moment(line, "settled_us", (entry.at, attempt.and_then(|attempt| attempt.settled)));
     put(line, &[",\"complete\":", if entry.complete { "true" } else { "false" }, "}\n"]);
 }
 
@@ -95,15 +94,6 @@ fn decided(line: &mut Vec<u8>, attempt: Option<&AttemptRecord>) {
     }
     text(line, "outcome", attempt.and_then(|attempt| attempt.outcome).map(|it| outcome_name(it).as_bytes()));
     text(line, "would_refuse", attempt.and_then(AttemptRecord::would_refuse).map(str::as_bytes));
-}
-
-/// Microseconds from the arrival to this time; `null` without one.
-fn moment(line: &mut Vec<u8>, name: &str, entry: &AccessLogEntry, at: Option<Time>) {
-    key(line, name);
-    match at {
-        Some(at) => decimal(line, at.since(entry.at), 1),
-        None => put(line, &["null"]),
-    }
 }
 
 fn bytes(value: &Option<HeaderValue>) -> Option<&[u8]> {

@@ -14,6 +14,9 @@ use super::BodyError;
 pub trait Http1Body: Body<Data = Bytes, Error = BodyError> + Debug + Unpin {
     /// Whether all of it was received already.
     fn has_arrived(&self) -> bool;
+
+    /// Gives back the memory of its buffer, if that is empty: nothing is read for a while.
+    fn shrink(&self);
 }
 
 /// The body of a client's request.
@@ -35,6 +38,13 @@ impl ClientBody {
             Self::Empty => true,
             Self::Http1(body) => body.has_arrived(),
             Self::Http2(incoming) => incoming.is_end_stream(),
+        }
+    }
+
+    /// Gives back the memory of an empty buffer.
+    pub(super) fn shrink(&self) {
+        if let Self::Http1(body) = self {
+            body.shrink();
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::buffer::BodyBuffer;
 use super::memory::MemoryReservation;
-use super::response::add_to_hint;
+use super::start::add_to_hint;
 use super::timeout::BodyTimeout;
 use super::{BodyError, ClientBody};
 use crate::policy::query;
@@ -187,6 +187,9 @@ impl RequestBody {
                     break;
                 }
             }
+        }
+        if let IncomingBody::Streaming(incoming) | IncomingBody::Prefixed(_, incoming) = &self.source {
+            incoming.shrink();
         }
         ahead.bytes = Some(buffer.freeze()).filter(|bytes| !bytes.is_empty());
         self.ahead = Some(ahead);

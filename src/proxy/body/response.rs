@@ -3,14 +3,13 @@
 //! A request ends with its response body, so the body carries the [`AtEnd`] action. `transaction::relay` reads from the
 //! upstream.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::{BodyError, ReadAhead};
+use super::{BodyError, BodyStart, ReadAhead};
 use crate::net::stream::NetStream;
 use crate::proxy::headers::passed::PassedHeaders;
 
@@ -38,7 +37,7 @@ pub trait AtEnd {
 }
 
 enum BodySource {
-    Generated(VecDeque<Bytes>),
+    Generated(BodyStart),
     Relayed(Box<RelayedSource>),
 }
 
@@ -49,12 +48,12 @@ impl ResponseBody {
     /// A generated body.
     #[must_use]
     pub fn generated(bytes: Bytes) -> Self {
-        Self::with(BodySource::Generated(Some(bytes).filter(|bytes| !bytes.is_empty()).into_iter().collect()))
+        Self::with(BodySource::Generated(bytes.into()))
     }
 
-    /// A body of pieces that were read already.
-    pub(in crate::proxy) fn of_pieces(pieces: VecDeque<Bytes>) -> Self {
-        Self::with(BodySource::Generated(pieces))
+    /// A body that was read as a whole.
+    pub(in crate::proxy) fn whole(body: BodyStart) -> Self {
+        Self::with(BodySource::Generated(body))
     }
 
     /// A body that is read from an upstream.
@@ -111,7 +110,7 @@ impl ResponseBody {
     fn finish(&mut self, complete: bool) {
         if let Some(mut end) = self.end.take() {
             // An attempt that depends on the rest of the body is settled first, and the action sees its outcome.
-            self.content = BodySource::Generated(VecDeque::new());
+            self.content = BodySource::Generated(BodyStart::default());
             end.ended(self.bytes, complete);
         }
     }
@@ -132,7 +131,7 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         let frame = match &mut this.content {
-            BodySource::Generated(pieces) => pieces.pop_front().map(|bytes| Ok(Frame::data(bytes))),
+            BodySource::Generated(body) => body.pop().map(Ok),
             BodySource::Relayed(body) => ready!(Pin::new(body).poll_frame(cx)),
         };
         match &frame {
@@ -146,14 +145,14 @@ impl Body for ResponseBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.content {
-            BodySource::Generated(pieces) => pieces.is_empty(),
+            BodySource::Generated(body) => body.is_empty(),
             BodySource::Relayed(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
-            BodySource::Generated(pieces) => SizeHint::with_exact(length(pieces)),
+            BodySource::Generated(body) => body.hint(&SizeHint::with_exact(0)),
             BodySource::Relayed(body) => body.size_hint(),
         }
     }
@@ -163,18 +162,4 @@ impl Drop for ResponseBody {
     fn drop(&mut self) {
         self.finish(self.complete || self.is_end_stream());
     }
-}
-
-pub(in crate::proxy) fn length(pieces: &VecDeque<Bytes>) -> u64 {
-    pieces.iter().map(|piece| piece.len() as u64).sum()
-}
-
-/// The size hint for `read` bytes followed by `rest`.
-pub(in crate::proxy) fn add_to_hint(read: u64, rest: &SizeHint) -> SizeHint {
-    let mut hint = SizeHint::new();
-    hint.set_lower(rest.lower().saturating_add(read));
-    if let Some(upper) = rest.upper() {
-        hint.set_upper(upper.saturating_add(read));
-    }
-    hint
 }

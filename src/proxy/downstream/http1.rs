@@ -68,7 +68,7 @@ pub(super) async fn serve(
     refused.into_iter().for_each(|status| service.emit_without_request(status));
     // No body is left that could read.
     if let Ok(inbox) = Rc::try_unwrap(inbox) {
-        Box::pin(finish(inbox.into_inner(), &connection, end)).await;
+        Box::pin(finish(inbox.into_inner(), &connection, (end, settings.header_case))).await;
     }
 }
 
@@ -332,8 +332,22 @@ fn status_of(error: HeadError) -> StatusCode {
     }
 }
 
+/// The bytes of an error response with this status, to a request whose head could not be read.
+fn refusal(status: StatusCode, case: HeaderCase) -> Vec<u8> {
+    let response = respond::unread_problem(status);
+    let body = response.body().clone();
+    let terms = ResponseTerms { is_head: false, is_old: false, keeps_alive: false };
+    let (mut bytes, ..) = response_head::encode(&response.map(ResponseBody::generated), terms, false, case);
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
 /// Ends a connection.
-async fn finish(mut inbox: Inbox, connection: &Rc<DownstreamConnection>, end: ConnectionEnd) {
+async fn finish(
+    mut inbox: Inbox,
+    connection: &Rc<DownstreamConnection>,
+    (end, case): (ConnectionEnd, HeaderCase),
+) {
     let state = &connection.state;
     match end {
         ConnectionEnd::Tunnel(run) => {
@@ -348,7 +362,7 @@ async fn finish(mut inbox: Inbox, connection: &Rc<DownstreamConnection>, end: Co
         }
         ConnectionEnd::Drop => return,
         ConnectionEnd::Refuse(status) => {
-            let page = respond::raw_problem(status);
+            let page = refusal(status, case);
             // What does not fit into the socket's buffer is lost: the connection ends.
             poll_fn(|cx| {
                 let _ = Pin::new(&mut inbox.socket.stream).poll_write(cx, &page);

@@ -5,7 +5,6 @@
 //! Without a response an attempt that may have reached the application is a failure: the application may have checked
 //! the password.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -28,7 +27,7 @@ use crate::event::Failure;
 use crate::net::connection_limit::ClientLoad;
 use crate::policy::outcome::{BodyPrefix, Judgement, Outcome, ResponseView};
 use crate::proxy::body::{
-    BodyError, IncomingBody, ReadAhead, RequestBody, ResponseBody, UploadProgress, UploadState,
+    BodyError, BodyStart, IncomingBody, ReadAhead, RequestBody, ResponseBody, UploadProgress, UploadState,
 };
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
@@ -151,7 +150,7 @@ impl PreparedRequest {
             true => forwarding.event_timeout.to_std(),
             false => forwarding.reply_timeout.to_std(),
         };
-        let (mut read_ahead, mut inspector) = (VecDeque::new(), None);
+        let (mut read_ahead, mut inspector) = (BodyStart::default(), None);
         let cookie = match self.settle_plan(&response) {
             SettlePlan::Known(settlement) => {
                 read_ahead = first_piece(response.body_mut()).await?;
@@ -300,18 +299,20 @@ impl Settlement {
 
 /// The part of a chunked body that arrived with its head, without waiting. An invalid chunk becomes an error response
 /// as long as the head was not sent.
-async fn first_piece(body: &mut UpstreamBody) -> Result<VecDeque<Bytes>, Error> {
+async fn first_piece(body: &mut UpstreamBody) -> Result<BodyStart, Error> {
     if body.size_hint().exact().is_some() {
-        return Ok(VecDeque::new());
+        return Ok(BodyStart::default());
     }
+    let mut start = BodyStart::default();
     match poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await {
         Poll::Ready(Some(Err(error))) => {
             body.close();
-            Err(body_failure(error))
+            return Err(body_failure(error));
         }
-        Poll::Ready(Some(Ok(frame))) => Ok(frame.into_data().into_iter().collect()),
-        Poll::Ready(None) | Poll::Pending => Ok(VecDeque::new()),
+        Poll::Ready(Some(Ok(frame))) => start.push(frame),
+        Poll::Ready(None) | Poll::Pending => {}
     }
+    Ok(start)
 }
 
 fn body_failure(error: BodyError) -> Error {

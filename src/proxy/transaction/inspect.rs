@@ -3,16 +3,14 @@
 //! The body streams on meanwhile. Only if a success may set a device cookie, the head of the response waits until the
 //! outcome is known, because the cookie is in the head. The rules are `policy::outcome`'s.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::Body;
 
 use crate::policy::outcome::{BodyPrefix, OutcomeRules, ResponseView};
-use crate::proxy::body::{BodyError, BodyTimeout};
+use crate::proxy::body::{BodyError, BodyStart, BodyTimeout};
 use crate::proxy::transaction::admitted::AdmittedAttempt;
 use crate::proxy::upstream::UpstreamBody;
 
@@ -66,17 +64,17 @@ impl BodyInspector {
         mut self: Box<Self>,
         incoming: &mut UpstreamBody,
         timeout: Duration,
-    ) -> Result<(VecDeque<Bytes>, Option<HeaderValue>), BodyError> {
-        let (mut timeout, mut pieces) = (BodyTimeout::for_upstream(timeout), VecDeque::new());
+    ) -> Result<(BodyStart, Option<HeaderValue>), BodyError> {
+        let (mut timeout, mut pieces) = (BodyTimeout::for_upstream(timeout), BodyStart::default());
         while !incoming.is_end_stream() {
-            let piece = match poll_fn(|cx| timeout.poll_frame(incoming, cx)).await {
+            let frame = match poll_fn(|cx| timeout.poll_frame(incoming, cx)).await {
                 None => break,
-                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+                Some(Ok(frame)) => frame,
                 // The missing part could decide either way: the attempt is dropped, and so a failure.
                 Some(Err(error)) => return Err(error),
             };
-            let has_enough = self.inspect(&piece);
-            pieces.push_back(piece);
+            let has_enough = self.inspect(frame.data_ref().map_or(&[], |piece| piece));
+            pieces.push(frame);
             if has_enough {
                 let is_complete = incoming.is_end_stream();
                 return Ok((pieces, self.settle(is_complete)));

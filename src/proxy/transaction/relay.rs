@@ -2,18 +2,17 @@
 //!
 //! `upstream` returns the connection to the pool at the end of the body. `inspect` settles the attempt.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderName;
+use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 
 use super::inspect::BodyInspector;
-use crate::proxy::body::{BodyError, BodyTimeout, ReadAhead, ResponseBody, add_to_hint, length};
+use crate::proxy::body::{BodyError, BodyStart, BodyTimeout, ReadAhead, ResponseBody};
 use crate::proxy::headers::trailers::passed_trailers;
 use crate::proxy::runtime_config::WorkerConfig;
 use crate::proxy::upstream::UpstreamBody;
@@ -22,8 +21,8 @@ use crate::proxy::upstream::UpstreamBody;
 pub(super) struct RelayedBody {
     incoming: UpstreamBody,
     timeout: BodyTimeout,
-    /// Pieces that were read before the head was sent.
-    read_ahead: VecDeque<Bytes>,
+    /// What was read before the head was sent.
+    read_ahead: BodyStart,
     inspector: Option<Box<BodyInspector>>,
     /// Why the body ended early, until the client's side is told.
     failure: Option<BodyError>,
@@ -35,14 +34,15 @@ pub(super) struct RelayedBody {
 pub(super) fn relay(
     mut incoming: UpstreamBody,
     config: &Rc<WorkerConfig>,
-    read_ahead: VecDeque<Bytes>,
+    mut read_ahead: BodyStart,
     inspector: Option<Box<BodyInspector>>,
     (timeout, ahead): (Duration, impl FnOnce() -> ReadAhead),
 ) -> ResponseBody {
+    read_ahead.filter_trailers(|trailers| passed(config, trailers));
     if incoming.is_end_stream() {
         incoming.end_if_empty();
         drop(inspector.map(|inspector| inspector.settle(true)));
-        return ResponseBody::of_pieces(read_ahead);
+        return ResponseBody::whole(read_ahead);
     }
     let (timeout, config) = (BodyTimeout::for_upstream(timeout), Rc::clone(config));
     let body = RelayedBody { incoming, timeout, read_ahead, inspector, failure: None, config };
@@ -58,8 +58,8 @@ impl Body for RelayedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        if let Some(bytes) = this.read_ahead.pop_front() {
-            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        if let Some(frame) = this.read_ahead.pop() {
+            return Poll::Ready(Some(Ok(frame)));
         }
         if let Some(failure) = this.failure.take() {
             return Poll::Ready(Some(Err(failure)));
@@ -87,8 +87,15 @@ impl Body for RelayedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        add_to_hint(length(&self.read_ahead), &self.incoming.size_hint())
+        self.read_ahead.hint(&self.incoming.size_hint())
     }
+}
+
+/// The trailers that a client gets.
+fn passed(config: &WorkerConfig, trailers: HeaderMap) -> Option<HeaderMap> {
+    let policy = &config.shared.rules.policy;
+    let is_hidden = |name: &HeaderName| policy.outcome_headers().any(|hidden| hidden == name);
+    passed_trailers(trailers, is_hidden)
 }
 
 impl RelayedBody {
@@ -96,11 +103,7 @@ impl RelayedBody {
     fn filtered(&self, frame: Frame<Bytes>) -> Option<Frame<Bytes>> {
         match frame.into_trailers() {
             Err(piece) => Some(piece),
-            Ok(trailers) => {
-                let policy = &self.config.shared.rules.policy;
-                let is_hidden = |name: &HeaderName| policy.outcome_headers().any(|hidden| hidden == name);
-                passed_trailers(trailers, is_hidden).map(Frame::trailers)
-            }
+            Ok(trailers) => passed(&self.config, trailers).map(Frame::trailers),
         }
     }
 

@@ -3,7 +3,8 @@
 //! Hundreds of requests of one client delay all others and finish no sooner, and a client that reads its responses
 //! slowly could hold all connections. So the next queued request is sent when another one is done. The queue is no
 //! limit: every few hundred microseconds it releases one more, for an upstream that is slow but works on hundreds at
-//! once. Only the last quarter of an upstream is closed to clients with more than half. `pool` gives out the connections.
+//! once. Only the last quarter of an upstream is closed to clients with more than their share of it. `pool` gives out the
+//! connections.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -41,7 +42,10 @@ impl FairQueue {
 
     /// Whether a client has so many requests at upstreams that this one has to wait for its turn.
     pub(super) fn has_to_wait(&self, client: &ClientLoad) -> bool {
-        client.requests > MAX_IN_FLIGHT.min(share(self.health.upstream_max()))
+        let upstream_max = self.health.upstream_max();
+        let has_many = client.requests > MAX_IN_FLIGHT.min(upstream_max / 2);
+        let exceeds_share = client.requests > share(upstream_max, client.clients);
+        has_many || exceeds_share && is_congested(self.health.busy(), upstream_max)
     }
 
     /// A request of a client that does not have to wait.
@@ -52,7 +56,7 @@ impl FairQueue {
     /// Waits for the turn of a request; `None` if it does not come within [`QUEUE_TIMEOUT`].
     pub(super) async fn wait(self: &Rc<Self>, client: ClientLoad) -> Option<FairQueuePermit> {
         let (sender, receiver) = oneshot::channel();
-        let exceeds_share = client.requests > share(self.health.upstream_max());
+        let exceeds_share = client.requests > share(self.health.upstream_max(), client.clients);
         self.waiting.borrow_mut().push(client.prefix, WaitingRequest { exceeds_share, sender });
         self.release();
         self.pace();
@@ -124,7 +128,7 @@ struct WaitingRequests {
 }
 
 struct WaitingRequest {
-    /// Whether its client has more than half of the upstream.
+    /// Whether its client has more than its share of the last quarter.
     exceeds_share: bool,
     sender: oneshot::Sender<FairQueuePermit>,
 }
@@ -166,9 +170,10 @@ impl WaitingRequests {
     }
 }
 
-/// The number of requests beyond which a client has more than half of an upstream.
-fn share(upstream_max: usize) -> usize {
-    upstream_max / 2
+/// The number of requests beyond which a client may not have a part of the last quarter of an upstream: that is divided
+/// among those who have requests there, and one more.
+fn share(upstream_max: usize, clients: usize) -> usize {
+    (upstream_max / 4 / (clients + 1)).max(1)
 }
 
 /// Whether no more than a quarter of the connections is free. They are for clients within their share.
@@ -211,9 +216,9 @@ mod tests {
     fn waiting(queue: &Rc<FairQueue>, client: u8, count: usize) -> Vec<JoinHandle<Option<FairQueuePermit>>> {
         let task = |number| {
             let (queue, prefix) = (Rc::clone(queue), IpAddr::from([127, 0, 0, client]));
-            tokio::task::spawn_local(
-                async move { queue.wait(ClientLoad { prefix, requests: number + 1 }).await },
-            )
+            tokio::task::spawn_local(async move {
+                queue.wait(ClientLoad { prefix, requests: number + 1, clients: 1 }).await
+            })
         };
         (0..count).map(task).collect()
     }
@@ -273,26 +278,26 @@ mod tests {
 
     #[tokio::test(flavor = "local", start_paused = true)]
     async fn the_last_quarter_is_closed_to_clients_above_their_share_and_to_no_other() {
-        let queue = queue(8);
-        let mut above = waiting(&queue, 1, 20);
+        let queue = queue(16);
+        let mut above = waiting(&queue, 1, 30);
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!((released(&above), queue.health.busy()), (6, 6), "two of eight are a quarter");
+        assert_eq!((released(&above), queue.health.busy()), (12, 12), "four of sixteen are a quarter");
         let within = waiting(&queue, 2, 2);
         run_others().await;
         assert_eq!(released(&within), 2);
         drop(above.remove(0).await);
         drop(above.remove(0).await);
         run_others().await;
-        assert_eq!(released(&above), 4, "still six");
+        assert_eq!(released(&above), 10, "still twelve");
         drop(above.remove(0).await);
         run_others().await;
-        assert_eq!(released(&above), 4, "another one");
+        assert_eq!(released(&above), 10, "another one");
         tokio::time::sleep(QUEUE_TIMEOUT).await;
         let mut timed_out = 0;
-        for task in above.drain(4..) {
+        for task in above.drain(10..) {
             timed_out += usize::from(task.await.unwrap().is_none());
         }
-        assert_eq!(timed_out, 13);
+        assert_eq!(timed_out, 17);
     }
 
     #[tokio::test(flavor = "local", start_paused = true)]
@@ -314,7 +319,8 @@ mod tests {
 
     #[test]
     fn an_upstream_for_one_request_is_congested_by_one() {
-        assert_eq!([1, 2, 512].map(share), [0, 1, 256]);
+        assert_eq!([1, 2, 512].map(|max| share(max, 1)), [1, 1, 64]);
+        assert_eq!([2, 3, 200].map(|clients| share(512, clients)), [42, 32, 1]);
         assert!(!is_congested(0, 1) && is_congested(1, 1));
         assert!(!is_congested(383, 512) && is_congested(384, 512));
     }

@@ -22,7 +22,7 @@ fn limit(key: Vec<KeyPart>) -> Limit {
 
 #[test]
 fn a_limit_is_judged_if_the_log_shows_its_key() {
-    let columns = LogColumns { host: true, user: true, location: true };
+    let columns = LogColumns { host: true, user: true, location: true, decisions: false };
     let cases = [
         (KeyPart::Ip, LogColumns::default(), true),
         (KeyPart::All, LogColumns::default(), true),

@@ -30,6 +30,7 @@ pub(super) fn parse(line: &[u8]) -> Result<(LoggedRequest<'_>, AccessLogFormat),
         status,
         location: None,
         gate: None,
+        decision: None,
     };
     Ok((request, if has_referer { AccessLogFormat::Combined } else { AccessLogFormat::Common }))
 }

@@ -35,6 +35,7 @@ pub(super) fn parse(line: &[u8]) -> Result<LoggedRequest<'_>, LineError> {
         status: if code == "-1" { 503 } else { status(code)? },
         location: None,
         gate: None,
+        decision: None,
     })
 }
 
@@ -55,5 +56,6 @@ fn without_request<'a>(address: &str, rest: &[u8]) -> Result<LoggedRequest<'a>, 
         status: 400,
         location: None,
         gate: None,
+        decision: None,
     })
 }

@@ -10,8 +10,9 @@ use std::borrow::Cow;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use self::value::JsonValue;
-use super::{GateFields, LineError, LoggedRequest, client, request_line, timestamp};
+use super::{DecisionFields, GateFields, LineError, LoggedRequest, client, request_line, timestamp};
 use crate::event::Outcome;
+use crate::policy::attempt::Client;
 use crate::time::{Span, Time};
 
 /// The values of a line, by their meaning.
@@ -39,6 +40,11 @@ pub(super) struct JsonFields<'a> {
     decided_us: JsonValue<'a>,
     outcome: JsonValue<'a>,
     settled_us: JsonValue<'a>,
+    verdict: JsonValue<'a>,
+    limit: JsonValue<'a>,
+    account: JsonValue<'a>,
+    request_id: JsonValue<'a>,
+    nanoseconds: JsonValue<'a>,
     is_of_gate: bool,
 }
 
@@ -97,6 +103,11 @@ impl<'a> JsonFields<'a> {
             "decided_us" => &mut self.decided_us,
             "outcome" => &mut self.outcome,
             "settled_us" => &mut self.settled_us,
+            "verdict" => &mut self.verdict,
+            "limit" => &mut self.limit,
+            "account" => &mut self.account,
+            "request_id" => &mut self.request_id,
+            "nanoseconds" => &mut self.nanoseconds,
             "added_us" => {
                 self.is_of_gate = true;
                 return None;
@@ -110,6 +121,9 @@ impl<'a> JsonFields<'a> {
         let took = self.took.number().filter(|seconds| *seconds > 0.0).map_or(Span::ZERO, span_of_seconds);
         let address = self.client.text().or_else(|| self.peer.text()).ok_or(LineError::NoClient)?;
         let client = client(address)?;
+        if !self.verdict.is_absent() && self.status.is_absent() {
+            return self.into_decision(logged, client);
+        }
         let status = self.status.number().and_then(status).ok_or(LineError::NoStatus)?;
         let gate = self.is_of_gate.then(|| self.gate_fields());
         let target = self.target.into_text().or_else(|| self.rewritten.into_text());
@@ -128,6 +142,32 @@ impl<'a> JsonFields<'a> {
             status,
             location: self.location.into_text().filter(|location| !matches!(&**location, "" | "-")),
             gate,
+            decision: None,
+        })
+    }
+
+    /// A line of the decision log.
+    fn into_decision(mut self, arrived: Time, client: Client) -> Result<LoggedRequest<'a>, LineError> {
+        let is_refused = self.verdict.text() == Some("refuse");
+        if is_refused {
+            self.refused_by = std::mem::take(&mut self.limit);
+        }
+        let gate = Some(self.gate_fields());
+        let nanos = self.nanoseconds.number().map_or(Span::ZERO, |nanos| span_of_micros(nanos / 1e3));
+        let second = arrived.as_nanos() / 1_000_000_000 * 1_000_000_000;
+        let arrived = if nanos == Span::ZERO { arrived } else { Time::from_nanos(second).after(nanos) };
+        let route = self.route.into_text().ok_or(LineError::NoRequest)?;
+        Ok(LoggedRequest {
+            arrived,
+            client,
+            method: Cow::Borrowed("POST"),
+            target: Cow::Owned(format!("/{route}")),
+            host: None,
+            user: self.account.into_text(),
+            status: if is_refused { 429 } else { 200 },
+            location: None,
+            gate,
+            decision: Some(DecisionFields { route, request_id: self.request_id.into_text() }),
         })
     }
 

@@ -52,15 +52,15 @@ impl CountedClients {
 pub(in crate::replay) struct RefusedClients {
     distinct: CountedClients,
     known: HashMap<Client, RefusedClient>,
-    /// Clients that signed in soon after a refusal.
-    signed_in: u64,
 }
 
 #[derive(Debug)]
 struct RefusedClient {
     refused: u64,
     last: Time,
-    has_signed_in: bool,
+    /// Failures since the first refusal.
+    failures: u64,
+    is_person: bool,
 }
 
 impl RefusedClients {
@@ -69,34 +69,43 @@ impl RefusedClients {
         if self.known.len() >= MAX_EXACT && !self.known.contains_key(&client) {
             self.forget_half();
         }
-        let new = || RefusedClient { refused: 0, last: now, has_signed_in: false };
+        let new = || RefusedClient { refused: 0, last: now, failures: 0, is_person: false };
         let known = self.known.entry(client).or_insert_with(new);
         (known.refused, known.last) = (known.refused + 1, now);
     }
 
+    pub(in crate::replay) fn failed(&mut self, client: Client) {
+        if let Some(known) = self.known.get_mut(&client) {
+            known.failures += 1;
+        }
+    }
+
     pub(in crate::replay) fn signed_in(&mut self, client: Client, now: Time) {
-        let Some(known) = self.known.get_mut(&client) else { return };
-        if !known.has_signed_in && now.since(known.last) <= SOON {
-            known.has_signed_in = true;
-            self.signed_in += 1;
+        if let Some(known) = self.known.get_mut(&client) {
+            known.is_person |= is_person(known.failures, known.last, now);
         }
     }
 
     pub(in crate::replay) fn likely_false_positives(&self) -> u64 {
-        self.signed_in
+        u64::try_from(self.persons().count()).unwrap_or(u64::MAX)
+    }
+
+    /// Those of them with the most refusals.
+    pub(in crate::replay) fn worst_false_positives(&self) -> Vec<CountedClient> {
+        worst_of(self.persons())
+    }
+
+    fn persons(&self) -> impl Iterator<Item = (&Client, &RefusedClient)> {
+        self.known.iter().filter(|(_, known)| known.is_person)
     }
 
     pub(in crate::replay) fn distinct(&self) -> DistinctCount {
         self.distinct.count()
     }
 
-    /// The clients with the most refusals; of equal ones the one with the smaller text.
+    /// The clients with the most refusals.
     pub(in crate::replay) fn worst(&self) -> Vec<CountedClient> {
-        let mut all: Vec<(u64, Client)> =
-            self.known.iter().map(|(client, known)| (known.refused, *client)).collect();
-        all.sort_by_key(|&(refused, client)| (std::cmp::Reverse(refused), client.ip()));
-        let counted = |&(refused, client): &(u64, Client)| CountedClient { client: name(client), refused };
-        all.iter().take(MAX_WORST).map(counted).collect()
+        worst_of(self.known.iter())
     }
 
     fn forget_half(&mut self) {
@@ -106,6 +115,19 @@ impl RefusedClients {
         let median = *median;
         self.known.retain(|_, known| known.refused > median);
     }
+}
+
+/// The most refusals first, of equal ones the smaller address.
+fn worst_of<'c>(clients: impl Iterator<Item = (&'c Client, &'c RefusedClient)>) -> Vec<CountedClient> {
+    let mut all: Vec<(u64, Client)> = clients.map(|(client, known)| (known.refused, *client)).collect();
+    all.sort_by_key(|&(refused, client)| (std::cmp::Reverse(refused), client.ip()));
+    let counted = |&(refused, client): &(u64, Client)| CountedClient { client: name(client), refused };
+    all.iter().take(MAX_WORST).map(counted).collect()
+}
+
+/// Whether who signs in now is a person who was refused: soon after it, and without the failures of a program.
+pub(super) fn is_person(failures: u64, refused_at: Time, now: Time) -> bool {
+    failures <= FAILURES_OF_A_PERSON && now.since(refused_at) <= SOON
 }
 
 fn name(client: Client) -> String {
@@ -120,6 +142,9 @@ const MAX_WORST: usize = 10;
 
 /// A client that signs in this soon after a refusal is probably a person.
 const SOON: Span = Span::from_secs(3_600);
+
+/// Nobody types more wrong passwords before the right one.
+const FAILURES_OF_A_PERSON: u64 = 20;
 
 #[cfg(test)]
 mod tests {
@@ -165,5 +190,19 @@ mod tests {
         refused.signed_in(client(1), at(10 + 3_600));
         refused.signed_in(client(2), at(11 + 3_600));
         assert_eq!(refused.likely_false_positives(), 1);
+        assert_eq!(refused.worst_false_positives()[0].client, "0.0.0.1");
+    }
+
+    #[test]
+    fn a_program_that_guesses_right_is_no_false_positive() {
+        let mut refused = RefusedClients::default();
+        let now = Time::from_nanos(1);
+        for (number, failures) in [(1, 20), (2, 21)] {
+            refused.refuse(client(number), now);
+            (0..failures).for_each(|_| refused.failed(client(number)));
+            refused.signed_in(client(number), now);
+        }
+        assert_eq!(refused.worst_false_positives().len(), 1);
+        assert_eq!(refused.worst_false_positives()[0].client, "0.0.0.1");
     }
 }

@@ -1,5 +1,6 @@
 //! A gate under mixed traffic writes its access log; replaying it decides every attempt as the gate did.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -73,15 +74,18 @@ key = "all"
 rate = "60 per 1s burst 15"
 "#;
 
-#[test]
-fn a_recorded_log_is_decided_as_the_gate_decided_it() {
+/// By account besides, which only the decision log names.
+const LIMIT_BY_ACCOUNT: &str = "[limit.account]\nkey = \"user\"\nrate = \"9 per 1s burst 9\"\n";
+
+/// Attempts of all clients at a gate that then ends.
+fn recorded(file: &str) -> Gate {
     let upstream = Upstream::answering(|request, number| {
         let is_good = request.windows(4).any(|four| four == b"good");
         let reply = Reply::Bytes(response(if is_good { "303 See Other" } else { "401 Unauthorized" }));
         // Slow answers are logged, and settle, after attempts that came later.
         if number % 5 == 4 { Reply::After(Duration::from_millis(30), Box::new(reply)) } else { reply }
     });
-    let mut gate = Gate::start(&upstream.file(LIMITS).replace("{dir}", "."));
+    let mut gate = Gate::start(&upstream.file(file).replace("{dir}", "."));
     let clients: Vec<_> = (0..6).map(|thread| client(&gate, thread)).collect();
     clients.into_iter().for_each(|client| client.join().unwrap());
     gate.signal("TERM");
@@ -89,7 +93,12 @@ fn a_recorded_log_is_decided_as_the_gate_decided_it() {
         gate.exit_status(Duration::from_secs(5)).is_some(),
         "the gate ends and writes the rest of its log"
     );
+    gate
+}
 
+#[test]
+fn a_recorded_log_is_decided_as_the_gate_decided_it() {
+    let gate = recorded(LIMITS);
     let found = report(&gate.directory, &["-c", "gate.toml", "access.log"]);
     let (log, policy) = (&found["log"], &found["policies"][0]);
     let log_lines = fs::read_to_string(gate.directory.join("access.log")).unwrap();
@@ -116,6 +125,38 @@ fn a_recorded_log_is_decided_as_the_gate_decided_it() {
     fs::write(gate.directory.join("other.toml"), other).unwrap();
     let found = report(&gate.directory, &["-c", "other.toml", "access.log"]);
     assert_ne!(found["policies"][0]["gate"], differences);
+}
+
+#[test]
+fn a_decision_log_is_decided_as_the_gate_decided_it_with_accounts_by_their_hashes() {
+    let named = LIMITS.replace("style = \"json\"\n", "decisions = \"{dir}/decisions.log\"\n");
+    let named = named.replace(
+        "failure = [{ status = 401 }]\n\nlimits = [",
+        "failure = [{ status = 401 }]\nuser = \"form:name\"\n\nlimits = [",
+    );
+    let named = named.replace("limits = [\"address\", ", "limits = [\"account\", \"address\", ");
+    let gate = recorded(&format!("{named}{LIMIT_BY_ACCOUNT}"));
+    let log = fs::read_to_string(gate.directory.join("decisions.log")).unwrap();
+    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_account = |line: &&serde_json::Value| line["limit"] == "account" && line["verdict"] == "refuse";
+    assert!(lines.iter().filter(of_account).count() > 20, "accounts are refused");
+    let attempts: BTreeSet<String> =
+        lines.iter().map(|line| format!("{} {}", line["time"], line["request_id"])).collect();
+    assert!(!log.contains("anna"), "names are in no log");
+
+    let found = report(&gate.directory, &["-c", "gate.toml", "decisions.log"]);
+    let (log, policy) = (&found["log"], &found["policies"][0]);
+    assert_eq!((&log["formats"][0], log["unreadable"].as_u64()), (&"decisions of tollgate".into(), Some(0)));
+    let differences = serde_json::json!({
+        "compared": attempts.len(), "refused_then": 0, "refused_now": 0, "other_limit": 0, "uncounted_then": 0,
+    });
+    assert_eq!(policy["gate"], differences);
+    let account =
+        policy["limits"].as_array().unwrap().iter().find(|limit| limit["limit"] == "account").unwrap();
+    assert_eq!(
+        (&account["not_judged"], account["refused"].as_u64() > Some(20)),
+        (&serde_json::Value::Null, true)
+    );
 }
 
 /// Sends attempts from its own addresses and from one that it shares with its neighbour: for three seconds, and on a
@@ -146,12 +187,12 @@ fn client(gate: &Gate, thread: u8) -> std::thread::JoinHandle<()> {
 fn request(round: u32) -> String {
     let (target, body) = match round % 10 {
         0 => ("/page", ""),
-        1 | 2 => ("/api/v1/session", "name=a&password=bad"),
-        3 => ("/growing", "name=a&password=bad"),
-        4 if round % 20 == 4 => ("/periods", "name=a&password=good"),
-        9 => ("/periods", "name=a&password=bad"),
-        4 | 5 => ("/login", "name=a&password=good"),
-        _ => ("/login?next=%2F", "name=a&password=bad"),
+        1 | 2 => ("/api/v1/session", "name=anna&password=bad"),
+        3 => ("/growing", "name=anna&password=bad"),
+        4 if round % 20 == 4 => ("/periods", "name=anna&password=good"),
+        9 => ("/periods", "name=anna&password=bad"),
+        4 | 5 => ("/login", "name=anna&password=good"),
+        _ => ("/login?next=%2F", "name=anna&password=bad"),
     };
     let method = if body.is_empty() { "GET" } else { "POST" };
     let length = body.len();

@@ -65,7 +65,7 @@ impl HttpPool {
         mut request: Unsent,
         timeout: Duration,
     ) -> Result<HttpReply, StoreError> {
-        let mut last = StoreError::unreachable("every connection had ended");
+        let mut last = StoreError::NotConnected("every connection had ended".to_owned());
         for _ in 0..=MAX_CONNECTIONS {
             let lease = self.take().await?;
             let ended = tokio::spawn(lease.run(request, timeout)).await;
@@ -104,7 +104,7 @@ impl HttpPool {
             && state.next.is_some_and(|next| now < next)
         {
             let others_answer = self.permits.available_permits() < MAX_CONNECTIONS;
-            return if others_answer { Ok(None) } else { Err(StoreError::Unreachable(error.clone())) };
+            return if others_answer { Ok(None) } else { Err(StoreError::NotConnected(error.clone())) };
         }
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             state.is_connecting = true;
@@ -156,7 +156,7 @@ impl HttpLease {
     async fn call(&mut self, request: &mut Unsent, timeout: Duration) -> Result<HttpReply, StoreError> {
         let Some(pooled) = &mut self.pooled else { return Err(StoreError::WriteConflict) };
         if !pooled.connection.is_ready().await {
-            return Err(StoreError::unreachable("the connection had ended"));
+            return Err(StoreError::NotConnected("the connection had ended".to_owned()));
         }
         self.is_in_use = true;
         let answer = tokio::time::timeout(timeout, pooled.connection.call(request)).await;

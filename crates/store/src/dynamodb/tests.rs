@@ -466,7 +466,7 @@ async fn over_tls_only_a_server_of_the_given_authority_is_asked() {
     assert_eq!(open(&url("127.0.0.1")).load(KEY).await.unwrap().value, None);
     // The certificate is for the address and not for the name.
     let error = open(&url("localhost")).load(KEY).await.unwrap_err();
-    assert!(matches!(&error, StoreError::Unreachable(why) if why.contains("certificate")), "{error}");
+    assert!(matches!(&error, StoreError::NotConnected(why) if why.contains("certificate")), "{error}");
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -481,7 +481,7 @@ async fn over_tls_a_server_of_an_unknown_authority_is_not_asked() {
     // On a machine without roots, opening the store fails.
     if let Ok(store) = address.unwrap().open(&Namespace::default()) {
         let error = store.load(KEY).await.unwrap_err();
-        assert!(matches!(&error, StoreError::Unreachable(why) if why.contains("certificate")), "{error}");
+        assert!(matches!(&error, StoreError::NotConnected(why) if why.contains("certificate")), "{error}");
     }
     assert!(server.requests().is_empty());
 }

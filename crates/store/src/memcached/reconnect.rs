@@ -30,13 +30,16 @@ pub(super) async fn reconnect_loop(
     // The first requests come right after the store was opened.
     let mut opened = handshake(&server, &namespace).await;
     loop {
+        let has_opened = opened.is_ok();
         let broke = match opened {
             Ok(connection) => connection.serve(&mut requests).await,
             Err(error) => Some(error),
         };
         let Some(error) = broke else { return };
-        let error = named(&server, error);
-        let next = Instant::now().max(attempt + RECONNECT_PAUSE) + jitter();
+        let error = named(&server, error).not_connected();
+        let (now, due) = (Instant::now(), attempt + RECONNECT_PAUSE);
+        // The first attempt after a connection that has served is made at once.
+        let next = if has_opened && now >= due { now } else { now.max(due) + jitter() };
         let again = async {
             sleep_until(next).await;
             handshake(&server, &namespace).await
@@ -59,6 +62,7 @@ pub(super) async fn reconnect_loop(
 /// Adds the name of the server to an error.
 fn named(server: &MemcachedServer, error: StoreError) -> StoreError {
     match error {
+        StoreError::NotConnected(why) => StoreError::NotConnected(format!("{server}: {why}")),
         StoreError::Unreachable(why) => StoreError::Unreachable(format!("{server}: {why}")),
         StoreError::Refused(why) => StoreError::Refused(format!("{server}: {why}")),
         StoreError::ReadOnly(why) => StoreError::ReadOnly(format!("{server}: {why}")),

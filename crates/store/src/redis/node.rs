@@ -1,5 +1,5 @@
-//! One server, and the connection to it: made in the background, and made again when it breaks. A primary that Sentinels
-//! name may be another server each time.
+//! One server, and the connection to it: made in the background, and made again when it breaks, at once if it has served. A
+//! primary that Sentinels name may be another server each time.
 //!
 //! While there is no connection, a request fails at once with the reason. Only before the first attempt has ended does
 //! a request wait; otherwise the first one of every process would fail. The protocol is left to
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::address::{Host, Login};
 use super::connection::{CONNECT_TIMEOUT, RedisConnection, RedisDriver};
 use super::sentinel::Sentinels;
-use crate::backoff::reconnect_pause;
+use crate::backoff::{RECONNECT_PAUSE, reconnect_pause};
 use crate::compare_and_swap::StoreError;
 
 /// Where a connection leads.
@@ -56,8 +56,8 @@ impl Node {
         let state = state.wait_for(|state| !matches!(state, NodeState::New)).await;
         match state.map(|state| state.clone()) {
             Ok(NodeState::Up(connection)) => Ok(connection),
-            Ok(NodeState::Down(why)) => Err(why),
-            Ok(NodeState::New) | Err(_) => Err(StoreError::unreachable("it was closed")),
+            Ok(NodeState::Down(why)) => Err(why.not_connected()),
+            Ok(NodeState::New) | Err(_) => Err(StoreError::NotConnected("it was closed".to_owned())),
         }
     }
 }
@@ -81,17 +81,23 @@ async fn reconnect_loop(target: Target, login: Arc<Login>, state: watch::Sender<
     let mut failures = 0;
     loop {
         failures += 1;
+        let mut has_served = false;
         let why = match timeout(CONNECT_TIMEOUT, target.connect(&login)).await {
             Ok(Ok((connection, driver))) => {
                 failures = 0;
                 state.send_replace(NodeState::Up(Arc::new(connection)));
-                driver.run().await
+                let since = Instant::now();
+                let why = driver.run().await;
+                has_served = since.elapsed() >= RECONNECT_PAUSE;
+                why
             }
             Ok(Err(why)) => why,
             Err(_) => StoreError::unreachable("connecting took too long"),
         };
         state.send_replace(NodeState::Down(why));
-        sleep(pause_after(failures)).await;
+        if !has_served {
+            sleep(pause_after(failures)).await;
+        }
     }
 }
 

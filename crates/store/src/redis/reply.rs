@@ -70,7 +70,9 @@ pub(super) fn store_error(error: &RedisError) -> StoreError {
         (_, Some(code)) => {
             let detail = error.detail().unwrap_or_default();
             let line = format!("{code} {detail}");
-            StoreError::Refused(line.chars().filter(|letter| !letter.is_control()).take(200).collect())
+            let line = line.chars().filter(|letter| !letter.is_control()).take(200).collect();
+            // A server that has just started reads its data first.
+            if code == "LOADING" { StoreError::Unreachable(line) } else { StoreError::Refused(line) }
         }
         _ => StoreError::Refused(text),
     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::circuit_breaker::CallKind;
 use super::server::StoreServer;
 use super::{Arithmetic, AvailabilityChange, CallOutcome, SharedStore};
-use crate::{Clocked, StepShape, StoreError, Stored, Swap, SwapRequest, SwapResults};
+use crate::{Clocked, StepShape, StoreError, Stored, Swap, SwapRequest, SwapResults, unused_key};
 use tollgate_bucket::{Key, Spec, Time};
 
 impl SharedStore {
@@ -70,7 +70,7 @@ impl SharedStore {
     ) -> Result<T, StoreError> {
         let begun = self.clock.now();
         if server.breaker.is_open() {
-            return Err(StoreError::unreachable("it did not answer lately"));
+            return Err(StoreError::NotConnected("it did not answer lately".to_owned()));
         }
         let answer = tokio::time::timeout(self.options.timeout.to_std(), call).await;
         let mut answer = answer.unwrap_or(Err(timeout_error()));
@@ -83,7 +83,27 @@ impl SharedStore {
         self.record_outcome(server, kind, begun, answer, result)
     }
 
-    pub(super) fn record_outcome<T>(
+    /// Asks a server what time it is there, and what attempts ask.
+    pub(super) async fn probe(&self, server: &StoreServer) {
+        let (begun, limit) = (self.clock.now(), self.options.timeout.to_std());
+        let answer = tokio::time::timeout(limit, self.backend.probe(server.id)).await;
+        let answer = answer.unwrap_or(Err(timeout_error()));
+        let outcome = self.record_call(server, begun, &answer, |()| CallOutcome::Ok);
+        let refusal = if answer.is_ok() { self.rehearse(server).await } else { None };
+        let outcome = refusal.as_ref().map_or(outcome, |_| CallOutcome::Error);
+        let error = refusal.or(answer.err());
+        self.record_availability(server, CallKind::Probe, outcome, error.as_ref());
+    }
+
+    /// Why the server refuses what attempts ask, if it does. That is two requests, so a slow network is nothing against it.
+    async fn rehearse(&self, server: &StoreServer) -> Option<StoreError> {
+        let key = unused_key(&*self.backend, server.id)?;
+        let rehearsal = self.backend.rehearse(key, self.now_at(server));
+        let ended = tokio::time::timeout(self.options.timeout.to_std(), rehearsal).await.ok()?;
+        ended.err().filter(StoreError::is_refusal)
+    }
+
+    fn record_outcome<T>(
         &self,
         server: &StoreServer,
         kind: CallKind,
@@ -91,8 +111,21 @@ impl SharedStore {
         answer: Result<Clocked<T>, StoreError>,
         result: impl FnOnce(&T) -> CallOutcome,
     ) -> Result<T, StoreError> {
+        let outcome = self.record_call(server, begun, &answer, result);
+        self.record_availability(server, kind, outcome, answer.as_ref().err());
+        Ok(answer?.value)
+    }
+
+    /// Counts a call, and corrects the server's clock by it.
+    fn record_call<T>(
+        &self,
+        server: &StoreServer,
+        begun: Time,
+        answer: &Result<Clocked<T>, StoreError>,
+        result: impl FnOnce(&T) -> CallOutcome,
+    ) -> CallOutcome {
         let now = self.clock.now();
-        let outcome = match &answer {
+        let outcome = match answer {
             Ok(answer) => result(&answer.value),
             Err(StoreError::WriteConflict) => CallOutcome::Conflict,
             Err(StoreError::Throttled(_)) => CallOutcome::Throttled,
@@ -106,8 +139,7 @@ impl SharedStore {
         {
             self.observer.warned(&server.describe(correction));
         }
-        self.record_availability(server, kind, outcome, answer.as_ref().err());
-        Ok(answer?.value)
+        outcome
     }
 
     fn record_availability(
@@ -117,29 +149,52 @@ impl SharedStore {
         outcome: CallOutcome,
         error: Option<&StoreError>,
     ) {
+        let refusal = error.filter(|error| error.is_refusal());
         let has_changed = match outcome {
             CallOutcome::Ok => server.breaker.succeeded(kind, self.now_at(server)),
-            // Nothing was written, but the server answered; throttling concerns one key.
-            CallOutcome::Conflict | CallOutcome::Throttled => {
-                server.breaker.succeeded(CallKind::Read, self.now_at(server))
-            }
-            CallOutcome::Timeout | CallOutcome::Error => {
-                server.breaker.failed(kind, Instant::now(), self.options.timeout.to_std())
+            // Throttling concerns one key, unless every attempt meets it.
+            CallOutcome::Throttled if kind != CallKind::Probe => self.answered(server),
+            // Nothing was written, but the server answered.
+            CallOutcome::Conflict => self.answered(server),
+            CallOutcome::Timeout | CallOutcome::Error | CallOutcome::Throttled => {
+                let (now, least) = (Instant::now(), self.options.timeout.to_std());
+                match refusal {
+                    Some(_) => server.breaker.refused(kind, now, least),
+                    None => server.breaker.failed(kind, now, least),
+                }
             }
         };
-        let tells = server.tells_availability();
-        if !has_changed && !tells {
-            return;
+        if has_changed || refusal.is_some() && kind != CallKind::Probe {
+            server.to_probe.notify_one();
         }
+        self.report(server, has_changed, error);
+    }
+
+    fn answered(&self, server: &StoreServer) -> bool {
+        server.breaker.succeeded(CallKind::Read, self.now_at(server))
+    }
+
+    /// Tells operators that a server went down or came back, and once a minute why it still fails.
+    fn report(&self, server: &StoreServer, has_changed: bool, error: Option<&StoreError>) {
         let up = !server.breaker.is_open();
-        let why = error.map_or_else(|| "it answers again".to_owned(), StoreError::to_string);
-        let change = AvailabilityChange { server: &server.name, up, is_store_up: self.is_up(), why: &why };
-        if has_changed {
-            server.went_down.notify_one();
-            self.observer.availability_changed(&change);
-        }
-        if tells {
-            self.observer.availability_reported(&change);
+        let why = || error.map_or_else(|| "it answers again".to_owned(), StoreError::to_string);
+        let tells = server.tells_availability();
+        if has_changed || tells {
+            let why = why();
+            let change =
+                AvailabilityChange { server: &server.name, up, is_store_up: self.is_up(), why: &why };
+            if has_changed {
+                self.observer.availability_changed(&change);
+            }
+            if tells {
+                self.observer.availability_reported(&change);
+            }
+        } else if error.is_some_and(|error| error.is_refusal() || !up && *error != StoreError::WriteConflict)
+            && server.tells_failure()
+        {
+            let change =
+                AvailabilityChange { server: &server.name, up, is_store_up: self.is_up(), why: &why() };
+            self.observer.failed(&change);
         }
     }
 }

@@ -7,12 +7,14 @@
 //!
 //! Where the database can do the arithmetic, a swap that would be lost takes the step there, so that a batch takes one
 //! call all the same. Elsewhere a batch that loses tries again. A request that cannot win in time is refused if the bucket
-//! as last seen refuses it, or if this gate would decide alone; otherwise it is answered as if the store had not answered. Where a bucket refuses all requests for a while, a batch that loses does not try again: the
+//! as last seen refuses it, or if this gate would decide alone; otherwise it is answered as if the store had not answered. One
+//! whose connection is gone waits for the next one as long as the request may. Where a bucket refuses all requests for a while, a batch that loses does not try again: the
 //! winners write debt and strikes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::backend::timeout_error;
 use super::mirror::is_recent;
 use super::request::{StoreOp, StoreReply, StoreRequest, UncertainWrite};
 use super::server::StoreServer;
@@ -32,6 +34,8 @@ pub(super) struct StoreBatch<'s> {
     requests: Vec<StoreRequest>,
     /// Whose first swap this batch's is sent with.
     group: Option<GroupMember>,
+    /// Whether the last call found no connection, or lost it.
+    is_cut_off: bool,
 }
 
 /// What a batch knows of its bucket.
@@ -74,7 +78,7 @@ impl<'s> StoreBatch<'s> {
         requests: Vec<StoreRequest>,
         group: Option<GroupMember>,
     ) -> Self {
-        Self { shared, server: shared.server_of(key), key, requests, group }
+        Self { shared, server: shared.server_of(key), key, requests, group, is_cut_off: false }
     }
 
     /// Runs the batch until every caller has a reply.
@@ -85,6 +89,7 @@ impl<'s> StoreBatch<'s> {
         // A write that may have been done must be looked up before it is repeated, and the server's clock must be known.
         let is_in_doubt = self.requests.iter().any(|request| request.uncertain().is_some())
             || !self.server.breaker.has_ever_succeeded();
+        draft.is_outdated = is_in_doubt;
         if is_in_doubt && self.load(&mut draft).await == BatchStep::Done {
             return;
         }
@@ -94,6 +99,10 @@ impl<'s> StoreBatch<'s> {
         let timeout = self.shared.timeout().to_std() * RETRY_PERCENT / 100;
         let mut tries = 0;
         while !self.requests.is_empty() && self.decide_and_write(&mut draft).await == BatchStep::Retry {
+            if std::mem::take(&mut self.is_cut_off) {
+                self.wait_for_connection(timeout).await;
+                continue;
+            }
             tries += 1;
             if tries == HOT_TRIES {
                 self.lease(&draft);
@@ -150,7 +159,10 @@ impl<'s> StoreBatch<'s> {
             Ok(Swap::Conflict(stored)) => self.apply_stored(draft, stored),
             Ok(Swap::Stepped { found, now, version }) => self.apply_step(draft, &found, now, version),
             Err(StoreError::WriteConflict) => self.load(draft).await,
-            Err(_) => self.fail(Some(UncertainWrite { old: draft.version })),
+            Err(error) => {
+                draft.is_outdated = true;
+                self.cut_off(&error, Some(UncertainWrite { old: draft.version }))
+            }
         }
     }
 
@@ -213,18 +225,54 @@ impl<'s> StoreBatch<'s> {
         match self.shared.load(&self.server, self.key).await {
             Ok(stored) => self.apply_stored(draft, stored),
             Err(StoreError::WriteConflict) => BatchStep::Retry,
-            Err(_) => self.fail(None),
+            Err(error) => self.cut_off(&error, None),
+        }
+    }
+
+    /// Goes on once there is a connection again, if the server is not known to be down and the request was not refused.
+    fn cut_off(&mut self, error: &StoreError, write: Option<UncertainWrite>) -> BatchStep {
+        let write = write.filter(|_| !matches!(error, StoreError::NotConnected(_)));
+        let may_go_on = !error.is_refusal() && *error != timeout_error() && !self.server.breaker.is_open();
+        if !may_go_on {
+            return self.fail(write);
+        }
+        if let Some(write) = write {
+            // A refund may still be on its way there; its next try is later than that.
+            let (enqueued, calls): (Vec<_>, _) =
+                std::mem::take(&mut self.requests).into_iter().partition(StoreRequest::is_enqueued);
+            enqueued.into_iter().for_each(|request| self.shared.fail(request, Some(write)));
+            self.requests = calls;
+            self.requests.iter_mut().for_each(|request| request.set_uncertain(write));
+        }
+        self.is_cut_off = true;
+        BatchStep::Retry
+    }
+
+    /// Ends the requests that can wait no longer for a connection.
+    async fn wait_for_connection(&mut self, longest: Duration) {
+        tokio::time::sleep(RECONNECT_POLL + self.shared.jitter(RECONNECT_POLL)).await;
+        let is_waiting =
+            |request: &StoreRequest| !request.is_cancelled() && request.since.elapsed() <= longest;
+        let (waiting, late): (Vec<_>, _) =
+            std::mem::take(&mut self.requests).into_iter().partition(is_waiting);
+        self.requests = waiting;
+        for request in late {
+            self.shared.fail(request, None);
         }
     }
 
     /// Continues from the current record.
     fn apply_stored(&mut self, draft: &mut BatchState, stored: Option<Stored>) -> BatchStep {
         let version = stored.as_ref().map(|stored| stored.version);
-        let is_undone = |request: &StoreRequest| request.uncertain().is_none_or(|write| write.old == version);
+        // Where there is no record, nothing is left of a write, if it was done: the bucket is full.
+        let is_undone = |request: &StoreRequest| {
+            version.is_none() || request.uncertain().is_none_or(|write| write.old == version)
+        };
         // Drops requests that are done, and those whose outcome can no longer be known, which errs on the strict side.
-        let waiting = self.requests.len();
+        let enqueued = |requests: &[StoreRequest]| requests.iter().filter(|r| r.is_enqueued()).count();
+        let waiting = enqueued(&self.requests);
         self.requests.retain(is_undone);
-        self.shared.release_enqueued(waiting - self.requests.len());
+        self.shared.release_enqueued(waiting - enqueued(&self.requests));
         let Some(request) = self.requests.first() else { return BatchStep::Done };
         draft.apply_stored(request, stored, self.now());
         BatchStep::Retry
@@ -380,6 +428,8 @@ const HOT_BATCH: usize = 8;
 const HOT_TRIES: u32 = 2;
 /// More conflicts than a handful of gates can cause.
 const MAX_TRIES: u32 = 32;
+/// How often a batch without a connection looks for one: from once to twice this time.
+const RECONNECT_POLL: Duration = Duration::from_millis(5);
 /// How much of an attempt's longest wait conflicts may take.
 const RETRY_PERCENT: u32 = 80;
 /// The shortest time to live: no process works on a bucket for longer than that.

@@ -32,6 +32,8 @@ pub(super) struct CircuitBreaker {
 pub(super) enum CallKind {
     Read,
     Write,
+    /// Everything that attempts do.
+    Probe,
 }
 
 /// Failures in a row.
@@ -61,7 +63,7 @@ impl CircuitBreaker {
     pub(super) fn succeeded(&self, kind: CallKind, now: Time) -> bool {
         self.calls.end();
         let is_first = !self.answered.swap(true, Ordering::Relaxed);
-        let closes = kind == CallKind::Write && {
+        let closes = kind != CallKind::Read && {
             self.writes.end();
             self.open.swap(false, Ordering::Relaxed)
         };
@@ -74,8 +76,15 @@ impl CircuitBreaker {
     /// Records a failure; a row of failures counts once it lasts `least`. Returns whether it opens the breaker.
     pub(super) fn failed(&self, kind: CallKind, now: Instant, least: Duration) -> bool {
         let calls = self.calls.add(now, least);
-        let writes = kind == CallKind::Write && self.writes.add(now, least);
+        let writes = kind != CallKind::Read && self.writes.add(now, least);
         (calls || writes) && !self.open.swap(true, Ordering::Relaxed)
+    }
+
+    /// Records that the server answered and refused. One probe is enough, because it asks what every attempt asks; the
+    /// refusal of an attempt may concern its bucket alone. Returns whether it opens the breaker.
+    pub(super) fn refused(&self, kind: CallKind, now: Instant, least: Duration) -> bool {
+        let opens = self.failed(kind, now, least);
+        opens || kind == CallKind::Probe && !self.open.swap(true, Ordering::Relaxed)
     }
 
     /// When the server last came back, or first answered.
@@ -112,7 +121,7 @@ const MAX_FAILURES: u32 = 5;
 
 #[cfg(test)]
 mod tests {
-    use super::CallKind::{Read, Write};
+    use super::CallKind::{Probe, Read, Write};
     use super::*;
 
     /// A breaker whose server has answered before.
@@ -162,6 +171,15 @@ mod tests {
         assert!(!breaker.has_no_failures());
         assert!(breaker.succeeded(Write, Time::from_nanos(4)) && !breaker.is_open());
         assert!(breaker.has_no_failures());
+    }
+
+    #[test]
+    fn one_refused_probe_opens_it_and_refused_attempts_do_in_a_row() {
+        let (breaker, now) = answered();
+        assert!((1..=4).all(|_| !breaker.refused(Write, now, Duration::ZERO)) && !breaker.is_open());
+        assert!(breaker.refused(Probe, now, Duration::MAX) && breaker.is_open());
+        assert!(!breaker.refused(Probe, now, Duration::MAX), "reported once");
+        assert!(breaker.succeeded(Probe, Time::from_nanos(2)) && breaker.has_no_failures());
     }
 
     #[test]

@@ -13,13 +13,11 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::backend::timeout_error;
-use super::circuit_breaker::CallKind;
 use super::leases::Leases;
 use super::queue::RequestQueue;
 use super::server::StoreServer;
 use super::servers::StoreServers;
-use super::{AvailabilityChange, CallOutcome, SharedStore, StoreObserver, StoreOptions};
+use super::{AvailabilityChange, SharedStore, StoreObserver, StoreOptions};
 use crate::time::Clock;
 use crate::{CompareAndSwap, Namespace, StoreAddress, StoreError};
 
@@ -148,14 +146,6 @@ impl SharedStore {
         });
     }
 
-    pub(super) async fn probe(&self, server: &StoreServer) {
-        let begun = self.clock.now();
-        let answer = tokio::time::timeout(self.options.timeout.to_std(), self.backend.probe(server.id)).await;
-        let answer = answer.unwrap_or(Err(timeout_error()));
-        // A failure counts and is reported like that of any call.
-        let _ = self.record_outcome(server, CallKind::Write, begun, answer, |()| CallOutcome::Ok);
-    }
-
     /// Follows the backend's list of servers: tells of those that left, and probes those that are new.
     fn update_servers(self: &Arc<Self>, first: &mpsc::Sender<()>) {
         for gone in self.servers.update(self.backend.servers()) {
@@ -199,12 +189,12 @@ async fn probe_loop(shared: Weak<SharedStore>, server: Weak<StoreServer>, first:
         let pause = if is_well { PROBE_INTERVAL } else { PROBE_INTERVAL_WHILE_DOWN };
         let pause = pause + shared.jitter(pause);
         // Holds no reference while it waits: the store must end when its last user drops it.
-        let went_down = Arc::clone(&server.went_down);
+        let to_probe = Arc::clone(&server.to_probe);
         drop((shared, server));
+        // The refusals of attempts call for no more probes than a server that is down gets.
+        tokio::time::sleep(if is_well { PROBE_INTERVAL_WHILE_DOWN } else { pause }).await;
         if is_well {
-            let _ = tokio::time::timeout(pause, went_down.notified()).await;
-        } else {
-            tokio::time::sleep(pause).await;
+            let _ = tokio::time::timeout(pause, to_probe.notified()).await;
         }
     }
 }

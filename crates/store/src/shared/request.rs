@@ -73,7 +73,12 @@ pub(super) struct StoreRequest {
 #[derive(Debug)]
 pub(super) enum Completion {
     /// A caller waits for the reply.
-    Call(oneshot::Sender<Result<StoreReply, Unavailable>>),
+    Call {
+        /// The caller.
+        reply: oneshot::Sender<Result<StoreReply, Unavailable>>,
+        /// The write of an earlier try, if its outcome is unknown.
+        uncertain: Option<UncertainWrite>,
+    },
     /// No caller waits: it may be retried later.
     Enqueued {
         /// The number of failed tries.
@@ -129,7 +134,7 @@ impl StoreRequest {
 
     /// Whether the caller has given up.
     pub(super) fn is_cancelled(&self) -> bool {
-        matches!(&self.completion, Completion::Call(sender) if sender.is_closed())
+        matches!(&self.completion, Completion::Call { reply, .. } if reply.is_closed())
     }
 
     /// Whether it has no caller.
@@ -139,10 +144,15 @@ impl StoreRequest {
 
     /// The write of an earlier try whose outcome is unknown.
     pub(super) fn uncertain(&self) -> Option<UncertainWrite> {
-        match &self.completion {
-            Completion::Enqueued { uncertain, .. } => *uncertain,
-            Completion::Call(_) => None,
-        }
+        let (Completion::Enqueued { uncertain, .. } | Completion::Call { uncertain, .. }) = &self.completion;
+        *uncertain
+    }
+
+    /// Records that a try ended without an answer after this write was sent.
+    pub(super) fn set_uncertain(&mut self, write: UncertainWrite) {
+        let (Completion::Enqueued { uncertain, .. } | Completion::Call { uncertain, .. }) =
+            &mut self.completion;
+        *uncertain = Some(write);
     }
 }
 

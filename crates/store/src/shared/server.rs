@@ -21,8 +21,8 @@ pub(super) struct StoreServer {
     pub(super) name: Arc<str>,
     pub(super) breaker: CircuitBreaker,
     pub(super) offset: ClockOffset,
-    /// Wakes its probes.
-    pub(super) went_down: Arc<Notify>,
+    /// Wakes its probe: it went down, or refused an attempt.
+    pub(super) to_probe: Arc<Notify>,
     /// Whether a task probes it.
     is_probed: AtomicBool,
     /// Whether operators were told last that it is down.
@@ -32,7 +32,7 @@ pub(super) struct StoreServer {
 
 /// When each kind of report was last made.
 #[derive(Debug, Default)]
-struct Reports([Option<Instant>; 3]);
+struct Reports([Option<Instant>; 4]);
 
 /// A kind of report.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +40,7 @@ enum ReportKind {
     Down,
     Up,
     Clock,
+    Failure,
 }
 
 impl StoreServer {
@@ -49,7 +50,7 @@ impl StoreServer {
             name,
             breaker: CircuitBreaker::default(),
             offset: ClockOffset::default(),
-            went_down: Arc::default(),
+            to_probe: Arc::default(),
             is_probed: AtomicBool::new(false),
             is_told_down: AtomicBool::new(false),
             reports: Mutex::default(),
@@ -66,8 +67,15 @@ impl StoreServer {
         let tells = self.reports().tells(if is_down { ReportKind::Down } else { ReportKind::Up });
         if tells {
             self.is_told_down.store(is_down, Ordering::Relaxed);
+            // The change says why; the next minute is the first that may say it again.
+            let _ = self.tells_failure();
         }
         tells
+    }
+
+    /// Whether operators are to be told of a failure that changes nothing.
+    pub(super) fn tells_failure(&self) -> bool {
+        self.reports().tells(ReportKind::Failure)
     }
 
     /// Whether operators were told last that it is down.

@@ -38,6 +38,8 @@ struct Ledger {
     loses_answers: AtomicBool,
     /// Answers, and refuses what is to be written.
     is_full: AtomicBool,
+    /// Refuses what attempts ask, and answers what else is asked.
+    lacks_a_right: AtomicBool,
     /// The key that it takes no requests about.
     throttled: Mutex<Option<u128>>,
     /// Another gate writes before each write.
@@ -82,6 +84,14 @@ impl Ledger {
             tokio::task::yield_now().await;
             Ok(Clocked { value, clock })
         })
+    }
+
+    /// The answer to a probe, which is no call.
+    fn answer_uncounted(&self) -> StoreFuture<'static, ()> {
+        let calls = self.asked.load(Ordering::SeqCst);
+        let answer = self.answer(|_| ());
+        self.asked.store(calls, Ordering::SeqCst);
+        answer
     }
 
     fn take_asked(&self) -> usize {
@@ -147,11 +157,14 @@ impl CompareAndSwap for Ledger {
         if self.is_full.load(Ordering::SeqCst) {
             return Box::pin(async { Err(StoreError::Refused("full".to_owned())) });
         }
-        // A probe does not count as a call.
-        let calls = self.asked.load(Ordering::SeqCst);
-        let answer = self.answer(|_| ());
-        self.asked.store(calls, Ordering::SeqCst);
-        answer
+        self.answer_uncounted()
+    }
+
+    fn rehearse(&self, _key: Key, _now: Time) -> StoreFuture<'_, ()> {
+        if self.lacks_a_right.load(Ordering::SeqCst) {
+            return Box::pin(async { Err(StoreError::Refused("no right".to_owned())) });
+        }
+        self.answer_uncounted()
     }
 }
 
@@ -190,9 +203,13 @@ impl Process {
     }
 
     fn with(ledger: &Arc<Ledger>, on_error: OnError) -> Self {
+        Self::with_timeout(ledger, on_error, Span::from_millis(100))
+    }
+
+    fn with_timeout(ledger: &Arc<Ledger>, on_error: OnError, timeout: Span) -> Self {
         let clock = Clock::manual(NOW);
         let backend = Arc::clone(ledger) as Arc<dyn CompareAndSwap>;
-        let options = StoreOptions { timeout: Span::from_millis(100), on_error, ..StoreOptions::default() };
+        let options = StoreOptions { timeout, on_error, ..StoreOptions::default() };
         let shared =
             SharedStore::start_on(move || Ok(backend), options, clock.clone(), Arc::new(Quiet)).unwrap();
         let buckets = Arc::new(Buckets::new(100, &[spec()]).unwrap());
@@ -374,6 +391,45 @@ fn a_silent_store_is_waited_for_as_long_as_the_file_says_and_then_not_asked_any_
 }
 
 /// H15: a panic in the probe.
+#[test]
+fn a_store_that_refuses_what_attempts_ask_is_down_whatever_else_it_answers() {
+    let (ledger, process) = Process::alone();
+    assert!(process.take(1) && process.shared.is_up());
+    ledger.lacks_a_right.store(true, Ordering::SeqCst);
+    process.probe();
+    assert!(!process.shared.is_up(), "one probe is enough");
+    process.probe();
+    assert!(!process.shared.is_up(), "no probe that is answered closes it");
+    ledger.lacks_a_right.store(false, Ordering::SeqCst);
+    process.probe();
+    assert!(process.shared.is_up());
+}
+
+#[test]
+fn the_first_attempt_that_is_refused_has_the_store_probed() {
+    let (ledger, process) = Process::alone();
+    ledger.is_full.store(true, Ordering::SeqCst);
+    assert_eq!(process.call(StoreOp::Step(Op::Take(1))), Err(Unavailable));
+    let begun = std::time::Instant::now();
+    while process.shared.is_up() {
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(begun.elapsed() < Duration::from_secs(1), "the next probe of its own accord is later");
+    }
+}
+
+#[test]
+fn an_attempt_waits_for_a_connection_that_is_made_in_time() {
+    let ledger = Arc::new(Ledger::default());
+    let process = Process::with_timeout(&ledger, OnError::Deny, Span::from_secs(10));
+    assert!(process.take(1));
+    ledger.away.store(true, Ordering::SeqCst);
+    let call = process.shared.call(&process.mirror, bucket(), StoreOp::Step(Op::Take(1)));
+    std::thread::sleep(Duration::from_millis(20));
+    ledger.away.store(false, Ordering::SeqCst);
+    assert!(process.runtime.block_on(call).unwrap().verdict.is_admitted());
+    assert_eq!(process.left(), 8, "it took its token once");
+}
+
 #[test]
 fn a_panic_while_the_store_is_away_is_not_the_end_of_asking_for_it() {
     let (ledger, process) = Process::alone();

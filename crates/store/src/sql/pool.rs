@@ -126,7 +126,7 @@ impl<D: SqlConnector> SqlPool<D> {
             // Subscribes before it checks, so that no change is missed.
             let changed = self.inner.changed.notified();
             if let Some(why) = self.inner.lock().failed_since(failed_before) {
-                return Err(why);
+                return Err(why.not_connected());
             }
             if let Some(slot) = self.try_acquire()? {
                 return Ok(slot);
@@ -134,7 +134,7 @@ impl<D: SqlConnector> SqlPool<D> {
             if Instant::now() >= end {
                 let is_empty = self.inner.lock().connections.is_empty();
                 let why = if is_empty { "no connection in time" } else { "all connections are busy" };
-                return Err(StoreError::unreachable(why));
+                return Err(StoreError::NotConnected(why.to_owned()));
             }
             // No event tells when the next attempt may start, so this checks now and then.
             let _ = timeout_at(end.min(Instant::now() + RECONNECT_PAUSE), changed).await;
@@ -160,7 +160,9 @@ impl<D: SqlConnector> SqlPool<D> {
             Some(connection) if in_flight < D::Connection::MAX_IN_FLIGHT => {
                 Ok(Some(SqlSlot::new(&self.inner, connection)))
             }
-            None if !state.is_connecting => state.last_error.clone().map_or(Ok(None), Err),
+            None if !state.is_connecting => {
+                state.last_error.clone().map_or(Ok(None), |why| Err(why.not_connected()))
+            }
             _ => Ok(None),
         }
     }
@@ -185,12 +187,17 @@ impl<D: SqlConnector> SqlPoolInner<D> {
         }
     }
 
-    /// Gives up a connection, and the idle ones, which most likely broke with it.
+    /// Gives up a connection, and the idle ones, which most likely broke with it, or have the same rights. The next one
+    /// after a refusal is made at once: the server is there.
     fn discard(&self, connection: &Arc<PooledSqlConnection<D::Connection>>, why: &StoreError) {
         connection.close();
         let mut state = self.lock();
         state.connections.retain(|other| !Arc::ptr_eq(other, connection) && other.in_flight() > 0);
-        state.last_error = Some(why.clone());
+        if why.is_refusal() {
+            state.next = None;
+        } else {
+            state.last_error = Some(why.clone());
+        }
     }
 }
 
@@ -264,10 +271,10 @@ impl<D: SqlConnector> Drop for SqlSlot<D> {
     }
 }
 
-/// Whether no other request may use the connection. One to a server that takes no writes any more ends, too: the next one
-/// may find the writer.
+/// Whether no other request may use the connection. One that was refused ends, too: the next one may find the server that
+/// takes writes, and MySQL reads a user's rights when he connects.
 fn ends_connection(why: &StoreError) -> bool {
-    matches!(why, StoreError::Unreachable(_) | StoreError::UnexpectedResponse(_) | StoreError::ReadOnly(_))
+    !matches!(why, StoreError::WriteConflict | StoreError::Throttled(_))
 }
 
 async fn in_time<T>(

@@ -160,4 +160,11 @@ impl Http1Body for InboxBody {
     fn has_arrived(&self) -> bool {
         self.0.borrow().has_arrived()
     }
+
+    fn shrink(&self) {
+        let mut inbox = self.0.borrow_mut();
+        if inbox.socket.buffer.is_empty() {
+            inbox.socket.shrink();
+        }
+    }
 }

@@ -82,6 +82,11 @@ impl Server for Dynalite {
 }
 
 impl Dynalite {
+    /// Removes the table of the buckets.
+    pub fn drop_table(&self) {
+        self.ask("DeleteTable", &json!({ "TableName": TABLE }));
+    }
+
     fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }

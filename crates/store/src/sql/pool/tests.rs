@@ -27,7 +27,7 @@ impl SqlConnector for Fake {
         let is_down = self.is_down.load(Ordering::Relaxed);
         Box::pin(async move {
             sleep(self.delay).await;
-            if is_down { Err(StoreError::Unreachable("down".to_owned())) } else { Ok(FakeLink) }
+            if is_down { Err(StoreError::NotConnected("down".to_owned())) } else { Ok(FakeLink) }
         })
     }
 }
@@ -89,7 +89,7 @@ fn a_request_without_a_connection_fails_at_once_and_attempts_to_connect_are_few(
         let mut requests = 0;
         while begun.elapsed() < Duration::from_millis(500) {
             let result = timeout(Duration::from_millis(20), pool.call(|_| after(Duration::ZERO))).await;
-            assert_eq!(result, Ok(Err(StoreError::Unreachable("down".to_owned()))));
+            assert_eq!(result, Ok(Err(StoreError::NotConnected("down".to_owned()))));
             requests += 1;
             sleep(Duration::from_millis(1)).await;
         }
@@ -109,7 +109,7 @@ fn an_attempt_longer_than_the_pause_tells_its_error_to_who_waits_for_it() {
         let pool = SqlPool::new(fake).unwrap();
         let begun = Instant::now();
         let result = pool.call(|_| after(Duration::ZERO)).await;
-        assert_eq!(result, Err(StoreError::Unreachable("down".to_owned())));
+        assert_eq!(result, Err(StoreError::NotConnected("down".to_owned())));
         assert!(begun.elapsed() < ACQUIRE_TIMEOUT / 2, "{:?}", begun.elapsed());
     });
 }

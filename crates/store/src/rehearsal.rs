@@ -1,0 +1,45 @@
+//! What an attempt asks of a database, asked about a bucket that no client has.
+//!
+//! A probe that asks anything else finds a database well whose user may not do what attempts do. When it is asked is left
+//! to [`shared`](super::shared) and to the commands that look at a store.
+
+use crate::bucket_state::BucketState;
+use crate::{CompareAndSwap, RecordVersion, ServerId, StepProgram, StoreError, StoreRecord};
+use tollgate_bucket::{Continuous, Key, Op, Span, Spec, Time, step};
+
+/// A key at this server that no bucket has; `None` if the server holds none, as far as is known.
+#[must_use]
+pub fn unused_key(backend: &dyn CompareAndSwap, server: ServerId) -> Option<Key> {
+    let first = u128::from(RecordVersion::random().0);
+    let mut keys = (first..).take(MAX_KEYS).map(Key);
+    keys.find(|key| backend.server_of(*key) == server)
+}
+
+/// Reads the record of this key, and takes a token there.
+pub(crate) async fn rehearse(
+    backend: &(impl CompareAndSwap + ?Sized),
+    key: Key,
+    now: Time,
+) -> Result<(), StoreError> {
+    let old = backend.load(key).await?.value.map(|stored| stored.version);
+    let Ok(bucket) = Continuous::new(1, LIFE, 1) else { return Ok(()) };
+    let spec = Spec::Continuous(bucket);
+    let mut bucket = BucketState::absent(spec);
+    // The bucket is full, so the token is there.
+    let _ = step(&spec, &mut bucket.state[..spec.words()], now, Op::Take(1));
+    let (limit, full_at) = ("probe".into(), bucket.full_at());
+    let new = StoreRecord { bytes: bucket.encode(), ttl: LIFE, limit, full_at };
+    match StepProgram::new(&spec, [Op::Take(1)], (now, now.after(PATIENCE))) {
+        Some(program) if backend.can_step(&program.shape) => {
+            backend.swap_or_step(key, old, new, program).await.map(drop)
+        }
+        _ => backend.swap(key, old, new).await.map(drop),
+    }
+}
+
+/// How long such a record is needed.
+const LIFE: Span = Span::from_millis(1);
+/// How late the database may take the token.
+const PATIENCE: Span = Span::from_secs(1);
+/// More than are needed to find one for a server with a thousandth of the keys.
+const MAX_KEYS: usize = 10_000;
