@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use support::authority::{Authority, TABLE};
+use support::frames::{self, GOAWAY, Raw};
 use support::polite::{Polite, request, run};
 use support::servers::{Process, wait_for};
 use support::{Client, Gate, Launch, eventually, free_port, get_with, installed, post_with};
@@ -110,6 +111,15 @@ impl Both {
         }
     }
 
+    /// A request over HTTP/2 whose path begins with no slash, to both.
+    fn send_broken_over_http2(&self) {
+        for address in [self.nginx[1], self.gate.tls] {
+            let mut raw = Raw::connect(&self.authority, address);
+            assert!(raw.send(&frames::request(1, "GET", "page")));
+            raw.until(Duration::from_secs(15), |frame| frame.stream == 1 || frame.kind == GOAWAY);
+        }
+    }
+
     /// The text of a log once it has this many lines.
     fn log(&self, name: &str, count: usize) -> String {
         let read = || fs::read_to_string(self.gate.directory.join(name)).unwrap_or_default();
@@ -199,5 +209,14 @@ fn filters_find_in_the_log_of_the_gate_what_they_find_in_nginxs() {
         let [nginx, gate] = logs.map(|log| both.found(filter, log));
         assert_eq!(gate, nginx, "{filter}\n{of_nginx}\n{of_gate}");
         assert!(gate.len() >= count, "{filter}: {gate:#?}");
+    }
+}
+
+#[test]
+fn what_is_no_request_over_http2_is_in_the_log_of_the_gate_as_in_nginxs() {
+    let both = Both::start();
+    both.send_broken_over_http2();
+    for log in ["nginx.log", "gate.log"] {
+        assert!(both.log(log, 1).contains("\" 400 "), "{log}");
     }
 }

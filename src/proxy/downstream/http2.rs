@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
+use http::StatusCode;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::time::{Instant, Sleep};
@@ -41,12 +42,15 @@ pub(super) async fn serve_http2(
     windows: FlowWindows,
 ) {
     let streams = Streams::new(service.events(), settings.idle_timeout.to_std());
-    let service = Http2Service::new(service, &streams);
-    let io = Http2Io::new(stream, FloodCheck::new(budget));
-    let mut driver = pin!(builder(&streams, windows).serve_connection(TokioIo::new(io), service));
+    let (service, begun) = (Rc::new(service), Rc::default());
+    let requests = Http2Service::new(&service, &streams);
+    let io = Http2Io::new(stream, FloodCheck::new(budget, Rc::clone(&begun)));
+    let mut driver = pin!(builder(&streams, windows).serve_connection(TokioIo::new(io), requests));
     let mut deadlines = Http2Deadlines::new(settings);
     let mut timer = pin!(tokio::time::sleep(deadlines.next_check(&streams)));
     let mut closing = false;
+    // Streams that the client begins after a GOAWAY are none: it sends their requests elsewhere.
+    let mut begun_before_end = None;
     let idle = IdleClock { epoch: Instant::now(), began: connection.state.now() };
     poll_fn(|cx| {
         connection.state.remember_waker(cx);
@@ -56,6 +60,7 @@ pub(super) async fn serve_http2(
             if (connection.state.is_draining() || connection.state.closes_after_next()) && !closing {
                 driver.as_mut().graceful_shutdown();
                 closing = true;
+                begun_before_end = Some(begun.get());
                 deadlines.start_closing();
             }
             if driver.as_mut().poll(cx).is_ready() || streams.is_abused() || connection.state.was_evicted() {
@@ -82,6 +87,9 @@ pub(super) async fn serve_http2(
         }
     })
     .await;
+    // h2 resets what is no request, and tells nobody of it.
+    let unread = begun_before_end.unwrap_or_else(|| begun.get()).saturating_sub(streams.requests());
+    (0..unread.min(MAX_UNREAD)).for_each(|_| service.emit_without_request(StatusCode::BAD_REQUEST));
 }
 
 /// Converts the instants of streams to times of the connection's clock.
@@ -183,6 +191,8 @@ const MAX_STREAMS: u32 = 100;
 const MAX_PENDING_RESETS: usize = 20;
 /// Streams that were reset because of the client's errors.
 const MAX_ERROR_RESETS: usize = 100;
+/// Lines of one connection in the access log about what was no request: as many as h2 resets before it ends the connection.
+const MAX_UNREAD: u64 = 100;
 /// Bytes of a decoded head.
 const MAX_HEAD_LEN: u32 = 16 * 1024;
 const HEADER_TABLE: u32 = 4 * 1024;

@@ -6,7 +6,9 @@
 //! downloads may update windows as often as it likes. A burst of requests is passed on a few at a time, as the worker's
 //! [`budget`](crate::proxy::downstream::budget) allows.
 
+use std::cell::Cell;
 use std::io::{ErrorKind, Result};
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,6 +24,10 @@ pub(super) struct FloodCheck {
     budget: BudgetHandle,
     /// Requests arrive in a burst, so reads are small.
     in_burst: bool,
+    /// The number of the latest stream (RFC 9113, 5.1.1).
+    last_stream: u32,
+    /// How many streams the client began, whatever became of them.
+    begun: Rc<Cell<u64>>,
 }
 
 /// The part of a frame that comes next.
@@ -41,9 +47,10 @@ struct FloodCost {
 }
 
 impl FloodCheck {
-    /// The check of a new connection.
-    pub(super) fn new(budget: BudgetHandle) -> Self {
-        Self { next: FrameState::Bytes(PREFACE), flood_cost: FloodCost::zero(), budget, in_burst: true }
+    /// The check of a new connection; counts the streams that the client begins.
+    pub(super) fn new(budget: BudgetHandle, begun: Rc<Cell<u64>>) -> Self {
+        let (next, flood_cost) = (FrameState::Bytes(PREFACE), FloodCost::zero());
+        Self { next, flood_cost, budget, in_burst: true, last_stream: 0, begun }
     }
 
     /// Charges the frames in these bytes, and returns the number of requests among them.
@@ -65,11 +72,16 @@ impl FloodCheck {
                     if *filled < HEAD {
                         continue;
                     }
-                    let [a, b, c, kind, flags, ..] = *head;
+                    let [a, b, c, kind, flags, stream @ ..] = *head;
                     let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
                     self.next = FrameState::Bytes(length);
                     requests += usize::from(kind == HEADERS);
                     self.flood_cost.charge(kind, flags, length);
+                    let stream = u32::from_be_bytes(stream) & MAX_STREAM;
+                    if kind == HEADERS && stream > self.last_stream {
+                        self.last_stream = stream;
+                        self.begun.set(self.begun.get() + 1);
+                    }
                 }
             }
             if self.next == FrameState::Bytes(0) {
@@ -139,6 +151,8 @@ const DATA: u8 = 0;
 const PADDED: u8 = 8;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
+/// The largest number of a stream; one bit more is reserved.
+const MAX_STREAM: u32 = u32::MAX >> 1;
 
 /// Requests in one read that make it a burst.
 const BURST: usize = 4;

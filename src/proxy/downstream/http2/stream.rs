@@ -33,6 +33,8 @@ pub(super) struct Streams {
     /// When the last stream ended, or the connection began.
     idle_since: Cell<Instant>,
     had_any: Cell<bool>,
+    /// Requests that h2 has handed over.
+    requests: Cell<u64>,
     /// Streams cancelled by the client, less completed ones.
     cancelled: Cell<u32>,
     /// The activity of the latest request, until its task starts.
@@ -99,6 +101,7 @@ impl Streams {
             open_streams: Cell::new(0),
             idle_since: Cell::new(Instant::now()),
             had_any: Cell::new(false),
+            requests: Cell::new(0),
             cancelled: Cell::new(0),
             latest: Cell::new(None),
             stall_timeout,
@@ -116,6 +119,11 @@ impl Streams {
         self.had_any.get()
     }
 
+    /// The requests that could be read.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.get()
+    }
+
     pub(super) fn is_abused(&self) -> bool {
         self.cancelled.get() > MAX_CANCELLED
     }
@@ -126,6 +134,7 @@ impl Streams {
     }
 
     fn register(&self) -> Rc<StreamActivity> {
+        self.requests.set(self.requests.get() + 1);
         let activity = Rc::new(StreamActivity { last_activity: Cell::new(None), body: RefCell::default() });
         self.latest.set(Some(Rc::clone(&activity)));
         activity
@@ -134,13 +143,13 @@ impl Streams {
 
 /// The service for the streams of one connection.
 pub(super) struct Http2Service {
-    service: Service,
+    service: Rc<Service>,
     streams: Rc<Streams>,
 }
 
 impl Http2Service {
-    pub(super) fn new(service: Service, streams: &Rc<Streams>) -> Self {
-        Self { service, streams: Rc::clone(streams) }
+    pub(super) fn new(service: &Rc<Service>, streams: &Rc<Streams>) -> Self {
+        Self { service: Rc::clone(service), streams: Rc::clone(streams) }
     }
 }
 
