@@ -164,6 +164,21 @@ fn trailers_pass_in_both_directions_but_those_that_would_say_who_sends() {
     assert!(seen.ends_with("3\r\nabc\r\n0\r\nX-Checksum: 7\r\n\r\n"), "{seen}");
 }
 
+/// As nginx does; some clients wait for it.
+#[test]
+fn who_expects_to_be_invited_is_also_for_a_body_of_no_bytes() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file(""));
+    let mut client = gate.connect();
+    for length in ["Content-Length: 0\r\n", ""] {
+        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n{length}\r\n"));
+        assert_eq!(client.take_head_text(), "HTTP/1.1 100 Continue\r\n\r\n");
+        assert_eq!(client.answer().status, 200);
+    }
+    client.send("POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n");
+    assert!(client.take_head_text().starts_with("HTTP/1.1 200 OK\r\n"), "an old client knows none");
+}
+
 /// A body that had come as a whole with its head lost its trailers.
 #[test]
 fn trailers_pass_that_came_with_the_head_of_their_answer() {

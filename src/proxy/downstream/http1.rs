@@ -196,12 +196,18 @@ impl ActiveConnection<'_> {
         if fault.is_some() {
             self.connection.state.mark_ambiguous();
         }
-        if self.inbox.borrow().has_ended() {
-            return request.map(|()| ClientBody::Empty);
-        }
         // RFC 9110, 10.1.1: `Expect` of an HTTP/1.0 request is ignored.
         let expects = request.version() == Version::HTTP_11 && request.headers().contains_key(EXPECT);
-        self.inbox.borrow_mut().expects_continue = expects;
+        let mut inbox = self.inbox.borrow_mut();
+        if inbox.has_ended() {
+            // Some clients wait for it before a body of no bytes, too.
+            if expects && fault.is_none() {
+                inbox.invite();
+            }
+            return request.map(|()| ClientBody::Empty);
+        }
+        inbox.expects_continue = expects;
+        drop(inbox);
         request.map(|()| ClientBody::Http1(Box::new(InboxBody(Rc::clone(self.inbox)))))
     }
 

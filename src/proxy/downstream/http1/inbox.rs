@@ -90,7 +90,7 @@ impl Inbox {
                 }
             }
             if std::mem::take(&mut self.expects_continue) {
-                self.interim.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                self.invite();
             }
             self.send_interim(cx);
             if ready!(self.poll_fill(cx)).map_err(BodyError::broken)? == 0 {
@@ -98,6 +98,11 @@ impl Inbox {
                 return Poll::Ready(Err(BodyError::broken(error)));
             }
         }
+    }
+
+    /// Tells the client to send its body.
+    pub(super) fn invite(&mut self) {
+        self.interim.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
     }
 
     /// Sends interim responses. What the socket does not take leaves before the response.
