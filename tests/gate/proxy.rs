@@ -119,12 +119,18 @@ fn the_least_busy_upstream_gets_the_request() {
         "upstream = [\"http://{}\", \"http://{}\"]\n[proxy]\nthreads = 1\n",
         slow.address, fast.address
     ));
-    let mut first = gate.connect();
-    let mut second = gate.connect();
-    // One of the two now waits for the slow one, which never answers.
-    first.send(get_with("/", ""));
-    second.send(get_with("/", ""));
-    slow.wait_for(1);
+    // One request after the other, so that the fast one is busy with none when one waits for the slow one, which never
+    // answers.
+    let mut client = gate.connect();
+    while slow.requests().is_empty() {
+        let answered = fast.requests().len();
+        client.send(get_with("/", ""));
+        let has_arrived = || !slow.requests().is_empty() || fast.requests().len() > answered;
+        assert!(eventually(Duration::from_secs(10), has_arrived));
+        if slow.requests().is_empty() {
+            assert_eq!(client.answer().status, 200);
+        }
+    }
     for _ in 0..10 {
         assert_eq!(gate.ask(get_with("/", "")).status, 200);
     }
