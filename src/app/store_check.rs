@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::config::StoreSettings;
 use crate::store::shared::OnError;
-use crate::store::{CompareAndSwap, StoreError, unused_key};
+use crate::store::{CompareAndSwap, StoreError, probe_server};
 use crate::time::Clock;
 
 /// Asks, and tells how the store answered.
@@ -32,10 +32,7 @@ pub(super) async fn tell_of_store(settings: StoreSettings) {
 /// Asks each of its servers.
 async fn probe_all(backend: &dyn CompareAndSwap) -> Result<(), StoreError> {
     for server in backend.servers() {
-        backend.probe(server.id).await?;
-        if let Some(key) = unused_key(backend, server.id) {
-            backend.rehearse(key, Clock::system().now()).await?;
-        }
+        probe_server(backend, server.id, Clock::system().now()).await?;
     }
     Ok(())
 }

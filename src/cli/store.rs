@@ -9,7 +9,8 @@ use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::StoreSettings;
-use crate::store::{CompareAndSwap, Fleet, FleetKeys, ServerId, StoreError, StoreFuture};
+use crate::store::{CompareAndSwap, Fleet, FleetKeys, ServerId, StoreError, StoreFuture, probe_server};
+use crate::time::Time;
 
 /// A store that several gates share.
 pub(super) struct OpenedStore {
@@ -58,11 +59,19 @@ impl OpenedStore {
         timeout: Duration,
         call: impl FnOnce(&'s dyn CompareAndSwap) -> StoreFuture<'s, T>,
     ) -> Result<T, StoreError> {
-        let reply = self.runtime.block_on(async {
-            let called = call(&*self.backend);
-            tokio::time::timeout(timeout, called).await
-        });
-        let late = |_| StoreError::Unreachable(format!("no answer within {} s", timeout.as_secs()));
-        Ok(reply.map_err(late)??.value)
+        Ok(self
+            .wait(timeout, async { call(&*self.backend).await })
+            .unwrap_or_else(|| Err(late(timeout)))?
+            .value)
     }
+
+    /// Asks a server what attempts ask, and waits at most `timeout`.
+    pub(super) fn probe(&self, timeout: Duration, server: ServerId, now: Time) -> Result<(), StoreError> {
+        let probe = probe_server(&*self.backend, server, now);
+        self.wait(timeout, probe).unwrap_or_else(|| Err(late(timeout)))
+    }
+}
+
+fn late(timeout: Duration) -> StoreError {
+    StoreError::Unreachable(format!("no answer within {} s", timeout.as_secs()))
 }

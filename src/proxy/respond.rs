@@ -21,7 +21,7 @@ mod rate_limit;
 mod retry_after;
 mod template;
 mod texts;
-mod unread;
+mod without_request;
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub use self::problem::ProblemKind;
 pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};
 pub use self::template::Template;
 pub use self::texts::{TextError, Texts};
-pub use self::unread::unread_problem;
+pub use self::without_request::problem_without_request;
 
 use self::accept::ResponseFormat;
 use self::builder::{ResponseBuilder, Templates};

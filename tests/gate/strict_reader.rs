@@ -14,7 +14,7 @@ fn clean_requests_are_read() {
     let recorded = parse(two.as_bytes()).unwrap();
     let bodies: Vec<&[u8]> = recorded.requests.iter().map(|request| request.body.as_slice()).collect();
     assert_eq!(bodies, [&b"hello"[..], b"0123456789"]);
-    assert!(!recorded.cut_off);
+    assert!(!recorded.disconnected);
     assert!(parse(b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n").is_ok());
 }
 
@@ -23,7 +23,7 @@ fn a_request_that_is_cut_off_is_not_ambiguous() {
     let whole = "POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
     for length in 1..whole.len() {
         let recorded = parse(&whole.as_bytes()[..length]).unwrap();
-        assert!(recorded.cut_off && recorded.requests.is_empty(), "{length}");
+        assert!(recorded.disconnected && recorded.requests.is_empty(), "{length}");
     }
 }
 
@@ -75,7 +75,7 @@ fn whatever_two_servers_could_read_differently_is_refused() {
         assert!(parse(request.as_bytes()).is_err(), "{body:?}");
     }
     assert!(
-        parse((post("/", "ab") + "c\r\n").as_bytes()).unwrap().cut_off,
+        parse((post("/", "ab") + "c\r\n").as_bytes()).unwrap().disconnected,
         "bytes too many are another request"
     );
 }

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::rehearsal;
+use crate::attempt_probe;
 use crate::step_program::{StepProgram, StepShape};
 use sha2::{Digest, Sha256};
 use tollgate_bucket::{Key, LAYOUT};
@@ -83,8 +83,10 @@ pub trait CompareAndSwap: Send + Sync {
 
     /// Asks what an attempt asks, about this key, which no bucket has: a user who may write what a probe writes may lack
     /// another right.
-    fn rehearse(&self, key: Key, now: Time) -> StoreFuture<'_, ()> {
-        Box::pin(async move { rehearsal::rehearse(self, key, now).await.map(Clocked::without_clock) })
+    fn probe_attempt(&self, key: Key, now: Time) -> StoreFuture<'_, ()> {
+        Box::pin(
+            async move { attempt_probe::probe_attempt(self, key, now).await.map(Clocked::without_clock) },
+        )
     }
 
     /// Warnings for the operator about the database's settings, one sentence each; for example that it evicts live

@@ -6,6 +6,7 @@
 //! first call shows whether it is up.
 
 mod address;
+mod attempt_probe;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql", feature = "dynamodb"))]
 mod backoff;
 mod bucket_state;
@@ -24,7 +25,6 @@ mod mysql;
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
-mod rehearsal;
 pub mod shared;
 pub mod snapshot;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -38,6 +38,7 @@ pub mod time;
 pub mod tls;
 
 pub use self::address::{BadStoreAddress, StoreAddress};
+pub use self::attempt_probe::probe_server;
 pub use self::compare_and_swap::{
     BadNamespace, Clocked, CompareAndSwap, Namespace, RecordVersion, ServerEntry, ServerId, StoreClock,
     StoreError, StoreFuture, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
@@ -46,7 +47,6 @@ pub use self::fleet::{
     Fleet, FleetError, FleetHead, FleetKeys, MAX_HISTORY, MAX_TEXT_LEN, PolicyEntry, PolicyNote,
 };
 pub use self::limits::{Limiter, Limits, TakeOutcome};
-pub use self::rehearsal::unused_key;
 pub use self::step_program::{StepOp, StepProgram, StepRate, StepShape, StepSum};
 pub use self::store::{
     BucketChange, BucketChangeError, DecidedBy, LimitBuckets, LimitWithdrawal, PendingTake, Store, TakeState,

@@ -340,7 +340,7 @@ fn status_of(error: HeadError) -> StatusCode {
 
 /// The bytes of an error response with this status, to a request whose head could not be read.
 fn refusal(status: StatusCode, case: HeaderCase) -> Vec<u8> {
-    let response = respond::unread_problem(status);
+    let response = respond::problem_without_request(status);
     let body = response.body().clone();
     let terms = ResponseTerms { is_head: false, is_old: false, keeps_alive: false };
     let (mut bytes, ..) = response_head::encode(&response.map(ResponseBody::generated), terms, false, case);

@@ -88,8 +88,8 @@ pub(super) async fn serve_http2(
     })
     .await;
     // h2 resets what is no request, and tells nobody of it.
-    let unread = begun_before_end.unwrap_or_else(|| begun.get()).saturating_sub(streams.requests());
-    (0..unread.min(MAX_UNREAD)).for_each(|_| service.emit_without_request(StatusCode::BAD_REQUEST));
+    let malformed = begun_before_end.unwrap_or_else(|| begun.get()).saturating_sub(streams.requests());
+    (0..malformed.min(MAX_MALFORMED)).for_each(|_| service.emit_without_request(StatusCode::BAD_REQUEST));
 }
 
 /// Converts the instants of streams to times of the connection's clock.
@@ -192,7 +192,7 @@ const MAX_PENDING_RESETS: usize = 20;
 /// Streams that were reset because of the client's errors.
 const MAX_ERROR_RESETS: usize = 100;
 /// Lines of one connection in the access log about what was no request: as many as h2 resets before it ends the connection.
-const MAX_UNREAD: u64 = 100;
+const MAX_MALFORMED: u64 = 100;
 /// Bytes of a decoded head.
 const MAX_HEAD_LEN: u32 = 16 * 1024;
 const HEADER_TABLE: u32 = 4 * 1024;

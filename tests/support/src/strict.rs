@@ -8,7 +8,7 @@
 pub struct Recorded {
     pub requests: Vec<Request>,
     /// Whether a last request was cut off.
-    pub cut_off: bool,
+    pub disconnected: bool,
 }
 
 /// One complete request.
@@ -51,13 +51,13 @@ pub fn parse(mut bytes: &[u8]) -> Result<Recorded, Ambiguity> {
     while !bytes.is_empty() {
         let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
             check_lines(bytes)?;
-            found.cut_off = true;
+            found.disconnected = true;
             break;
         };
         let mut request = parse_head(&bytes[..end])?;
         bytes = &bytes[end + 4..];
         let Some((body, rest)) = take_body(&request, bytes)? else {
-            found.cut_off = true;
+            found.disconnected = true;
             break;
         };
         request.body = body;

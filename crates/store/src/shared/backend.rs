@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use super::circuit_breaker::CallKind;
 use super::server::StoreServer;
 use super::{Arithmetic, AvailabilityChange, CallOutcome, SharedStore};
-use crate::{Clocked, StepShape, StoreError, Stored, Swap, SwapRequest, SwapResults, unused_key};
+use crate::attempt_probe::unused_key;
+use crate::{Clocked, StepShape, StoreError, Stored, Swap, SwapRequest, SwapResults};
 use tollgate_bucket::{Key, Spec, Time};
 
 impl SharedStore {
@@ -89,17 +90,17 @@ impl SharedStore {
         let answer = tokio::time::timeout(limit, self.backend.probe(server.id)).await;
         let answer = answer.unwrap_or(Err(timeout_error()));
         let outcome = self.record_call(server, begun, &answer, |()| CallOutcome::Ok);
-        let refusal = if answer.is_ok() { self.rehearse(server).await } else { None };
+        let refusal = if answer.is_ok() { self.attempt_refusal(server).await } else { None };
         let outcome = refusal.as_ref().map_or(outcome, |_| CallOutcome::Error);
         let error = refusal.or(answer.err());
         self.record_availability(server, CallKind::Probe, outcome, error.as_ref());
     }
 
-    /// Why the server refuses what attempts ask, if it does. That is two requests, so a slow network is nothing against it.
-    async fn rehearse(&self, server: &StoreServer) -> Option<StoreError> {
+    /// Why the server refuses what attempts ask, if it does. That is two requests, so that a slow network is no reason.
+    async fn attempt_refusal(&self, server: &StoreServer) -> Option<StoreError> {
         let key = unused_key(&*self.backend, server.id)?;
-        let rehearsal = self.backend.rehearse(key, self.now_at(server));
-        let ended = tokio::time::timeout(self.options.timeout.to_std(), rehearsal).await.ok()?;
+        let probe = self.backend.probe_attempt(key, self.now_at(server));
+        let ended = tokio::time::timeout(self.options.timeout.to_std(), probe).await.ok()?;
         ended.err().filter(StoreError::is_refusal)
     }
 

@@ -35,7 +35,7 @@ pub(super) struct StoreBatch<'s> {
     /// Whose first swap this batch's is sent with.
     group: Option<GroupMember>,
     /// Whether the last call found no connection, or lost it.
-    is_cut_off: bool,
+    is_disconnected: bool,
 }
 
 /// What a batch knows of its bucket.
@@ -78,7 +78,7 @@ impl<'s> StoreBatch<'s> {
         requests: Vec<StoreRequest>,
         group: Option<GroupMember>,
     ) -> Self {
-        Self { shared, server: shared.server_of(key), key, requests, group, is_cut_off: false }
+        Self { shared, server: shared.server_of(key), key, requests, group, is_disconnected: false }
     }
 
     /// Runs the batch until every caller has a reply.
@@ -99,7 +99,7 @@ impl<'s> StoreBatch<'s> {
         let timeout = self.shared.timeout().to_std() * RETRY_PERCENT / 100;
         let mut tries = 0;
         while !self.requests.is_empty() && self.decide_and_write(&mut draft).await == BatchStep::Retry {
-            if std::mem::take(&mut self.is_cut_off) {
+            if std::mem::take(&mut self.is_disconnected) {
                 self.wait_for_connection(timeout).await;
                 continue;
             }
@@ -161,7 +161,7 @@ impl<'s> StoreBatch<'s> {
             Err(StoreError::WriteConflict) => self.load(draft).await,
             Err(error) => {
                 draft.is_outdated = true;
-                self.cut_off(&error, Some(UncertainWrite { old: draft.version }))
+                self.disconnected(&error, Some(UncertainWrite { old: draft.version }))
             }
         }
     }
@@ -225,12 +225,12 @@ impl<'s> StoreBatch<'s> {
         match self.shared.load(&self.server, self.key).await {
             Ok(stored) => self.apply_stored(draft, stored),
             Err(StoreError::WriteConflict) => BatchStep::Retry,
-            Err(error) => self.cut_off(&error, None),
+            Err(error) => self.disconnected(&error, None),
         }
     }
 
     /// Goes on once there is a connection again, if the server is not known to be down and the request was not refused.
-    fn cut_off(&mut self, error: &StoreError, write: Option<UncertainWrite>) -> BatchStep {
+    fn disconnected(&mut self, error: &StoreError, write: Option<UncertainWrite>) -> BatchStep {
         let write = write.filter(|_| !matches!(error, StoreError::NotConnected(_)));
         let may_go_on = !error.is_refusal() && *error != timeout_error() && !self.server.breaker.is_open();
         if !may_go_on {
@@ -244,7 +244,7 @@ impl<'s> StoreBatch<'s> {
             self.requests = calls;
             self.requests.iter_mut().for_each(|request| request.set_uncertain(write));
         }
-        self.is_cut_off = true;
+        self.is_disconnected = true;
         BatchStep::Retry
     }
 

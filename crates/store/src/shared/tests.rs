@@ -160,7 +160,7 @@ impl CompareAndSwap for Ledger {
         self.answer_uncounted()
     }
 
-    fn rehearse(&self, _key: Key, _now: Time) -> StoreFuture<'_, ()> {
+    fn probe_attempt(&self, _key: Key, _now: Time) -> StoreFuture<'_, ()> {
         if self.lacks_a_right.load(Ordering::SeqCst) {
             return Box::pin(async { Err(StoreError::Refused("no right".to_owned())) });
         }

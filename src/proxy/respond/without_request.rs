@@ -9,7 +9,7 @@ use crate::proxy::headers::request_id::RequestIds;
 
 /// The response with this status; the connection closes after it. It is text, because the client's `Accept` is not known.
 #[must_use]
-pub fn unread_problem(status: StatusCode) -> Response<Bytes> {
+pub fn problem_without_request(status: StatusCode) -> Response<Bytes> {
     let kind = match status {
         StatusCode::REQUEST_TIMEOUT => ProblemKind::RequestTimeout,
         StatusCode::URI_TOO_LONG => ProblemKind::TargetTooLong,

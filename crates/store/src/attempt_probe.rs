@@ -1,22 +1,37 @@
-//! What an attempt asks of a database, asked about a bucket that no client has.
+//! A probe that asks what an attempt asks: of a bucket that no client has.
 //!
-//! A probe that asks anything else finds a database well whose user may not do what attempts do. When it is asked is left
-//! to [`shared`](super::shared) and to the commands that look at a store.
+//! Any other probe finds a database well whose user may not do what attempts do. When it is asked is left to
+//! [`shared`](super::shared) and to the commands that look at a store.
 
 use crate::bucket_state::BucketState;
 use crate::{CompareAndSwap, RecordVersion, ServerId, StepProgram, StoreError, StoreRecord};
 use tollgate_bucket::{Continuous, Key, Op, Span, Spec, Time, step};
 
+/// Probes a server, then asks what an attempt asks there. `now` is the time at the server, as far as is known.
+///
+/// # Errors
+/// Why attempts cannot use the server.
+pub async fn probe_server(
+    backend: &dyn CompareAndSwap,
+    server: ServerId,
+    now: Time,
+) -> Result<(), StoreError> {
+    backend.probe(server).await?;
+    match unused_key(backend, server) {
+        Some(key) => backend.probe_attempt(key, now).await.map(drop),
+        None => Ok(()),
+    }
+}
+
 /// A key at this server that no bucket has; `None` if the server holds none, as far as is known.
-#[must_use]
-pub fn unused_key(backend: &dyn CompareAndSwap, server: ServerId) -> Option<Key> {
+pub(crate) fn unused_key(backend: &dyn CompareAndSwap, server: ServerId) -> Option<Key> {
     let first = u128::from(RecordVersion::random().0);
     let mut keys = (first..).take(MAX_KEYS).map(Key);
     keys.find(|key| backend.server_of(*key) == server)
 }
 
 /// Reads the record of this key, and takes a token there.
-pub(crate) async fn rehearse(
+pub(crate) async fn probe_attempt(
     backend: &(impl CompareAndSwap + ?Sized),
     key: Key,
     now: Time,
