@@ -19,7 +19,7 @@ pub(super) fn bind(
     for (endpoint, address) in clients.chain(askers) {
         let mut bound = address.bind(threads, inherited)?;
         if let Some(socket) = bound.first().filter(|socket| socket.lacks_ipv6()) {
-            tracing::warn!("this kernel has no IPv6: {address} is {} here", socket.address());
+            tracing::warn!("the kernel has no IPv6: {address} becomes {}", socket.address());
         }
         bound.iter_mut().for_each(|socket| socket.endpoint = endpoint);
         sockets.share(&bound).map_err(AppStartError::Share)?;

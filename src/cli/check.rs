@@ -71,7 +71,7 @@ fn print_text(loaded: &Loaded, sources: &Sources) {
     worst_cases(&config.policy).iter().for_each(|(_, words)| println!("{words}"));
     combined(&config.policy).iter().for_each(|route| println!("{route}"));
     if config.policy.routes.iter().any(|route| route.user.contains(&Field::Basic)) {
-        println!("connections to the application on which NTLM or Negotiate was spoken are not shared");
+        println!("upstream connections that NTLM or Negotiate authenticated are not shared between clients");
     }
     if config.observes {
         println!("mode = \"observe\": every limit only observes, nothing is refused");

@@ -280,10 +280,7 @@ fn store_report(StoreChange { server, up, why, .. }: StoreChange<'_>) {
 fn store_failed(StoreChange { server, up, why, .. }: StoreChange<'_>) {
     let server = (!server.is_empty()).then_some(server);
     if up {
-        error!(
-            server,
-            why, "the store refuses an attempt: those that it refuses are decided as store.on_error says"
-        );
+        error!(server, why, "the store refuses some attempts: store.on_error decides them");
     } else {
         error!(server, why, "store still unavailable");
     }

@@ -50,7 +50,7 @@ fn check_says_which_connections_are_not_shared_where_an_application_reads_basic(
         assert_eq!(folder.run(options).code, Some(0));
         let said = folder.run(&["check"]).out;
         assert_eq!(
-            said.contains("NTLM or Negotiate was spoken are not shared"),
+            said.contains("NTLM or Negotiate authenticated are not shared"),
             is_told,
             "{options:?}: {said}"
         );

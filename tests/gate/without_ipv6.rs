@@ -35,6 +35,6 @@ fn without_ipv6_all_addresses_are_those_of_ipv4() {
     let _ = gate.wait();
     let _ = fs::remove_dir_all(&directory);
     assert_eq!(answer, Some(200), "{said:?}");
-    let words = format!("this kernel has no IPv6: http://[::]:{port} is http://0.0.0.0:{port} here");
+    let words = format!("the kernel has no IPv6: http://[::]:{port} becomes http://0.0.0.0:{port}");
     assert!(said.iter().any(|line| line.contains(&words)), "{said:?}");
 }
