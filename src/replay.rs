@@ -20,6 +20,7 @@ mod timeline;
 
 pub use self::driver::{ReplaySettings, replay};
 pub use self::input::{LogInput, decoded};
+pub use self::pipeline::DECISIONS;
 pub use self::policy_run::ReplayedPolicy;
 pub use self::report::{
     Comparison, CountedClient, DistinctCount, GateDifferences, LimitReport, LogReport, OneSidedRefusals,

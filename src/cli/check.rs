@@ -70,8 +70,11 @@ fn print_text(loaded: &Loaded, sources: &Sources) {
     let Some(config) = &loaded.config else { return };
     worst_cases(&config.policy).iter().for_each(|(_, words)| println!("{words}"));
     combined(&config.policy).iter().for_each(|route| println!("{route}"));
-    if config.policy.routes.iter().any(|route| route.user.contains(&Field::Basic)) {
-        println!("upstream connections that NTLM or Negotiate authenticated are not shared between clients");
+    for route in config.policy.routes.iter().filter(|route| route.user.contains(&Field::Basic)) {
+        println!(
+            "{}: upstream connections that NTLM or Negotiate authenticated are not shared between clients",
+            route.name
+        );
     }
     if config.observes {
         println!("mode = \"observe\": every limit only observes, nothing is refused");

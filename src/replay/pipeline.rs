@@ -123,7 +123,7 @@ impl ParsedBlock {
         self.last = self.last.max(Some(arrived));
         self.attempts.extend(LoggedAttempt::of(request, &filter.policies));
         if self.attempts.is_empty() && request.method == "POST" {
-            self.posts.add(&request.target);
+            self.posts.add(request.decision.as_ref().map_or(&*request.target, |decision| &*decision.route));
         }
     }
 }
@@ -182,13 +182,16 @@ fn format_name(request: &LoggedRequest<'_>, format: AccessLogFormat) -> &'static
     match format {
         AccessLogFormat::Combined => "combined",
         AccessLogFormat::Common => "common",
-        AccessLogFormat::Json if request.decision.is_some() => "decisions of tollgate",
+        AccessLogFormat::Json if request.decision.is_some() => DECISIONS,
         AccessLogFormat::Json if request.gate.is_some() => "JSON of tollgate",
         AccessLogFormat::Json => "JSON",
         AccessLogFormat::Haproxy => "HAProxy",
         AccessLogFormat::Pattern => "the given format",
     }
 }
+
+/// The name of the format of the decision log.
+pub const DECISIONS: &str = "decisions of tollgate";
 
 /// Threads that parse at most.
 const MAX_PARSERS: usize = 8;

@@ -214,7 +214,7 @@ pub type SwapResults = Vec<Result<Swap, StoreError>>;
 /// Why a request to a database failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// There is no connection at present: nothing was sent.
+    /// There is no connection at present: nothing was sent, or nothing was done.
     #[error("cannot be reached: {0}")]
     NotConnected(String),
     /// The connection broke, or no reply came in time: what was sent may have been done.

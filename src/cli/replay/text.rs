@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crate::replay::{
-    Comparison, CountedClient, DistinctCount, GateDifferences, LimitReport, LogReport, OneSidedRefusals,
-    PolicyReport, ReplayReport, SeenPath,
+    Comparison, CountedClient, DECISIONS, DistinctCount, GateDifferences, LimitReport, LogReport,
+    OneSidedRefusals, PolicyReport, ReplayReport, SeenPath,
 };
 
 pub(super) fn text(report: &ReplayReport) -> String {
@@ -36,8 +36,11 @@ fn write_log(text: &mut String, log: &LogReport) -> std::fmt::Result {
     writeln!(text, "attempts  {}", grouped(log.attempts))?;
     if log.attempts == 0 {
         writeln!(text, "          no line is a request that a route of the configuration matches")?;
-        let heading =
-            if log.posts.is_empty() { "none of them is a POST" } else { "most POST requests went to" };
+        let heading = match &log.formats[..] {
+            [DECISIONS] => "it has decisions about these routes",
+            _ if log.posts.is_empty() => "none of them is a POST",
+            _ => "most POST requests went to",
+        };
         writeln!(text, "          {heading}")?;
         for SeenPath { path, requests } in &log.posts {
             writeln!(text, "          {:>9}  {path}", grouped(*requests))?;

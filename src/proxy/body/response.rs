@@ -75,9 +75,10 @@ impl ResponseBody {
         self
     }
 
-    /// Whether more may be read while the client has not taken `held` bytes.
-    pub(in crate::proxy) fn may_read_ahead(&mut self, held: usize) -> bool {
-        self.ahead.as_mut().is_some_and(|ahead| ahead.allows(held))
+    /// What may be read ahead of the client. Who sends the body keeps it until the last byte has left: the body itself ends
+    /// when it was read.
+    pub(in crate::proxy) fn take_ahead(&mut self) -> Option<Box<ReadAhead>> {
+        self.ahead.take()
     }
 
     /// The same, of which this much may be read ahead of the client.

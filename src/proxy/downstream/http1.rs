@@ -232,11 +232,10 @@ impl ActiveConnection<'_> {
     /// Sends what came of interim responses; an HTTP/1.0 client knows none.
     fn send_interim(&self, cx: &mut Context<'_>) {
         let came = self.connection.interim.take();
-        if !came.is_empty() {
-            let mut inbox = self.inbox.borrow_mut();
-            inbox.interim.extend_from_slice(&came);
-            inbox.send_interim(cx);
-        }
+        let mut inbox = self.inbox.borrow_mut();
+        inbox.interim.extend_from_slice(&came);
+        // What the socket did not take before leaves now.
+        inbox.send_interim(cx);
     }
 
     /// Ready when the client has gone. What it sends meanwhile is read, up to a bound.

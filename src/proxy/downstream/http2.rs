@@ -52,7 +52,7 @@ pub(super) async fn serve_http2(
     // Streams that the client begins after a GOAWAY are none: it sends their requests elsewhere.
     let mut begun_before_end = None;
     let idle = IdleClock { epoch: Instant::now(), began: connection.state.now() };
-    poll_fn(|cx| {
+    let is_ended_by_client = poll_fn(|cx| {
         connection.state.remember_waker(cx);
         streams.remember_waker(cx);
         loop {
@@ -63,8 +63,11 @@ pub(super) async fn serve_http2(
                 begun_before_end = Some(begun.get());
                 deadlines.start_closing();
             }
-            if driver.as_mut().poll(cx).is_ready() || streams.is_abused() || connection.state.was_evicted() {
-                return Poll::Ready(());
+            if driver.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(true);
+            }
+            if streams.is_abused() || connection.state.was_evicted() {
+                return Poll::Ready(false);
             }
             if connection.permit().poll_evicted(idle.since(&streams), cx) {
                 // The next pass sends GOAWAY and ends the connection, which frees its slot at once.
@@ -79,7 +82,7 @@ pub(super) async fn serve_http2(
             ready!(timer.as_mut().poll(cx));
             if deadlines.is_overdue(&streams) {
                 if closing {
-                    return Poll::Ready(());
+                    return Poll::Ready(false);
                 }
                 connection.state.drain();
             }
@@ -87,8 +90,10 @@ pub(super) async fn serve_http2(
         }
     })
     .await;
-    // h2 resets what is no request, and tells nobody of it.
-    let malformed = begun_before_end.unwrap_or_else(|| begun.get()).saturating_sub(streams.requests());
+    // h2 resets what is no request, and what is one too many, and tells nobody of it. When the gate ends a connection,
+    // requests may wait that h2 has not handed over.
+    let begun = begun_before_end.unwrap_or_else(|| begun.get());
+    let malformed = if is_ended_by_client { begun.saturating_sub(streams.requests()) } else { 0 };
     (0..malformed.min(MAX_MALFORMED)).for_each(|_| service.emit_without_request(StatusCode::BAD_REQUEST));
 }
 

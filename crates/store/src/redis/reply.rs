@@ -72,7 +72,7 @@ pub(super) fn store_error(error: &RedisError) -> StoreError {
             let line = format!("{code} {detail}");
             let line = line.chars().filter(|letter| !letter.is_control()).take(200).collect();
             // A server that has just started reads its data first.
-            if code == "LOADING" { StoreError::Unreachable(line) } else { StoreError::Refused(line) }
+            if code == "LOADING" { StoreError::NotConnected(line) } else { StoreError::Refused(line) }
         }
         _ => StoreError::Refused(text),
     }

@@ -91,9 +91,12 @@ impl SharedStore {
         let answer = answer.unwrap_or(Err(timeout_error()));
         let outcome = self.record_call(server, begun, &answer, |()| CallOutcome::Ok);
         let refusal = if answer.is_ok() { self.attempt_refusal(server).await } else { None };
-        let outcome = refusal.as_ref().map_or(outcome, |_| CallOutcome::Error);
-        let error = refusal.or(answer.err());
-        self.record_availability(server, CallKind::Probe, outcome, error.as_ref());
+        let Some(refusal) = refusal else {
+            return self.record_availability(server, CallKind::Probe, outcome, answer.as_ref().err());
+        };
+        // A failure counts and is reported like that of any call.
+        let _ =
+            self.record_outcome(server, CallKind::Probe, begun, Err::<Clocked<()>, _>(refusal), |()| outcome);
     }
 
     /// Why the server refuses what attempts ask, if it does. That is two requests, so that a slow network is no reason.
@@ -160,8 +163,9 @@ impl SharedStore {
             CallOutcome::Timeout | CallOutcome::Error | CallOutcome::Throttled => {
                 let (now, least) = (Instant::now(), self.options.timeout.to_std());
                 match refusal {
+                    // A quota that is used up for a moment is none that is used up for good.
+                    None | Some(StoreError::Throttled(_)) => server.breaker.failed(kind, now, least),
                     Some(_) => server.breaker.refused(kind, now, least),
-                    None => server.breaker.failed(kind, now, least),
                 }
             }
         };

@@ -89,7 +89,6 @@ impl<'s> StoreBatch<'s> {
         // A write that may have been done must be looked up before it is repeated, and the server's clock must be known.
         let is_in_doubt = self.requests.iter().any(|request| request.uncertain().is_some())
             || !self.server.breaker.has_ever_succeeded();
-        draft.is_outdated = is_in_doubt;
         if is_in_doubt && self.load(&mut draft).await == BatchStep::Done {
             return;
         }
@@ -263,6 +262,7 @@ impl<'s> StoreBatch<'s> {
 
     /// Continues from the current record.
     fn apply_stored(&mut self, draft: &mut BatchState, stored: Option<Stored>) -> BatchStep {
+        self.is_disconnected = false;
         let version = stored.as_ref().map(|stored| stored.version);
         // Where there is no record, nothing is left of a write, if it was done: the bucket is full.
         let is_undone = |request: &StoreRequest| {

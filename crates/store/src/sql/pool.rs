@@ -190,10 +190,16 @@ impl<D: SqlConnector> SqlPoolInner<D> {
     /// Gives up a connection, and the idle ones, which most likely broke with it, or have the same rights. The next one
     /// after a refusal is made at once: the server is there.
     fn discard(&self, connection: &Arc<PooledSqlConnection<D::Connection>>, why: &StoreError) {
-        connection.close();
+        // After a refusal the other requests on it run to their end.
+        let is_refused = matches!(why, StoreError::Refused(_));
+        if is_refused {
+            connection.retire();
+        } else {
+            connection.close();
+        }
         let mut state = self.lock();
         state.connections.retain(|other| !Arc::ptr_eq(other, connection) && other.in_flight() > 0);
-        if why.is_refusal() {
+        if is_refused {
             state.next = None;
         } else {
             state.last_error = Some(why.clone());

@@ -67,6 +67,11 @@ impl<L: SqlConnection> PooledSqlConnection<L> {
         self.is_closed.load(Ordering::Relaxed) || self.connection.is_broken() || is_old
     }
 
+    /// Takes no new request.
+    pub(super) fn retire(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.connection.close();

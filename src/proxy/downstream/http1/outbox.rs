@@ -16,7 +16,7 @@ use tokio_util::io::poll_write_buf;
 
 use super::inbox::Inbox;
 use super::response_head::ResponseFraming;
-use crate::proxy::body::ResponseBody;
+use crate::proxy::body::{ReadAhead, ResponseBody};
 use crate::proxy::connection::ConnectionState;
 use crate::proxy::headers::passed::{HeaderCase, push_line};
 
@@ -25,6 +25,8 @@ pub(super) struct Outbox {
     unsent: Pieces,
     /// `None` once all of it was read.
     body: Option<ResponseBody>,
+    /// What may be read ahead of the client, if that is more than nothing.
+    ahead: Option<Box<ReadAhead>>,
     framing: ResponseFraming,
     case: HeaderCase,
     failed: bool,
@@ -52,13 +54,15 @@ impl Outbox {
     pub(super) fn new(
         interim: Bytes,
         head: Vec<u8>,
-        body: ResponseBody,
+        mut body: ResponseBody,
         (framing, case): (ResponseFraming, HeaderCase),
     ) -> Self {
         let mut unsent = Pieces::default();
         unsent.push(interim);
         unsent.push(head.into());
-        let mut outbox = Self { unsent, body: Some(body), framing, case, failed: false, is_flushed: true };
+        let ahead = body.take_ahead();
+        let mut outbox =
+            Self { unsent, body: Some(body), ahead, framing, case, failed: false, is_flushed: true };
         if framing == ResponseFraming::Empty {
             outbox.body = None;
         }
@@ -113,7 +117,8 @@ impl Outbox {
     /// Reads what has come of the body, up to a bound. The body is dropped at its end: that ends the request.
     fn gather(&mut self, cx: &mut Context<'_>) {
         while let Some(body) = &mut self.body
-            && (self.unsent.length < MAX_UNSENT || body.may_read_ahead(self.unsent.length))
+            && (self.unsent.length < MAX_UNSENT
+                || self.ahead.as_mut().is_some_and(|ahead| ahead.allows(self.unsent.length)))
         {
             match Pin::new(&mut *body).poll_frame(cx) {
                 Poll::Pending => return,

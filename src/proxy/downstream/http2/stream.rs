@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::translate::to_http1;
 use crate::event::{Event, Events};
-use crate::proxy::body::{BodyError, ClientBody, ResponseBody, add_to_hint};
+use crate::proxy::body::{BodyError, ClientBody, ReadAhead, ResponseBody, add_to_hint};
 use crate::proxy::headers::REQUEST_ID;
 use crate::proxy::headers::passed::PassedHeaders;
 use crate::proxy::transaction::response_future::ResponseFuture;
@@ -56,6 +56,8 @@ struct StreamActivity {
 struct BodyAhead {
     /// `None` once all of it was read: that ends the request.
     body: Option<ResponseBody>,
+    /// What may be read ahead of the client, if that is more than nothing.
+    ahead: Option<Box<ReadAhead>>,
     read: VecDeque<Result<Frame<Bytes>, BodyError>>,
     held: usize,
 }
@@ -75,7 +77,7 @@ impl BodyAhead {
     /// Reads what has come, as far as there is memory for it.
     fn read(&mut self, cx: &mut Context<'_>) {
         while let Some(body) = &mut self.body
-            && body.may_read_ahead(self.held)
+            && self.ahead.as_mut().is_some_and(|ahead| ahead.allows(self.held))
         {
             let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else { return };
             let is_last = !matches!(frame, Some(Ok(_))) || body.is_end_stream();
@@ -181,8 +183,9 @@ impl Future for StreamResponse {
         }
         forget_id(response.headers_mut());
         self.activity.last_activity.set(Some(Instant::now()));
-        Poll::Ready(Ok(response.map(|body| {
-            self.activity.body.borrow_mut().body = Some(body);
+        Poll::Ready(Ok(response.map(|mut body| {
+            let ahead = body.take_ahead();
+            *self.activity.body.borrow_mut() = BodyAhead { body: Some(body), ahead, ..BodyAhead::default() };
             TrackedBody { activity: Rc::clone(&self.activity) }
         })))
     }
