@@ -43,7 +43,7 @@ impl BufferedSocket {
         (self.buffer, self.room) = (BytesMut::new(), MIN_ROOM);
     }
 
-    /// Whether another request may be sent: the upstream has neither closed the connection nor sent more than was asked
+    /// Whether another request may be sent: the peer has neither closed the connection nor sent more than was asked
     /// for, as far as the runtime has seen.
     pub(in crate::proxy) fn is_idle(&self) -> bool {
         self.buffer.is_empty() && self.stream.has_nothing()

@@ -31,7 +31,8 @@ pub type TunnelTask = Box<dyn FnOnce(NetStream, Bytes) -> Pin<Box<dyn Future<Out
 
 /// An action at the end of a response.
 pub trait AtEnd {
-    /// Called once, when the body was sent or the client has gone. `bytes` of it were handed to the connection;
+    /// Called once, when the body was read to its end, of which the last part may wait for the client, or the client has gone.
+    /// `bytes` of it were handed to the connection;
     /// `complete` is whether that is the whole body.
     fn ended(&mut self, bytes: u64, complete: bool);
 }

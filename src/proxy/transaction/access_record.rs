@@ -127,12 +127,12 @@ impl AccessRecord {
         self.0.entry.attempt = Some(refusal.facts.record(rules, refusal.route, &refusal.statuses));
     }
 
-    /// Holds the attempt's permits until the response was sent or the client has gone.
+    /// Holds the attempt's permits until the response was read to its end or the client has gone.
     pub(super) fn hold_permits(&mut self, permits: ConcurrencyPermits) {
         self.0.permits = permits;
     }
 
-    /// Counts the request for its prefix as one at an upstream, until the response was sent or the client has gone.
+    /// Counts the request for its prefix as one at an upstream, until the response was read to its end or the client has gone.
     /// Returns the requests of the prefix there; `None` if they are not counted.
     pub(super) fn count_at_upstream(&mut self) -> Option<ClientLoad> {
         let client = self.0.connection.permit().request_begins();

@@ -327,3 +327,27 @@ impl Drop for StreamGuard {
 
 /// More than a browser cancels when its user leaves a page that is still loading.
 const MAX_CANCELLED: u32 = 100;
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::proxy::body::BodyMemory;
+
+    /// The memory of a body that was read to its end went to others while all of it waited for the client.
+    #[test]
+    fn what_is_read_ahead_holds_its_memory_until_it_is_sent() {
+        const STEP: usize = 64 * 1024;
+        let (memory, owner) = (BodyMemory::new(4 * STEP), Some(IpAddr::from([192, 0, 2, 1])));
+        let ahead = || ReadAhead::new(&memory, owner, 200 * 1024);
+        let mut body = ResponseBody::generated(Bytes::from(vec![0; 1024])).with_ahead(ahead());
+        let ahead_of_client = body.take_ahead();
+        let mut stream = BodyAhead { body: Some(body), ahead: ahead_of_client, ..BodyAhead::default() };
+        stream.read(&mut Context::from_waker(Waker::noop()));
+        assert!(stream.body.is_none() && stream.held == 1024, "it was read to its end");
+        assert!(!ahead().allows(0), "a quarter is for one client, and is taken");
+        drop(stream);
+        assert!(ahead().allows(0));
+    }
+}
