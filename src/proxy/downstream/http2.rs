@@ -48,9 +48,7 @@ pub(super) async fn serve_http2(
     let mut driver = pin!(builder(&streams, windows).serve_connection(TokioIo::new(io), requests));
     let mut deadlines = Http2Deadlines::new(settings);
     let mut timer = pin!(tokio::time::sleep(deadlines.next_check(&streams)));
-    let mut closing = false;
-    // Streams that the client begins after a GOAWAY are none: it sends their requests elsewhere.
-    let mut begun_before_end = None;
+    let (mut closing, mut begun_before_end) = (false, None);
     let idle = IdleClock { epoch: Instant::now(), began: connection.state.now() };
     let is_ended_by_client = poll_fn(|cx| {
         connection.state.remember_waker(cx);
@@ -90,11 +88,17 @@ pub(super) async fn serve_http2(
         }
     })
     .await;
-    // h2 resets what is no request, and what is one too many, and tells nobody of it. When the gate ends a connection,
-    // requests may wait that h2 has not handed over.
-    let begun = begun_before_end.unwrap_or_else(|| begun.get());
-    let malformed = if is_ended_by_client { begun.saturating_sub(streams.requests()) } else { 0 };
-    (0..malformed.min(MAX_MALFORMED)).for_each(|_| service.emit_without_request(StatusCode::BAD_REQUEST));
+    // When the gate ends a connection, requests may wait that h2 has not handed over.
+    if is_ended_by_client {
+        emit_malformed(&service, begun_before_end.unwrap_or_else(|| begun.get()), &streams);
+    }
+}
+
+/// h2 resets what is no request, and what is one too many, and tells nobody of it. `begun` counts the streams before a
+/// GOAWAY: what the client begins after it, it sends elsewhere.
+fn emit_malformed(service: &Service, begun: u64, streams: &Streams) {
+    let malformed = begun.saturating_sub(streams.requests()).min(MAX_MALFORMED);
+    (0..malformed).for_each(|_| service.emit_without_request(StatusCode::BAD_REQUEST));
 }
 
 /// Converts the instants of streams to times of the connection's clock.
