@@ -268,8 +268,20 @@ const KEYS_OF_ALL_ROUTES: [&str; 11] = [
     "refuse",
 ];
 /// Keys that differ between the routes of a preset.
-const KEYS_OF_ONE_ROUTE: [&str; 10] =
-    ["match", "when", "user", "password", "success", "failure", "neutral", "otherwise", "cost", "step"];
+const KEYS_OF_ONE_ROUTE: [&str; 12] = [
+    "match",
+    "when",
+    "user",
+    "password",
+    "user_length",
+    "success",
+    "failure",
+    "neutral",
+    "otherwise",
+    "cost",
+    "step",
+    "step_cookie",
+];
 
 macro_rules! preset {
     ($name:literal) => {

@@ -15,7 +15,7 @@ mod size;
 mod syslog;
 
 pub use address::{CollectorUrl, ListenUrl, UpstreamHostValue, UpstreamUrl};
-pub use cookie::CookieName;
+pub use cookie::{CookieName, SessionCookieName};
 pub use count::CountValue;
 pub use duration::{Duration, in_words};
 pub use field::FieldValue;

@@ -8,7 +8,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Engine;
 use crate::policy::Charges;
-use crate::policy::key::TooManyValues;
 use crate::policy::second_step::{SessionCookie, SignedInAccounts};
 use crate::time::{Span, Time};
 
@@ -28,7 +27,7 @@ struct SignInTable {
 struct UsedCookie {
     number: u64,
     used: Time,
-    /// One more than may be charged stands for any number.
+    /// One more than a session has stands for any number.
     accounts: SignedInAccounts,
 }
 
@@ -43,21 +42,15 @@ impl RecentSignIns {
         cookies.iter().for_each(|&cookie| table.insert(cookie, accounts, now));
     }
 
-    /// The accounts that signed in with this cookie. They are remembered for longer now: who guesses is not forgotten.
-    ///
-    /// # Errors
-    /// [`TooManyValues`] beyond eight accounts.
-    pub(super) fn signed_in(
-        &self,
-        cookie: SessionCookie,
-        now: Time,
-    ) -> Result<SignedInAccounts, TooManyValues> {
+    /// The accounts that signed in with this cookie; none if more did than one session has. They are remembered for
+    /// longer now: who guesses is not forgotten.
+    pub(super) fn signed_in(&self, cookie: SessionCookie, now: Time) -> SignedInAccounts {
         let mut table = self.table();
         table.expire(now);
-        let Some(entry) = table.cookies.get(&cookie) else { return Ok(SignedInAccounts::new()) };
+        let Some(entry) = table.cookies.get(&cookie) else { return SignedInAccounts::new() };
         let accounts = entry.accounts.clone();
         table.touch(cookie, now);
-        if accounts.len() > MAX_ACCOUNTS { Err(TooManyValues) } else { Ok(accounts) }
+        if accounts.len() > MAX_ACCOUNTS { SignedInAccounts::new() } else { accounts }
     }
 
     fn table(&self) -> MutexGuard<'_, SignInTable> {
@@ -114,9 +107,9 @@ impl SignInTable {
     }
 }
 
-/// Accounts of one cookie that are charged at most. A second step with one that has more is refused: a client that could
-/// drive an account out by others would guess for free.
-const MAX_ACCOUNTS: usize = 8;
+/// Accounts of one session at most. A cookie with more is one that many browsers have, such as a balancer's: a second step
+/// with it alone is that of a stranger.
+const MAX_ACCOUNTS: usize = 3;
 
 /// From the last sign-in or second step on.
 const TTL: Span = Span::from_secs(15 * 60);
@@ -233,6 +226,8 @@ mod tests {
         ) {
             let mut attacker = Attacker::new();
             let (mut pending, mut guessed, mut next) = (HashMap::new(), [0; 12], 6);
+            // A session with the accounts of many is none, and what strangers have comes once beside.
+            let all = BURST * 2;
             for (user, mut sessions, is_right, is_new) in attempts {
                 // Some of the attacker's sessions are those that the application made last.
                 if next > 6 && is_new {
@@ -254,7 +249,8 @@ mod tests {
                     next += new.len();
                 }
             }
-            prop_assert!(guessed.iter().all(|&guesses| guesses <= BURST), "{guessed:?}");
+            prop_assert!(guessed.iter().all(|&guesses| guesses <= all), "{guessed:?}");
+            prop_assert!(guessed.iter().map(|guesses| guesses.saturating_sub(BURST)).sum::<usize>() <= BURST, "{guessed:?}");
         }
     }
 
@@ -267,8 +263,21 @@ mod tests {
             assert_eq!(attacker.codes(&[1], 1), usize::from(minutes < 70), "after {minutes} minutes");
         }
         attacker.engine.clock().set(NOW.after(Span::from_secs(85 * 60)));
-        assert_eq!(attacker.codes(&[1], 9), 9, "now its clients pay");
+        assert_eq!(attacker.codes(&[1], 9), BURST, "now strangers pay together");
+        assert_eq!(attacker.codes(&[2], 9), 0, "whatever their sessions and addresses are");
         assert!(attacker.engine.sign_ins.table().cookies.is_empty());
+    }
+
+    #[test]
+    fn m5_a_cookie_that_everybody_has_shuts_nobody_out() {
+        let mut attacker = Attacker::new();
+        for user in 0..20 {
+            attacker.signs_in(user, &[999, user], &[]);
+        }
+        for user in 0..20 {
+            assert!(attacker.tries(None, &[999, user], Outcome::Success, &[]), "{user}");
+            assert_eq!(attacker.codes(&[999, user], 9), BURST, "{user}");
+        }
     }
 
     #[test]
@@ -284,7 +293,7 @@ mod tests {
             [table.cookies.len(), table.order.len()]
         };
         assert_eq!(sizes, [MAX_COOKIES; 2]);
-        assert_eq!([attacker.codes(&[0], 9), attacker.codes(&[1], 9)], [9, BURST]);
+        assert_eq!([attacker.codes(&[0], 9), attacker.codes(&[1], 9)], [BURST; 2]);
     }
 
     #[test]

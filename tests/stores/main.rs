@@ -17,6 +17,7 @@
     reason = "a test that cannot go on says so, and asks the real clock"
 )]
 
+mod account_names;
 mod buckets;
 mod commands;
 mod examples;

@@ -13,24 +13,48 @@ use unicode_normalization::UnicodeNormalization;
 pub struct Account(Vec<u8>);
 
 impl Account {
-    /// Folds a name as it was sent: compatibility forms (NFKC), case, accents, blanks and invisible characters. It
-    /// reads at most 4 KiB, and the result has at most 256 bytes.
+    /// Folds a name as it was sent, to what stands for all names that a usual database takes for the same: the primary
+    /// level of the Unicode Collation Algorithm (UTS 10) in several versions, MySQL's simpler collations, compatibility
+    /// forms (NFKC). It reads at most 4 KiB, and the result has at most 256 bytes.
     ///
     /// All names with markup or escapes, which some applications remove, are one account. WordPress reads `adm<i>in`,
-    /// `ad%20min` and `&amp;admin` as `admin`, and a client can make any number of such spellings.
+    /// `ad%20min` and `&amp;admin` as `admin`, and a client can make any number of such spellings. Names of which
+    /// nothing is left are that account, too.
     #[must_use]
     pub fn fold(name: &[u8]) -> Self {
-        let name = trim(name);
-        let name = name.get(..MAX_READ_LEN).unwrap_or(name);
-        let mut fold = AccountFold(String::with_capacity(name.len()), false);
+        Self::fold_cut(name, usize::MAX)
+    }
+
+    /// Folds a name that the application cuts to this length. It is cut to as many bytes, which are no more than as many
+    /// characters.
+    #[must_use]
+    pub fn fold_cut(name: &[u8], length: usize) -> Self {
+        let name = cut(name, length);
+        let mut fold = AccountFold::with_capacity(name.len());
         if name.is_ascii() {
             name.iter().for_each(|byte| fold.push(char::from(byte.to_ascii_lowercase())));
         } else {
-            let text = unicode::decode_text(name);
-            // One character can decompose into eighteen.
-            unicode::fold_chars(&text).take(MAX_READ_LEN).nfc().for_each(|letter| fold.push(letter));
+            fold.push_text(unicode::decode_text(name).chars());
         }
-        if name.contains(&0) || has_markup(fold.0.as_bytes()) { Self::ambiguous() } else { fold.end() }
+        fold.end(name)
+    }
+
+    /// The same name to a database of old, which ignores characters that came after Unicode 3.2. `None` if there are
+    /// none, or nothing else.
+    #[must_use]
+    pub fn fold_without_later(name: &[u8], length: usize) -> Option<Self> {
+        let name = cut(name, length);
+        if name.is_ascii() {
+            return None;
+        }
+        let text = unicode::decode_text(name);
+        let old: String = text.chars().filter(|letter| !unicode::is_later(*letter)).collect();
+        if old.is_empty() || old.len() == text.len() {
+            return None;
+        }
+        let mut fold = AccountFold::with_capacity(old.len());
+        fold.push_text(old.chars());
+        Some(fold.end(name))
     }
 
     /// The bytes of the folded name, for hashing.
@@ -53,32 +77,73 @@ fn trim(name: &[u8]) -> &[u8] {
     &name[start..end]
 }
 
+/// The part of a name that is read: at most as many bytes, and whole characters.
+fn cut(name: &[u8], length: usize) -> &[u8] {
+    let name = trim(name);
+    let limit = length.min(MAX_READ_LEN);
+    if name.len() <= limit {
+        return name;
+    }
+    let is_start = |at: &usize| !(0x80..0xc0).contains(&name[*at]);
+    let end = (limit.saturating_sub(3)..=limit).rfind(is_start).unwrap_or(limit);
+    trim(&name[..end])
+}
+
 /// A folded name while it grows: no blanks in front, one between words.
-struct AccountFold(String, bool);
+struct AccountFold {
+    folded: String,
+    last: char,
+    is_behind_blank: bool,
+}
 
 impl AccountFold {
+    fn with_capacity(bytes: usize) -> Self {
+        Self { folded: String::with_capacity(bytes), last: ' ', is_behind_blank: false }
+    }
+
+    fn push_text(&mut self, text: impl Iterator<Item = char>) {
+        // One character can decompose into eighteen.
+        unicode::fold_chars(text).take(MAX_READ_LEN).nfc().for_each(|letter| self.push(letter));
+    }
+
     fn push(&mut self, letter: char) {
         // MediaWiki reads an underscore as a blank.
         if letter.is_whitespace() || letter == '_' {
-            self.1 = true;
+            self.is_behind_blank = true;
         } else if !letter.is_control() {
-            if std::mem::take(&mut self.1) && !self.0.is_empty() {
-                self.0.push(' ');
+            if std::mem::take(&mut self.is_behind_blank) && !self.folded.is_empty() {
+                self.folded.push(' ');
+                self.last = ' ';
             }
-            // WordPress and MySQL's older collations read a sharp s as one s, all others as two.
-            if letter != 's' || !self.0.ends_with('s') {
-                self.0.push(letter);
+            // Swedish collations read `ü` as y, others as u.
+            let letter = if letter == 'y' { 'u' } else { letter };
+            if !is_swallowed(self.last, letter) {
+                self.folded.push(letter);
+                self.last = letter;
             }
         }
     }
 
-    fn end(mut self) -> Account {
-        while self.0.len() > MAX_FOLDED_BYTES {
-            self.0.pop();
+    fn end(self, name: &[u8]) -> Account {
+        let Self { mut folded, .. } = self;
+        while folded.len() > MAX_FOLDED_BYTES {
+            folded.pop();
         }
-        self.0.truncate(self.0.trim_end().len());
-        Account(self.0.into_bytes())
+        folded.truncate(folded.trim_end().len());
+        let is_ambiguous = name.contains(&0) || has_markup(folded.as_bytes());
+        if is_ambiguous || (folded.is_empty() && !name.is_empty()) {
+            Account::ambiguous()
+        } else {
+            Account(folded.into_bytes())
+        }
     }
+}
+
+/// Whether a letter is dropped behind another. WordPress and MySQL's older collations read a sharp s as one s, all others
+/// as two; an umlaut is its vowel, or the vowel with an e; Danish collations read `aa` as the letter that others read as
+/// `a`.
+fn is_swallowed(last: char, letter: char) -> bool {
+    matches!((last, letter), ('s', 's') | ('a', 'a') | ('a' | 'o' | 'u', 'e'))
 }
 
 /// Whether a name contains a tag, an entity, or an escaped byte.

@@ -11,7 +11,7 @@ use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
 use super::device::Claim;
 use super::exposed::ExposedAction;
-use super::field::{RequestFields, has_basic};
+use super::field::{RequestFields, has_authorization};
 use super::fingerprint::Fingerprint;
 use super::geo::Origin;
 use super::identity::{Identity, IdentityReaders};
@@ -36,7 +36,7 @@ pub struct Charge {
     pub spec: Spec,
     /// Tokens to take, at least 1.
     pub cost: u32,
-    /// The part of `cost` for the credentials in `Authorization: Basic`.
+    /// The part of `cost` for the credentials in `Authorization`.
     pub basic_cost: u32,
     /// The hash of what the limit counts once, if it does.
     pub tag: Option<u64>,
@@ -107,7 +107,7 @@ enum IdentityState {
 }
 
 impl IdentityState {
-    /// Whether the request carries credentials elsewhere than in `Authorization: Basic`; `None` if the route's fields
+    /// Whether the request carries credentials elsewhere than in `Authorization`; `None` if the route's fields
     /// were not read.
     fn is_beside_basic(&self) -> Option<bool> {
         match self {
@@ -321,7 +321,7 @@ impl Policy {
             addresses: self.addresses.as_ref().map(|addresses| (addresses, remembered.is_known)),
             signed_in: remembered.signed_in,
             keeps_passwords: self.keeps_passwords(route.0),
-            reads_passwords: self.needs_passwords(route.0) || has_basic(request.attempt),
+            reads_passwords: self.needs_passwords(route.0) || has_authorization(request.attempt),
             lists_users: self.lists_users,
         };
         match Identity::of(route, request, hasher, readers, now) {
@@ -380,6 +380,8 @@ impl Policy {
                 Some(ChargeTarget::RefilledOnly(named.without_device()))
             }
             Some(_) if self.has_device_limit(plan.route) => None,
+            // A row of failures would shut all of them out for good.
+            _ if named.is_of_strangers() && limit.kind == LimitKind::Cap => None,
             _ => Some(ChargeTarget::Account(*named)),
         });
         targets.collect()

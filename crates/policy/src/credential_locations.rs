@@ -1,11 +1,11 @@
-//! The locations of a request's credentials: `Authorization: Basic`, and elsewhere.
+//! The locations of a request's credentials: `Authorization`, and elsewhere.
 //!
 //! An application can check both against its accounts, and so can a server in front of it. So credentials that several
 //! routes read in one location are charged once, and credentials in both locations are charged twice.
 //! [`inspection`](super::inspection) and [`field`](super::field) tell a guess from a remembered name.
 
 use super::attempt::{Attempt, AttemptBody};
-use super::field::{Field, RequestFields, are_in_own_headers, has_basic};
+use super::field::{Field, RequestFields, are_in_own_headers, has_authorization};
 use super::route::{Cost, Route, RouteFieldSlots};
 
 /// The locations in which a route finds credentials: at least one of the two.
@@ -20,7 +20,7 @@ pub(super) struct CredentialLocations {
 pub(super) struct SplitCost {
     /// The cost of both locations.
     pub(super) total: u32,
-    /// The cost of `Authorization: Basic`.
+    /// The cost of `Authorization`.
     pub(super) basic: u32,
 }
 
@@ -32,7 +32,7 @@ impl CredentialLocations {
         read: Option<bool>,
     ) -> Self {
         let attempt = request.attempt;
-        if !has_basic(attempt) {
+        if !has_authorization(attempt) {
             return Self { is_in_basic: false, is_beside: true };
         }
         let is_counted = matches!(route.cost, Cost::Counted(_)) && has_body(attempt);
@@ -77,7 +77,7 @@ impl SplitCost {
 
 /// Whether the request carries credentials beside Basic, as far as that shows without reading the body.
 fn carries_beside_basic((route, slots): (&Route, &RouteFieldSlots), request: &RequestFields<'_>) -> bool {
-    let reads_no_more = route.fields().next().is_some() && route.fields().all(|field| *field == Field::Basic);
+    let reads_no_more = route.fields().next().is_some() && route.fields().all(Field::is_in_authorization);
     if reads_no_more {
         return false;
     }

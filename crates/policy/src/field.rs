@@ -1,8 +1,9 @@
-//! Fields of a request: `form:username`, `json:/user/email`, `query:NAME`, `header:NAME`, `basic`.
+//! Fields of a request: `form:username`, `json:/user/email`, `query:NAME`, `header:NAME`, `basic`, `ntlm`, `negotiate`.
 //!
 //! It finds values and interprets none. A field that is sent several times has several values, and all of them count,
 //! because applications differ in which one they take.
 
+mod authorization;
 mod basic;
 mod body;
 mod encoding;
@@ -13,6 +14,7 @@ mod lenient;
 mod lookup;
 mod multipart;
 mod name;
+mod ntlm;
 
 use http::HeaderName;
 use smallvec::{SmallVec, smallvec};
@@ -38,6 +40,10 @@ pub enum Field {
     Header(HeaderName),
     /// `Authorization: Basic` (RFC 7617).
     Basic,
+    /// `Authorization: NTLM` ([MS-NTHT]).
+    Ntlm,
+    /// `Authorization: Negotiate` (RFC 4559), if it carries NTLM.
+    Negotiate,
 }
 
 /// A half of `Authorization: Basic`.
@@ -98,7 +104,7 @@ impl Field {
         match self {
             Self::Query(name) | Self::Form(name) => Some(FieldName::new(name)),
             Self::Json(pointer) => Some(FieldName::new(&json::members(pointer).join("_"))),
-            Self::Header(_) | Self::Basic => None,
+            Self::Header(_) | Self::Basic | Self::Ntlm | Self::Negotiate => None,
         }
     }
 
@@ -112,7 +118,7 @@ impl Field {
         match self {
             Self::Form(name) => Some(FieldName::members(name)),
             Self::Json(pointer) => Some(json::members(pointer)),
-            Self::Query(_) | Self::Header(_) | Self::Basic => None,
+            Self::Query(_) | Self::Header(_) | Self::Basic | Self::Ntlm | Self::Negotiate => None,
         }
     }
 
@@ -120,14 +126,20 @@ impl Field {
     fn in_cookies(&self) -> Option<FieldName> {
         match self {
             Self::Query(name) | Self::Form(name) => Some(FieldName::new(name)),
-            Self::Json(_) | Self::Header(_) | Self::Basic => None,
+            Self::Json(_) | Self::Header(_) | Self::Basic | Self::Ntlm | Self::Negotiate => None,
         }
     }
 
     /// Whether the field is a header, or a part of one.
     #[must_use]
     pub fn is_header(&self) -> bool {
-        matches!(self, Self::Header(_) | Self::Basic)
+        matches!(self, Self::Header(_)) || self.is_in_authorization()
+    }
+
+    /// Whether the field is in `Authorization`.
+    #[must_use]
+    pub fn is_in_authorization(&self) -> bool {
+        matches!(self, Self::Basic | Self::Ntlm | Self::Negotiate)
     }
 
     /// Whether the field is in the body.
@@ -183,7 +195,7 @@ pub(super) fn values_but_cookies(
                     found.add(value.as_bytes())?;
                 }
             }
-            Field::Query(_) | Field::Form(_) | Field::Json(_) | Field::Basic => {}
+            _ => {}
         }
     }
     match attempt.body {
@@ -193,27 +205,26 @@ pub(super) fn values_but_cookies(
         AttemptBody::Whole(body) => body::find(fields, &slots.in_body, (attempt.headers, body), &mut found)?,
     }
     found.is_beside_basic = found.is_unreadable || !found.is_empty();
-    if fields.contains(&Field::Basic) {
-        basic::find(attempt.headers, half, &mut found)?;
-    }
+    authorization::find(fields, attempt.headers, half, &mut found)?;
     Ok(found)
 }
 
-/// Whether the request has `Authorization: Basic`.
-pub(super) fn has_basic(attempt: &Attempt<'_>) -> bool {
-    basic::is_there(attempt.headers)
+/// Whether the request has an `Authorization` that may be a guess.
+pub(super) fn has_authorization(attempt: &Attempt<'_>) -> bool {
+    authorization::is_there(attempt.headers)
 }
 
 /// Whether one of these fields is in a header, with any value.
 pub(super) fn are_in_headers(fields: &[Field], attempt: &Attempt<'_>) -> bool {
-    (fields.contains(&Field::Basic) && has_basic(attempt)) || are_in_own_headers(fields, attempt)
+    (fields.iter().any(Field::is_in_authorization) && has_authorization(attempt))
+        || are_in_own_headers(fields, attempt)
 }
 
-/// As [`are_in_headers`], without `Authorization: Basic`.
+/// As [`are_in_headers`], without `Authorization`.
 pub(super) fn are_in_own_headers(fields: &[Field], attempt: &Attempt<'_>) -> bool {
     fields.iter().any(|field| match field {
         Field::Header(name) => attempt.headers.keys().any(|sent| is_read_as(sent, name)),
-        Field::Form(_) | Field::Json(_) | Field::Query(_) | Field::Basic => false,
+        _ => false,
     })
 }
 
@@ -252,7 +263,7 @@ impl Values {
         self.found.iter_mut().for_each(zeroize::Zeroize::zeroize);
     }
 
-    /// Whether a guess is, or may be, elsewhere than in `Authorization: Basic`.
+    /// Whether a guess is, or may be, elsewhere than in `Authorization`.
     pub(super) fn is_beside_basic(&self) -> bool {
         self.is_beside_basic
     }

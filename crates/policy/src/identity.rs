@@ -14,7 +14,7 @@ use super::attempt::Client;
 use super::descriptor::Descriptor;
 use super::device::{Claim, Devices};
 use super::exposed::{ExposedPasswords, is_any_exposed};
-use super::field::{Half, RequestFields, Values, values_of};
+use super::field::{Field, Half, RequestFields, Values, values_of};
 use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
@@ -58,7 +58,7 @@ pub(super) struct IdentityReaders<'p> {
     /// Known addresses.
     pub(super) addresses: Option<(&'p KnownAddresses, IsKnownAddress<'p>)>,
     /// Who signed in with a cookie.
-    pub(super) signed_in: &'p dyn Fn(SessionCookie) -> Result<SignedInAccounts, TooManyValues>,
+    pub(super) signed_in: &'p dyn Fn(SessionCookie) -> SignedInAccounts,
     /// Whether passwords matter.
     pub(super) reads_passwords: bool,
     /// Whether passwords have buckets.
@@ -85,12 +85,16 @@ impl Identity {
             Some(user) => Values::of(user),
             None => values_of(&route.user, &slots.user, Half::User, request)?,
         };
+        let is_of_domains = route.user.iter().any(|field| matches!(field, Field::Ntlm | Field::Negotiate));
         let mut accounts: SmallVec<[Account; 1]> = SmallVec::new();
         for user in users.iter() {
-            let account = Account::fold(user);
+            let user = if is_of_domains { without_domain(user) } else { user };
+            let later = Account::fold_without_later(user, route.user_length);
             // An empty name is no account: an empty form, or Basic with a token as password.
-            if !account.as_bytes().is_empty() && !accounts.contains(&account) {
-                accounts.push(account);
+            for account in std::iter::once(Account::fold_cut(user, route.user_length)).chain(later) {
+                if !account.as_bytes().is_empty() && !accounts.contains(&account) {
+                    accounts.push(account);
+                }
             }
         }
         let IdentityReaders { devices, lists_users, .. } = readers;
@@ -114,7 +118,7 @@ impl Identity {
             identity.read_passwords((route, slots), request, (hasher, now), readers)?;
         }
         if route.is_second_step {
-            identity.follow_sign_ins(request, hasher, readers)?;
+            identity.follow_sign_ins(route, request, hasher, readers)?;
         } else if let ([only], false) = (&*accounts, users.is_unreadable()) {
             let claim =
                 |(devices, tokens): &(&Devices, _)| Box::new(devices.claim(tokens, &route.application, only));
@@ -130,22 +134,27 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Adds the accounts that signed in with a cookie of this request. If there are none, it is an attempt without an
-    /// account.
+    /// Adds the accounts that signed in with a session of this request. If there are none, or may be others, it is an
+    /// attempt of strangers: they share a bucket of the route, so that no address guesses beside the others'.
     fn follow_sign_ins(
         &mut self,
+        route: &Route,
         request: &RequestFields<'_>,
         hasher: &KeyHasher,
         readers: IdentityReaders<'_>,
     ) -> Result<(), TooManyValues> {
         self.is_second_step = true;
         let mut followed = SignedInAccounts::new();
-        for cookie in hasher.session_cookies(request.attempt.headers)? {
-            let new = (readers.signed_in)(cookie)?.into_iter().filter(|one| !followed.contains(one));
+        let (sessions, is_ambiguous) = hasher.sessions(request.attempt, route.step_cookie.as_deref())?;
+        for session in sessions {
+            let new = (readers.signed_in)(session).into_iter().filter(|one| !followed.contains(one));
             followed.extend(new.collect::<SignedInAccounts>());
         }
         if !followed.is_empty() && self.accounts == 0 {
             self.named.clear();
+        }
+        if followed.is_empty() || is_ambiguous {
+            self.named.push(NamedAccount { name: hasher.strangers(&route.name), ..NamedAccount::NONE });
         }
         self.accounts = self.accounts.saturating_add(u32::try_from(followed.len()).unwrap_or(u32::MAX));
         self.named.extend(followed.into_iter().map(|account| account.charged(hasher)));
@@ -168,7 +177,8 @@ impl Identity {
             _ if self.is_second_step => Ok(SignIn { accounts: accounts(), ..SignIn::default() }),
             _ if !route.may_be_followed() => Ok(SignIn::default()),
             _ => {
-                Ok(SignIn { cookies: hasher.session_cookies(request.attempt.headers)?, accounts: accounts() })
+                let (cookies, _) = hasher.sessions(request.attempt, None)?;
+                Ok(SignIn { cookies, accounts: accounts() })
             }
         }
     }
@@ -241,6 +251,14 @@ impl Identity {
             _ => None,
         }
     }
+}
+
+/// The user of `domain\user` and of `user@domain`. A server of Windows takes a domain that it does not know for its own,
+/// so that any domain leads to the same account.
+fn without_domain(name: &[u8]) -> &[u8] {
+    let start = name.iter().rposition(|byte| matches!(byte, b'\\' | b'/')).map_or(0, |at| at + 1);
+    let user = &name[start..];
+    &user[..user.iter().position(|byte| *byte == b'@').unwrap_or(user.len())]
 }
 
 /// An empty password is none: forms that sign in by a link send one for every account.

@@ -260,6 +260,10 @@ fn write_name(hasher: &mut SipHasher13, limit: &Limit, name: AccountName, client
             hasher.write_u8(b'a');
             hasher.write_u128(account);
         }
+        AccountName::Strangers(route) => {
+            hasher.write_u8(b'u');
+            hasher.write_u128(route);
+        }
         AccountName::None => {
             hasher.write_u8(b'x');
             write_client(hasher, limit.prefixes, client);
@@ -408,11 +412,18 @@ pub(super) enum AccountName {
     Known(u128),
     /// No account, or none that can be read: a bucket of the client's prefix is charged instead.
     None,
+    /// All second steps of a route that follow no sign-in that is known, by a keyed hash of its name.
+    Strangers(u128),
 }
 
 impl NamedAccount {
     /// What stands for an attempt without a readable account.
     pub(super) const NONE: Self = Self { name: AccountName::None, device: None, listed: None };
+
+    /// Whether it stands for everybody whose sign-in is not known.
+    pub(super) fn is_of_strangers(&self) -> bool {
+        matches!(self.name, AccountName::Strangers(_))
+    }
 
     /// The same account without the device.
     pub(super) fn without_device(self) -> Self {

@@ -41,6 +41,7 @@ mod random;
 pub mod rates;
 mod route;
 pub mod second_step;
+mod session_value;
 mod suspicion;
 mod urlencoded;
 
@@ -97,7 +98,7 @@ pub struct Policy {
     parameters: Vec<ParameterPattern>,
     /// Whether a body may make a request match more routes than before it was read.
     body_adds_routes: bool,
-    /// Whether a route reads `Authorization: Basic`.
+    /// Whether a route reads `Authorization`.
     reads_basic: bool,
     /// Whether accounts are listed: with rates of their own under a limit, or as bait.
     lists_users: bool,
@@ -210,7 +211,7 @@ impl Policy {
 
     /// The routes that a request is counted for, each once. For each reading: the first that matches, and before it the
     /// routes with a `when` and those that match by a pattern with parameters, since a client can add both to any
-    /// request. If the request has `Authorization: Basic` and none of these routes reads it, the first later route that
+    /// request. If the request has `Authorization` and none of these routes reads it, the first later route that
     /// reads it, too. Until the body is read, a route that requires a field of the body counts as matching.
     #[must_use]
     pub fn routes_of(&self, attempt: &Attempt<'_>) -> MatchedRoutes {
@@ -222,7 +223,7 @@ impl Policy {
     #[must_use]
     pub fn routes_with_body(&self, mut before: MatchedRoutes, attempt: &Attempt<'_>) -> MatchedRoutes {
         let is_empty = attempt.body == AttemptBody::Whole(&[]);
-        if is_empty || self.body_adds_routes || (self.reads_basic && field::has_basic(attempt)) {
+        if is_empty || self.body_adds_routes || (self.reads_basic && field::has_authorization(attempt)) {
             return self.routes_of(attempt);
         }
         if before.iter().any(|&route| self.routes[route].is_chosen_by_body()) {
@@ -253,10 +254,10 @@ impl Policy {
                     matches
                 }
             };
-        let has_basic = self.reads_basic && field::has_basic(attempt);
+        let has_authorization = self.reads_basic && field::has_authorization(attempt);
         let mut match_reading = |reading: &[&[u8]]| {
             for candidates in &candidates {
-                let mut search = RouteSearch { any: true, basic: has_basic };
+                let mut search = RouteSearch { any: true, basic: has_authorization };
                 for (index, route, patterns) in candidates {
                     if !search.includes(route) {
                         continue;

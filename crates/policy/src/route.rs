@@ -37,8 +37,12 @@ pub struct Route {
     pub user: Vec<Field>,
     /// The fields with the password.
     pub password: Vec<Field>,
+    /// Bytes of a name that the application reads at most.
+    pub user_length: usize,
     /// Whether it is a second step of sign-ins by other routes: `step = "after"`.
     pub is_second_step: bool,
+    /// The name of the session's cookie, where the file says it.
+    pub step_cookie: Option<Box<str>>,
     /// What happens to an attempt with an exposed password; `None` looks none up.
     pub exposed: Option<ExposedAction>,
     /// The accounts that no person uses, if it lists some.
@@ -157,7 +161,9 @@ impl Route {
             when: Vec::new(),
             user: Vec::new(),
             password: Vec::new(),
+            user_length: usize::MAX,
             is_second_step: false,
+            step_cookie: None,
             exposed: None,
             bait: None,
             quick: None,
@@ -182,7 +188,7 @@ impl Route {
     }
 
     pub(super) fn reads_basic(&self) -> bool {
-        self.fields().any(|field| *field == Field::Basic)
+        self.fields().any(Field::is_in_authorization)
     }
 
     /// Whether it reads anything from bodies.
@@ -193,7 +199,7 @@ impl Route {
     /// Whether a second step may follow its attempts. Programs send Basic with each request, and none follows.
     #[must_use]
     pub fn may_be_followed(&self) -> bool {
-        !self.is_second_step && self.user.iter().any(|field| *field != Field::Basic)
+        !self.is_second_step && self.user.iter().any(|field| !field.is_in_authorization())
     }
 
     pub(super) fn reads_cost(&self) -> bool {

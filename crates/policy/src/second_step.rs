@@ -4,19 +4,21 @@
 //! It names cookies and accounts, both as keyed hashes. What was seen is kept by the caller, who is told which cookies a
 //! sign-in had, and asked what signed in with those of a second step.
 //!
-//! Which cookie is the session's, no one says: any that is long enough to be one counts. Of several, and of several
-//! accounts of one, all pay: a client chooses what it sends, and must not hide an account behind another.
+//! Which cookie is the session's, the file may say (`step_cookie`); else any that is long enough to be one counts, but
+//! for those that many accounts have, such as a balancer's. Of several, and of several accounts of one, all pay: a client
+//! chooses what it sends, and must not hide an account behind another. [`session_value`](super::session_value) reads them.
 
 use http::HeaderMap;
 use http::header::SET_COOKIE;
 use siphasher::sip128::SipHasher13;
 use smallvec::SmallVec;
 
-use super::cookies;
+use super::attempt::Attempt;
 use super::device::DeviceId;
 use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::known_address::IsKnownAddress;
+use super::session_value::{MAX_SESSIONS, SessionValues, canonical_of_new};
 
 /// The value of a cookie that may be a session's, as half of a keyed hash; its `Debug` form hides it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,14 +53,14 @@ pub struct SignIn {
 pub struct Remembered<'k> {
     /// Known addresses.
     pub is_known: IsKnownAddress<'k>,
-    /// Who signed in with this cookie; an error if too many did to charge each.
-    pub signed_in: &'k dyn Fn(SessionCookie) -> Result<SignedInAccounts, TooManyValues>,
+    /// Who signed in with this cookie; none if more did than one session has.
+    pub signed_in: &'k dyn Fn(SessionCookie) -> SignedInAccounts,
 }
 
 impl Remembered<'_> {
     /// Nothing.
     pub const NOTHING: Remembered<'static> =
-        Remembered { is_known: &|_| false, signed_in: &|_| Ok(SignedInAccounts::new()) };
+        Remembered { is_known: &|_| false, signed_in: &|_| SignedInAccounts::new() };
 }
 
 impl SignIn {
@@ -79,7 +81,7 @@ impl SignedInAccount {
             AccountName::Known(account) => {
                 Some(Self { account, is_owner: named.device.is_some(), listed: named.listed })
             }
-            AccountName::None => None,
+            AccountName::None | AccountName::Strangers(_) => None,
         }
     }
 
@@ -96,22 +98,18 @@ impl SignedInAccount {
 }
 
 impl KeyHasher {
-    /// The cookies of a request that may be a session's.
+    /// What a request may name its session by, and whether it may name another one as well. With the name of the
+    /// session's cookie, that one alone counts.
     ///
     /// # Errors
-    /// [`TooManyValues`] beyond [`MAX_COOKIES`].
-    pub(super) fn session_cookies(&self, headers: &HeaderMap) -> Result<SessionCookies, TooManyValues> {
-        let mut found = SessionCookies::new();
-        for (_, value) in cookies::pairs(headers).filter(|(_, value)| may_be_session(value)) {
-            let cookie = self.session_cookie(value);
-            if !found.contains(&cookie) {
-                found.push(cookie);
-            }
-            if found.len() > MAX_COOKIES {
-                return Err(TooManyValues);
-            }
-        }
-        Ok(found)
+    /// [`TooManyValues`] beyond [`MAX_SESSIONS`](super::session_value::MAX_SESSIONS).
+    pub(super) fn sessions(
+        &self,
+        attempt: &Attempt<'_>,
+        cookie: Option<&str>,
+    ) -> Result<(SessionCookies, bool), TooManyValues> {
+        let SessionValues { found, is_ambiguous } = SessionValues::of(attempt, cookie)?;
+        Ok((found.iter().map(|value| self.session_cookie(value)).collect(), is_ambiguous))
     }
 
     /// The cookies that a response sets and that may be a session's; of very many the last, which browsers keep.
@@ -120,10 +118,14 @@ impl KeyHasher {
         let values = headers.get_all(SET_COOKIE).iter().rev().filter_map(|line| {
             let pair = line.as_bytes().split(|&byte| byte == b';').next()?;
             let at = pair.iter().position(|&byte| byte == b'=')?;
-            Some(pair[at + 1..].trim_ascii())
+            canonical_of_new(&pair[at + 1..])
         });
-        let values = values.filter(|value| may_be_session(value)).take(MAX_COOKIES);
-        values.map(|value| self.session_cookie(value)).collect()
+        values.take(MAX_SESSIONS).map(|value| self.session_cookie(&value)).collect()
+    }
+
+    /// What all second steps of a route are charged as that follow no sign-in that is known.
+    pub(super) fn strangers(&self, route: &str) -> AccountName {
+        AccountName::Strangers(self.of(|hasher| write_bytes(hasher, b'R', route.as_bytes())))
     }
 
     fn session_cookie(&self, value: &[u8]) -> SessionCookie {
@@ -152,35 +154,36 @@ impl std::fmt::Debug for Remembered<'_> {
     }
 }
 
-/// Whether a value can be a session's name. Shorter ones are languages and switches, alike for all browsers.
-fn may_be_session(value: &[u8]) -> bool {
-    value.len() >= MIN_BYTES
-}
-
-/// 64 random bits (OWASP, Session Management Cheat Sheet) in hexadecimal digits.
-const MIN_BYTES: usize = 16;
-
-/// Cookies of one message that count at most.
-pub const MAX_COOKIES: usize = 32;
-
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
     use http::header::COOKIE;
+    use http::{HeaderValue, Method};
 
+    use super::super::attempt::{AttemptBody, Client};
     use super::*;
 
     #[test]
     fn only_values_that_can_be_a_sessions_count_whoever_sends_them() {
         let hasher = KeyHasher::seeded(1);
-        let line = "lang=en-US; sid=0123456789abcdef; dark; again=0123456789abcdef; other=0123456789abcdeF";
-        let sent = HeaderMap::from_iter([(COOKIE, HeaderValue::from_static(line))]);
-        let set =
-            ["sid=0123456789abcdef; Path=/; HttpOnly", "state=en-US-and-more==; Path=/", "gone=; Max-Age=0"]
-                .map(|line| (SET_COOKIE, HeaderValue::from_static(line)));
-        let (sent, set) =
-            (hasher.session_cookies(&sent).unwrap(), hasher.new_session_cookies(&HeaderMap::from_iter(set)));
-        assert_eq!((sent.len(), set.len()), (2, 2));
+        let line = "lang=en-US; sid=%30123456789abcdef; dark; again=0123456789abcdef; other=0123456789abcde0";
+        let attempt = Attempt {
+            method: &Method::POST,
+            path: "/",
+            query: None,
+            host: "",
+            client: Client::from_ip([127, 0, 0, 1].into()),
+            headers: &HeaderMap::from_iter([(COOKIE, HeaderValue::from_static(line))]),
+            body: AttemptBody::Unread,
+            descriptor: None,
+            tls: None,
+        };
+        let set = ["sid=\"0123456789ABCDEF\"; Path=/", "state=en-US-and-more==; Path=/", "gone=; Max-Age=0"]
+            .map(|line| (SET_COOKIE, HeaderValue::from_static(line)));
+        let ((sent, is_ambiguous), set) = (
+            hasher.sessions(&attempt, None).unwrap(),
+            hasher.new_session_cookies(&HeaderMap::from_iter(set)),
+        );
+        assert_eq!((sent.len(), set.len(), is_ambiguous), (2, 2, false));
         assert!(set.contains(&sent[0]) && !set.contains(&sent[1]));
     }
 }

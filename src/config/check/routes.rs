@@ -51,7 +51,9 @@ fn check_route(
         when,
         user,
         password,
+        user_length: within(raw.user_length.as_ref(), 1..=MAX_USER_LENGTH, f).unwrap_or(usize::MAX),
         is_second_step: second_steps::is_one(raw.step.as_ref(), f),
+        step_cookie: second_steps::cookie(raw, f),
         in_flight: within(raw.in_flight.as_ref(), 1..=MAX_IN_FLIGHT, f),
         cost,
         rules: outcome::check(raw, f),
@@ -128,8 +130,17 @@ fn check_fields(raw: &raw::RawRoute, f: &mut Findings) -> [Vec<Field>; 3] {
         }
         distinct(list, f)
             .into_iter()
-            .filter_map(|text| parsed(text, f))
-            .map(|FieldValue(field)| field)
+            .filter_map(|text| {
+                let FieldValue(field) = parsed(text, f)?;
+                if name == "password" && matches!(field, Field::Ntlm | Field::Negotiate) {
+                    f.error(
+                        &text.spot,
+                        format!("no password stands in `{}`", text.value),
+                        "leave it out here",
+                    );
+                }
+                Some(field)
+            })
             .collect()
     };
     [
@@ -211,3 +222,5 @@ pub(super) fn tokens(count: u32) -> String {
 /// Each connection may hold this much in memory.
 const MAX_BODY: usize = 16 * 1024 * 1024;
 pub(super) const MAX_IN_FLIGHT: i64 = 1_000_000;
+/// More of a name is never read.
+const MAX_USER_LENGTH: i64 = 4096;

@@ -87,6 +87,7 @@ pub(super) fn bounds(path: &str) -> Option<(Value, Value)> {
         "client.ipv4" | "limit.*.ipv4" | "device.address_ipv4" => (0, 32),
         "client.ipv6" | "limit.*.ipv6" | "device.address_ipv6" => (0, 128),
         "route.*.in_flight" | "limit.*.in_flight" => (1, 1_000_000),
+        "route.*.user_length" => (1, 4096),
         "limit.*.initial" | "limit.*.debt" => (0, u32::MAX.into()),
         "limit.*.max_failures" => (0, 10_000),
         "route.*.failure.weight" | "route.*.bait_weight" | "route.*.quick_weight" => (1, 10),
@@ -198,7 +199,7 @@ const DURATIONS: [&str; 19] = [
     "proxy.drain",
 ];
 
-const EXAMPLES: [&str; 56] = [
+const EXAMPLES: [&str; 58] = [
     "route.*.reply_timeout",
     "include",
     "route.*.attack.worst",
@@ -208,6 +209,7 @@ const EXAMPLES: [&str; 56] = [
     "geo.country",
     "route.*.exposed",
     "route.*.step",
+    "route.*.step_cookie",
     "route.*.cors",
     "tls.client_ca",
     "tls.client_auth",
@@ -230,6 +232,7 @@ const EXAMPLES: [&str; 56] = [
     "limit.*.on_error",
     "route.*.user",
     "route.*.password",
+    "route.*.user_length",
     "route.*.when",
     "route.*.success",
     "route.*.failure",

@@ -31,6 +31,22 @@ impl FromStr for CookieName {
     }
 }
 
+/// The name of an application's session cookie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionCookieName(pub String);
+
+impl FromStr for SessionCookieName {
+    type Err = Mistake;
+
+    fn from_str(text: &str) -> Result<Self, Mistake> {
+        if is_token(text) && text.len() <= MAX_NAME_LEN {
+            return Ok(Self(text.to_owned()));
+        }
+        let hint = "the name that the application sets, up to 64 letters, as in \"PHPSESSID\"";
+        Err(Mistake::new(format!("`{text}` is not a cookie name"), hint))
+    }
+}
+
 /// A token (RFC 9110, 5.6.2), as cookie names are (RFC 6265, 4.1.1).
 pub(super) fn is_token(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*-.^_`|~".contains(&b))

@@ -1,4 +1,5 @@
-//! `"form:username"`, `"json:/user/email"`, `"query:NAME"`, `"header:NAME"`, `"basic"`: the part of a request that
+//! `"form:username"`, `"json:/user/email"`, `"query:NAME"`, `"header:NAME"`, `"basic"`, `"ntlm"`,
+//! `"negotiate"`: the part of a request that
 //! holds a value.
 
 use std::str::FromStr;
@@ -33,15 +34,21 @@ struct FieldPrefix {
     noun: &'static str,
     example: &'static str,
     read: fn(&str) -> Option<Field>,
+    /// The field, where nothing follows.
+    whole: Option<Field>,
 }
 
 impl FieldPrefix {
+    const fn whole(prefix: &'static str, field: Field) -> Self {
+        Self { prefix, noun: "", example: "", read: |_| None, whole: Some(field) }
+    }
+
     fn read(&self, text: &str, name: &str) -> Result<Field, Mistake> {
-        if self.prefix == BASIC {
-            let hint = "it has one name and one password; write \"basic\"";
-            return (text == BASIC)
-                .then_some(Field::Basic)
-                .ok_or_else(|| Mistake::new("`basic` has no parts", hint));
+        if let Some(field) = &self.whole {
+            let hint = format!("it has one name and one password; write \"{}\"", self.prefix);
+            return (text == self.prefix)
+                .then(|| field.clone())
+                .ok_or_else(|| Mistake::new(format!("`{}` has no parts", self.prefix), hint));
         }
         let is_sound = name.len() <= MAX_NAME_LEN && !name.contains(char::is_control);
         let field = if is_sound { (self.read)(name) } else { None };
@@ -66,35 +73,40 @@ fn suggestion(kind: &str, name: Option<&str>) -> String {
     }
 }
 
-const BASIC: &str = "basic";
 /// Bytes of a name.
 const MAX_NAME_LEN: usize = 256;
-const KINDS: [FieldPrefix; 5] = [
+const KINDS: [FieldPrefix; 7] = [
     FieldPrefix {
         prefix: "form",
         noun: "the name of a field",
         example: "as in \"form:username\"",
         read: Field::form,
+        whole: None,
     },
     FieldPrefix {
         prefix: "json",
         noun: "a JSON pointer",
         example: "as in \"json:/user/email\" (RFC 6901)",
         read: Field::json,
+        whole: None,
     },
     FieldPrefix {
         prefix: "query",
         noun: "the name of a parameter",
         example: "as in \"query:username\"",
         read: Field::query,
+        whole: None,
     },
     FieldPrefix {
         prefix: "header",
         noun: "the name of a header",
         example: "as in \"header:X-User\"",
         read: |name| name.parse().ok().map(Field::Header),
+        whole: None,
     },
-    FieldPrefix { prefix: BASIC, noun: "", example: "", read: |_| None },
+    FieldPrefix::whole("basic", Field::Basic),
+    FieldPrefix::whole("ntlm", Field::Ntlm),
+    FieldPrefix::whole("negotiate", Field::Negotiate),
 ];
 
 #[cfg(test)]
@@ -113,6 +125,8 @@ mod tests {
             ("query:user", Field::Query("user".into())),
             ("header:X-User", Field::Header(http::HeaderName::from_static("x-user"))),
             ("basic", Field::Basic),
+            ("ntlm", Field::Ntlm),
+            ("negotiate", Field::Negotiate),
         ] {
             assert_eq!(text.parse(), Ok(FieldValue(field)), "{text}");
         }
@@ -138,6 +152,7 @@ mod tests {
             "query:",
             "basic:",
             "basic:user",
+            "ntlm:",
             "Form:a",
             "cookie:a",
             "username",
@@ -152,7 +167,10 @@ mod tests {
         let hint = |text: &str| text.parse::<FieldValue>().unwrap_err().hint;
         assert_eq!(hint("frm:log"), "did you mean `form`?");
         assert_eq!(hint("username"), "write \"form:username\" for a field of a form");
-        assert_eq!(hint("cookie:a"), "known: `form`, `json`, `query`, `header`, `basic`");
+        assert_eq!(
+            hint("cookie:a"),
+            "known: `form`, `json`, `query`, `header`, `basic`, `ntlm`, `negotiate`"
+        );
         assert_eq!(hint("json:user"), "as in \"json:/user/email\" (RFC 6901)");
     }
 

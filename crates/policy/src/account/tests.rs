@@ -30,6 +30,9 @@ fn f3_spellings_of_a_name_are_one_account() {
         "a\u{e01ef}dmin",
         "admi\u{207f}",
         "\u{a3}admin",
+        "ad\u{901}min",
+        "a\u{e47}dmin",
+        "ad\u{fc5e}min",
     ] {
         assert_eq!(fold(name), "admin", "{name:?}");
     }
@@ -37,7 +40,7 @@ fn f3_spellings_of_a_name_are_one_account() {
     assert_eq!(fold("A@X.Example"), fold("a@x.example"));
     assert_eq!(fold("\u{3a3}\u{3c2}\u{3c3}"), "\u{3c3}\u{3c3}\u{3c3}");
     assert_eq!(fold("\u{d55c}\u{ae00}"), "\u{d55c}\u{ae00}");
-    assert_eq!(fold("S\u{f8}ren \u{141}ukasz \u{c6}gir"), "soren lukasz aegir");
+    assert_eq!(fold("S\u{f8}ren \u{141}ukasz \u{c6}gir"), "soren lukasz agir");
 }
 
 #[test]
@@ -89,6 +92,51 @@ fn f3_names_with_markup_are_one_account_together() {
     {
         assert_eq!(fold(name), "<", "{name:?}");
     }
+}
+
+#[test]
+fn m1_names_that_a_usual_collation_takes_for_the_same_share_an_account() {
+    let pairs = [
+        ("bob1", "bob\u{661}"),
+        ("bob1", "bob\u{0967}"),
+        ("yves", "\u{fc}ves"),
+        ("goethe", "g\u{f6}the"),
+        ("haakon", "h\u{e5}kon"),
+        ("aegir", "\u{e6}gir"),
+        ("42", "4\u{2461}"),
+        ("\u{e01}\u{e40}", "\u{e40}\u{e01}"),
+        ("\u{1f600}anna", "anna"),
+    ];
+    for (one, other) in pairs {
+        assert_eq!(fold(one), fold(other), "{one:?} {other:?}");
+    }
+}
+
+#[test]
+fn m1_letters_that_old_databases_ignore_name_a_second_account() {
+    let without = |name: &str| Account::fold_without_later(name.as_bytes(), usize::MAX);
+    for later in ["\u{1d41a}", "\u{2c30}", "\u{1e9e}", "\u{7c1}"] {
+        assert!(without(&format!("ad{later}min")) == Some(Account::fold(b"admin")), "{later:?}");
+        assert!(without(later).is_none(), "{later:?}");
+    }
+    assert!(without("admin").is_none() && without("\u{e4}dmin").is_none());
+}
+
+#[test]
+fn m1_a_name_is_read_as_far_as_its_application_reads_it() {
+    let cut = |name: &str, length| String::from_utf8(Account::fold_cut(name.as_bytes(), length).0).unwrap();
+    assert_eq!(cut("alice   x", 7), "alice");
+    assert_eq!(cut("alice", 60), "alice");
+    assert_eq!(cut("bj\u{f6}rn", 3), "bj");
+    assert_eq!(cut("bj\u{f6}rn", 4), "bjo");
+}
+
+#[test]
+fn names_of_which_nothing_is_left_are_one_account() {
+    for name in ["\u{200b}", "\u{901}", "\u{1f600}", "_"] {
+        assert_eq!(fold(name), "<", "{name:?}");
+    }
+    assert_eq!(fold(" \t"), "");
 }
 
 #[test]

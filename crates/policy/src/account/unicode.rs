@@ -1,13 +1,12 @@
-//! Unicode text without accents, case and invisible characters.
+//! Unicode text without what collations ignore: accents, case, width, scripts of digits, invisible characters.
 //!
-//! It folds single characters and knows no names. Combining marks are dropped, and so are strokes that Unicode does not
-//! decompose (`ø`, `ł`): databases compare that way (MySQL's `_ai_ci` collations), and WordPress does before it queries
-//! one.
+//! It folds single characters and knows no names. What is equal to what is in two tables that `scripts/folds` writes:
+//! it asks a real database, and reads the keys of the Unicode Collation Algorithm (UTS 10) of several versions.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use unicode_normalization::UnicodeNormalization;
-use unicode_normalization::char::canonical_combining_class;
 
 /// Bytes as text. Bytes that are no UTF-8 are Windows-1252, as WordPress and old browsers read them; bytes without a
 /// character there become private-use characters.
@@ -37,75 +36,84 @@ fn latin(byte: u8) -> char {
     }
 }
 
-/// The characters of a text in lower case, decomposed, without marks and invisible characters.
-pub(super) fn fold_chars(text: &str) -> impl Iterator<Item = char> {
-    let letters = text.nfkd().filter(is_visible).flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+/// The characters of a text that stand for all that are equal to them.
+pub(super) fn fold_chars(text: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
+    let letters = text.filter(|letter| !is_lone_sign(*letter)).nfkd();
+    let letters = letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
     // Changing the case may bring back marks and other characters.
-    letters.nfkd().filter(is_visible).flat_map(fold_to_ascii)
+    letters.nfkd().flat_map(|letter| Folded::of(letter).chars())
 }
 
-/// Whether a character is neither a mark nor invisible.
-fn is_visible(letter: &char) -> bool {
-    let is_ignored = IGNORED.binary_search_by(|&(first, last)| match () {
-        () if last < *letter => std::cmp::Ordering::Less,
-        () if first > *letter => std::cmp::Ordering::Greater,
-        () => std::cmp::Ordering::Equal,
-    });
-    letter.is_ascii() || (canonical_combining_class(*letter) == 0 && is_ignored.is_err())
+/// Signs that stand alone: collations see what they sign, or nothing; NFKD would make a blank and a sign of them.
+fn is_lone_sign(letter: char) -> bool {
+    let is_even = u32::from(letter).is_multiple_of(2);
+    matches!(letter, '\u{37a}' | '\u{fc5e}'..='\u{fc63}')
+        || (matches!(letter, '\u{fe70}'..='\u{fe7e}') && is_even)
 }
 
-/// Folds characters that Unicode does not decompose, but collations and WordPress do.
-fn fold_to_ascii(letter: char) -> impl Iterator<Item = char> {
-    let (first, second) = match letter {
-        '\u{f8}' => ('o', None),
-        '\u{111}' | '\u{f0}' => ('d', None),
-        '\u{127}' => ('h', None),
-        '\u{142}' => ('l', None),
-        '\u{167}' => ('t', None),
-        '\u{14b}' => ('n', None),
-        '\u{df}' => ('s', None),
-        '\u{251}' => ('a', None),
-        '\u{138}' => ('k', None),
-        '\u{192}' => ('f', None),
-        '\u{a2}' => ('c', None),
-        '\u{a5}' => ('y', None),
-        '\u{20ac}' => ('e', None),
-        '\u{e6}' => ('a', Some('e')),
-        '\u{153}' => ('o', Some('e')),
-        '\u{fe}' => ('t', Some('h')),
-        other => (other, None),
+/// Whether a character came after Unicode 3.2: old collations of SQL Server ignore it, and those of MySQL take all
+/// beyond the first plane for one.
+pub(super) fn is_later(letter: char) -> bool {
+    !letter.is_ascii() && (is_beyond_first_plane(letter) || find(&LATER, letter).is_some())
+}
+
+/// Whether a character has more than 16 bits, and was not made of a byte.
+fn is_beyond_first_plane(letter: char) -> bool {
+    letter > '\u{ffff}' && u32::from(letter) < PRIVATE
+}
+
+/// What one character is folded to.
+enum Folded {
+    Same(char),
+    Text(&'static str),
+}
+
+impl Folded {
+    fn of(letter: char) -> Self {
+        if letter.is_ascii() {
+            return Self::Same(letter);
+        }
+        match find(&FOLDS, letter) {
+            Some(line) => Self::Text(&line.text),
+            None if is_beyond_first_plane(letter) => Self::Text(""),
+            None => Self::Same(letter),
+        }
+    }
+
+    fn chars(self) -> impl Iterator<Item = char> {
+        let (letter, text) = match self {
+            Self::Same(letter) => (Some(letter), ""),
+            Self::Text(text) => (None, text),
+        };
+        letter.into_iter().chain(text.chars())
+    }
+}
+
+/// A line of a table: `FIRST-LAST` or `FIRST`, then the characters of the text, all in hexadecimal digits.
+struct Line {
+    first: char,
+    last: char,
+    text: Box<str>,
+}
+
+static FOLDS: LazyLock<Vec<Line>> = LazyLock::new(|| read(include_str!("folds.txt")));
+static LATER: LazyLock<Vec<Line>> = LazyLock::new(|| read(include_str!("later.txt")));
+
+fn read(table: &str) -> Vec<Line> {
+    let letter = |digits: &str| u32::from_str_radix(digits, 16).ok().and_then(char::from_u32);
+    let line = |line: &str| {
+        let (range, text) = line.split_once(' ').unwrap_or((line, ""));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let text: String = text.split(' ').filter_map(letter).collect();
+        Some(Line { first: letter(first)?, last: letter(last)?, text: text.into() })
     };
-    std::iter::once(first).chain(second)
+    table.lines().filter_map(line).collect()
+}
+
+fn find(table: &'static [Line], letter: char) -> Option<&'static Line> {
+    let at = table.partition_point(|line| line.last < letter);
+    table.get(at).filter(|line| line.first <= letter)
 }
 
 /// The private-use characters for bytes without a character in Windows-1252.
 const PRIVATE: u32 = 0x10_ff00;
-
-/// `Default_Ignorable_Code_Point`, enclosing marks, the pound sign, which WordPress drops, and the second parts of `ŀ`
-/// and `ŉ`.
-const IGNORED: [(char, char); 24] = [
-    ('\u{a3}', '\u{a3}'),
-    ('\u{ad}', '\u{ad}'),
-    ('\u{b7}', '\u{b7}'),
-    ('\u{2bc}', '\u{2bc}'),
-    ('\u{34f}', '\u{34f}'),
-    ('\u{488}', '\u{489}'),
-    ('\u{61c}', '\u{61c}'),
-    ('\u{115f}', '\u{1160}'),
-    ('\u{17b4}', '\u{17b5}'),
-    ('\u{180b}', '\u{180f}'),
-    ('\u{1abe}', '\u{1abe}'),
-    ('\u{200b}', '\u{200f}'),
-    ('\u{202a}', '\u{202e}'),
-    ('\u{2060}', '\u{206f}'),
-    ('\u{20dd}', '\u{20e4}'),
-    ('\u{3164}', '\u{3164}'),
-    ('\u{a670}', '\u{a672}'),
-    ('\u{fe00}', '\u{fe0f}'),
-    ('\u{feff}', '\u{feff}'),
-    ('\u{ffa0}', '\u{ffa0}'),
-    ('\u{fff0}', '\u{fff8}'),
-    ('\u{1bca0}', '\u{1bca3}'),
-    ('\u{1d173}', '\u{1d17a}'),
-    ('\u{e0000}', '\u{e0fff}'),
-];

@@ -1,43 +1,30 @@
 //! `Authorization: Basic` (RFC 7617), read as leniently as by servers.
 //!
-//! It checks no credentials. Text that is no Base64 is decoded all the same, in each of the ways of lenient servers:
+//! It checks no credentials, and leaves the scheme to [`authorization`](super::authorization). Text that is no Base64 is decoded all the same, in each of the ways of lenient servers:
 //! PHP skips foreign characters, Apache stops at the first, and some accept the URL-safe alphabet.
 
+use super::{Half, TooManyValues, Values};
 use base64::Engine as _;
 use base64::engine::general_purpose::GeneralPurposeConfig;
 use base64::engine::{DecodePaddingMode, GeneralPurpose};
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
 
-use super::{Half, TooManyValues, Values};
-
-/// Adds one half of the credentials of every line.
-pub(super) fn find(headers: &HeaderMap, half: Half, found: &mut Values) -> Result<(), TooManyValues> {
-    let lines = headers.get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes);
-    for credentials in lines.filter_map(credentials) {
-        for pair in readings(credentials) {
-            let colon = pair.iter().position(|byte| *byte == b':');
-            match (half, colon) {
-                // Without a colon, Apache takes the whole text as the name.
-                (Half::User, _) => found.add(&pair[..colon.unwrap_or(pair.len())])?,
-                (Half::Password, Some(colon)) => found.add(&pair[colon + 1..])?,
-                (Half::Password, None) => {}
-            }
+/// Adds one half of these credentials.
+pub(super) fn find(credentials: &[u8], half: Half, found: &mut Values) -> Result<(), TooManyValues> {
+    for pair in readings(credentials) {
+        let colon = pair.iter().position(|byte| *byte == b':');
+        match (half, colon) {
+            // Without a colon, Apache takes the whole text as the name.
+            (Half::User, _) => found.add(&pair[..colon.unwrap_or(pair.len())])?,
+            (Half::Password, Some(colon)) => found.add(&pair[colon + 1..])?,
+            (Half::Password, None) => {}
         }
     }
     Ok(())
 }
 
-/// Whether there are credentials, readable or not.
-pub(super) fn is_there(headers: &HeaderMap) -> bool {
-    headers.get_all(AUTHORIZATION).iter().any(|line| credentials(line.as_bytes()).is_some())
-}
-
-/// The text after the scheme.
-fn credentials(line: &[u8]) -> Option<&[u8]> {
-    let (scheme, credentials) = line.trim_ascii().split_at_checked(SCHEME.len())?;
-    let is_basic = scheme.eq_ignore_ascii_case(SCHEME) && credentials.first()?.is_ascii_whitespace();
-    is_basic.then(|| credentials.trim_ascii())
+/// The usual decoding.
+pub(super) fn decode_leniently(credentials: &[u8]) -> Option<Vec<u8>> {
+    readings(credentials).next()
 }
 
 /// The usual decoding, then others; mostly they are equal.
@@ -61,7 +48,6 @@ pub(super) fn decode(mut letters: Vec<u8>) -> Option<Vec<u8>> {
     LENIENT.decode(letters).ok().filter(|pair| !pair.is_empty())
 }
 
-const SCHEME: &[u8] = b"basic";
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -71,6 +57,10 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+    use http::header::AUTHORIZATION;
+
+    use super::super::{Field, authorization};
     use super::*;
 
     fn read(half: Half, lines: &[&str]) -> Vec<String> {
@@ -80,7 +70,7 @@ mod tests {
             headers.append(name, value);
             headers
         });
-        find(&headers, half, &mut found).unwrap();
+        authorization::find(&[Field::Basic], &headers, half, &mut found).unwrap();
         found.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
     }
 
