@@ -21,7 +21,9 @@ local function question(txn)
         end
     end
     local host, length = seen["host"], seen["content-length"]
-    local body = length and length[0] or (seen["transfer-encoding"] and "present" or "0")
+    -- A body without a header is seen because haproxy.cfg waits for it.
+    local is_there = seen["transfer-encoding"] or txn.f:req_body_len() > 0
+    local body = length and length[0] or (is_there and "present" or "0")
     headers["host"] = { host and host[0] or "" }
     headers["x-original-method"] = { txn.f:method() }
     headers["x-original-uri"] = { txn.f:pathq() }

@@ -18,6 +18,8 @@ pub struct Endpoint {
     pub trust: NetworkSet,
     /// The form of refusals.
     pub refuse: Arc<RefuseSettings>,
+    /// Whether those who ask send the body of the request: an empty question is then about an empty body.
+    pub shows_bodies: bool,
     /// How long the outcome of an attempt may be reported.
     pub outcome_timeout: Span,
 }

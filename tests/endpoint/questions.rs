@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use support::ONE_AN_HOUR;
-use support::endpoint::{Edge, FORMS, forwarded, itself, nginx};
+use support::endpoint::{Edge, FORMS, Form, forwarded, itself, nginx};
 
 #[test]
 fn every_form_of_a_question_is_decided_as_the_request_that_it_is_about() {
@@ -134,10 +134,49 @@ fn a_body_that_is_not_shown_counts_as_one_that_cannot_be_read() {
     assert_eq!(status("POST", "192.0.2.1", ""), 429);
     for _ in 0..3 {
         assert_eq!(status("POST", "192.0.2.2", "X-Original-Body: 0\r\n"), 200, "no attempt");
-        assert_eq!(status("GET", "192.0.2.2", ""), 200, "no attempt");
+        assert_eq!(status("GET", "192.0.2.2", "X-Original-Body: 0\r\n"), 200, "no attempt");
     }
     assert_eq!(status("GET", "192.0.2.2", "X-Original-Body: 27\r\n"), 200);
     assert_eq!(status("GET", "192.0.2.2", "X-Original-Body: chunked\r\n"), 429);
+}
+
+/// M6: over HTTP/2 a body needs no header, so a proxy that only looks at headers says nothing of it.
+#[test]
+fn a_page_of_which_nobody_says_that_it_has_no_body_counts_where_bodies_are_read() {
+    let conditional = ONE_AN_HOUR.replace("[limit", "when = \"form:password\"\n[limit");
+    let by_account = ONE_AN_HOUR.replace("[limit", "user = \"form:user\"\n[limit");
+    for tables in [&conditional, &by_account] {
+        let edge = Edge::start(tables, "");
+        let mut client = 0;
+        for form in FORMS {
+            for (method, lines) in [("GET", ""), ("OPTIONS", PREFLIGHT)] {
+                for unsaid in ["", "X-Original-Body: \r\n"] {
+                    client += 1;
+                    let client = format!("192.0.2.{client}");
+                    let ask = |said: &str| {
+                        edge.ask(form(method, "/login", &client, &format!("{lines}{said}"))).status
+                    };
+                    let free = [(); 3].map(|()| ask("X-Original-Body: 0\r\n"));
+                    let counted = [ask(unsaid), ask(unsaid)];
+                    assert_eq!((free, counted), ([200; 3], [200, 429]), "{method} {unsaid:?}");
+                }
+            }
+        }
+    }
+    let edge = Edge::start(ONE_AN_HOUR, "");
+    for _ in 0..3 {
+        assert_eq!(edge.ask(forwarded("GET", "/login", "192.0.2.1", "")).status, 200, "nothing is read");
+    }
+}
+
+#[test]
+fn where_bodies_are_sent_an_empty_question_is_about_no_body() {
+    let tables = ONE_AN_HOUR.replace("[limit", "when = \"form:password\"\n[limit");
+    let edge = Edge::start(&tables, "bodies = true");
+    let thrice = |form: Form, client| [(); 3].map(|()| edge.ask(form("GET", "/login", client, "")).status);
+    assert_eq!(thrice(forwarded, "192.0.2.1"), [200; 3]);
+    assert_eq!(thrice(itself, "192.0.2.2"), [200; 3]);
+    assert_eq!(thrice(nginx, "192.0.2.3"), [200, 429, 429], "auth_request sends none");
 }
 
 #[test]
@@ -162,11 +201,10 @@ fn a_body_that_is_shown_is_read() {
 #[test]
 fn a_pre_flight_is_never_counted_and_any_other_options_is() {
     let edge = Edge::start(ONE_AN_HOUR, "");
-    let preflight = "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n";
     for _ in 0..3 {
-        assert_eq!(edge.ask(forwarded("OPTIONS", "/login", "192.0.2.1", preflight)).status, 200);
+        assert_eq!(edge.ask(forwarded("OPTIONS", "/login", "192.0.2.1", PREFLIGHT)).status, 200);
     }
-    let with_password = format!("{preflight}Authorization: Basic YTpi\r\n");
+    let with_password = format!("{PREFLIGHT}Authorization: Basic YTpi\r\n");
     let basic = ONE_AN_HOUR.replace("[limit", "user = \"basic\"\n[limit");
     let edge = Edge::start(&basic, "");
     assert_eq!(edge.ask(forwarded("OPTIONS", "/login", "192.0.2.1", &with_password)).status, 200);
@@ -201,3 +239,5 @@ fn decisions_at_an_endpoint_are_counted_and_logged_as_others() {
     assert_eq!((decided("admit"), decided("refuse")), (1.0, 2.0));
     assert_eq!(edge.gate.metric("tollgate_requests_total", "code=\"429\""), 2.0);
 }
+
+const PREFLIGHT: &str = "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n";

@@ -90,7 +90,7 @@ fn what_no_route_counts_is_ok_and_not_counted() {
     let service = Service::start(LOGIN, "");
     for entries in [
         &[("remote_address", "192.0.2.1"), ("method", "POST"), ("path", "/other")][..],
-        &[("remote_address", "192.0.2.1"), ("method", "GET"), ("path", "/login")],
+        &[("remote_address", "192.0.2.1"), ("method", "GET"), ("path", "/login"), ("x-original-body", "0")],
         // A pattern with a path fits no descriptor without one.
         &[("remote_address", "192.0.2.1"), ("generic_key", "login")],
     ] {
@@ -284,6 +284,27 @@ fn random_bytes_always_get_an_answer() {
         }
     });
     assert!(!service.gate.messages().contains("panic"));
+}
+
+/// M6: no descriptor shows a body, so `x-original-body` has to say that there is none.
+#[test]
+fn a_page_of_which_nobody_says_that_it_has_no_body_counts_where_bodies_are_read() {
+    let service = Service::start(LOGIN, "");
+    let page = |client, body: &[(&str, &str)]| {
+        let request =
+            [("remote_address", client), ("method", "GET"), ("path", "/login"), ("host", "app.test")];
+        let entries = [&request, body].concat();
+        let asked = question("edge", &[descriptor(&entries)]);
+        service.ask(&vec![asked; 4]).iter().map(|answer| answer.overall_code).collect::<Vec<_>>()
+    };
+    let (free, counted) = ([OK; 4], [OK, OK, OK, OVER_LIMIT]);
+    assert_eq!(page("192.0.2.1", &[("x-original-body", "0")]), free);
+    assert_eq!(page("192.0.2.2", &[]), counted);
+    for (client, body) in [("192.0.2.4", ""), ("192.0.2.5", "16"), ("192.0.2.6", "present")] {
+        assert_eq!(page(client, &[("x-original-body", body)]), counted, "{body}");
+    }
+    let twice = [("x-original-body", "0"), ("header:x-original-body", "0")];
+    assert_eq!(page("192.0.2.3", &twice), counted);
 }
 
 /// C2: whoever may not ask takes nothing.

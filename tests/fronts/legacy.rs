@@ -18,11 +18,11 @@ use std::time::Duration;
 use support::{eventually, free_port, new_directory, signal_group};
 
 /// A directory for the files of an application; removed when dropped.
-struct Place(PathBuf);
+pub(super) struct Place(PathBuf);
 
 impl Place {
     /// With these files. Everybody may look: servers give up the rights of root.
-    fn with(files: &[(&str, &str)]) -> Self {
+    pub(super) fn with(files: &[(&str, &str)]) -> Self {
         let place = Self(new_directory());
         fs::set_permissions(&place.0, fs::Permissions::from_mode(0o755)).unwrap();
         for (name, text) in files {
@@ -31,7 +31,7 @@ impl Place {
         place
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(super) fn text(&self, name: &str) -> String {
         fs::read_to_string(self.0.join(name)).unwrap_or_default()
     }
 }
@@ -43,7 +43,7 @@ impl Drop for Place {
 }
 
 /// A server with its workers, which are one group of processes; gone when dropped.
-struct Workers {
+pub(super) struct Workers {
     leader: Child,
 }
 
@@ -59,7 +59,7 @@ impl Workers {
     }
 
     /// The same for a server that listens there.
-    fn listening(command: Command, place: &Place, address: SocketAddr) -> Self {
+    pub(super) fn listening(command: Command, place: &Place, address: SocketAddr) -> Self {
         Self::start(command, place, || TcpStream::connect(address).is_ok())
     }
 }
@@ -73,7 +73,7 @@ impl Drop for Workers {
 }
 
 /// An address on which nothing listens.
-fn free_address() -> SocketAddr {
+pub(super) fn free_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()))
 }
 

@@ -1,4 +1,4 @@
-//! Proxies in front of the gate and applications behind it, each the real program: nginx, HAProxy, Caddy, Envoy, PHP, Python,
+//! Proxies in front of the gate and applications behind it, each the real program: nginx, HAProxy, Caddy, Traefik, Envoy, PHP, Python,
 //! Node, Java, uWSGI, gunicorn, php-fpm and Tomcat.
 //!
 //! Each has to be installed, but for a JDK: a test whose program is missing fails, and says which package brings it.

@@ -65,6 +65,8 @@ pub enum AttemptBody<'a> {
     Whole(&'a [u8]),
     /// Longer than the policy reads, or not shown to it.
     TooLong,
+    /// Not shown, and nobody says whether there is one. Only routes that read bodies take it for one.
+    Unsaid,
 }
 
 /// One request. Its `Debug` form hides headers and body.
@@ -126,6 +128,7 @@ impl std::fmt::Debug for AttemptBody<'_> {
             Self::Unread => f.write_str("unread body"),
             Self::Whole(body) => write!(f, "body of {} bytes", body.len()),
             Self::TooLong => f.write_str("body that is too long"),
+            Self::Unsaid => f.write_str("body that there may be"),
         }
     }
 }

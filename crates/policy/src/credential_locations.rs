@@ -4,7 +4,6 @@
 //! routes read in one location are charged once, and credentials in both locations are charged twice.
 //! [`inspection`](super::inspection) and [`field`](super::field) tell a guess from a remembered name.
 
-use super::attempt::{Attempt, AttemptBody};
 use super::field::{Field, RequestFields, are_in_own_headers, has_authorization};
 use super::route::{Cost, Route, RouteFieldSlots};
 
@@ -35,7 +34,7 @@ impl CredentialLocations {
         if !has_authorization(attempt) {
             return Self { is_in_basic: false, is_beside: true };
         }
-        let is_counted = matches!(route.cost, Cost::Counted(_)) && has_body(attempt);
+        let is_counted = matches!(route.cost, Cost::Counted(_)) && route.may_have_body(attempt);
         let is_beside = is_counted || read.unwrap_or_else(|| carries_beside_basic((route, slots), request));
         Self { is_in_basic: route.reads_basic() || !is_beside, is_beside }
     }
@@ -82,14 +81,10 @@ fn carries_beside_basic((route, slots): (&Route, &RouteFieldSlots), request: &Re
         return false;
     }
     let lists = [&route.user, &route.password, &route.when];
-    has_body(request.attempt)
+    route.may_have_body(request.attempt)
         || lists.into_iter().any(|fields| are_in_own_headers(fields, request.attempt))
         || [&slots.user, &slots.password, &slots.when].into_iter().any(|list| request.has_in_query(list))
         || request.has_in_cookies(&slots.password)
-}
-
-fn has_body(attempt: &Attempt<'_>) -> bool {
-    attempt.body != AttemptBody::Whole(&[])
 }
 
 #[cfg(test)]

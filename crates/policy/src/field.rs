@@ -201,7 +201,7 @@ pub(super) fn values_but_cookies(
     match attempt.body {
         _ if !fields.iter().any(Field::is_in_body) => {}
         AttemptBody::Unread => {}
-        AttemptBody::TooLong => found.is_unreadable = true,
+        AttemptBody::TooLong | AttemptBody::Unsaid => found.is_unreadable = true,
         AttemptBody::Whole(body) => body::find(fields, &slots.in_body, (attempt.headers, body), &mut found)?,
     }
     found.is_beside_basic = found.is_unreadable || !found.is_empty();

@@ -33,7 +33,7 @@ pub(super) struct Inspection<'a> {
 
 impl<'a> Inspection<'a> {
     pub(super) fn of(attempt: &'a Attempt<'a>, field_names: &'a FieldNames) -> Self {
-        let has_body = attempt.body != AttemptBody::Whole(&[]);
+        let has_body = !matches!(attempt.body, AttemptBody::Whole(&[]) | AttemptBody::Unsaid);
         let request = RequestFields::with(attempt, field_names);
         let has_names = attempt.query.is_some() || attempt.headers.contains_key(COOKIE);
         let overrides_method = overrides_the_method(&request, has_names);
@@ -58,6 +58,7 @@ impl<'a> Inspection<'a> {
         let (attempt, overrides) = (self.fields.attempt, self.overrides_method);
         let carries = || {
             self.may_be_attempt
+                || (attempt.body == AttemptBody::Unsaid && route.may_have_body(attempt))
                 || is_in_head(route, slots, &self.fields)
                 || is_in_cookies(route, slots, &self.fields)
         };

@@ -125,7 +125,7 @@ impl Cost {
         match (self, attempt.body) {
             (Self::Fixed(tokens), _) => Ok(*tokens),
             (Self::Counted(_), AttemptBody::Unread) => Ok(1),
-            (Self::Counted(_), AttemptBody::TooLong) => Err(UnreadableBody),
+            (Self::Counted(_), AttemptBody::TooLong | AttemptBody::Unsaid) => Err(UnreadableBody),
             (Self::Counted(count), AttemptBody::Whole(body)) => {
                 Ok(count.of_request(attempt.headers, attempt.query, body)?.max(1))
             }
@@ -189,6 +189,15 @@ impl Route {
 
     pub(super) fn reads_basic(&self) -> bool {
         self.fields().any(Field::is_in_authorization)
+    }
+
+    /// Whether the request has a body, or may have one that this route would read.
+    pub(super) fn may_have_body(&self, attempt: &Attempt<'_>) -> bool {
+        match attempt.body {
+            AttemptBody::Whole(body) => !body.is_empty(),
+            AttemptBody::Unread | AttemptBody::TooLong => true,
+            AttemptBody::Unsaid => self.reads_bodies(),
+        }
     }
 
     /// Whether it reads anything from bodies.

@@ -48,6 +48,7 @@ pub(super) fn check(
             kind,
             trust,
             refuse: Arc::new(RefuseSettings { status, ..refuse.clone() }),
+            shows_bodies: shows_bodies(value),
             outcome_timeout: timeout.unwrap_or(Span::from_secs(60)),
         };
         found.push(EndpointConfig { listen, settings });
@@ -128,6 +129,10 @@ pub(super) fn is_rls(raw: &raw::RawEndpoint) -> bool {
     raw.kind.as_ref().is_some_and(|kind| kind.value == RLS)
 }
 
+fn shows_bodies(raw: &raw::RawEndpoint) -> bool {
+    raw.bodies.as_ref().is_some_and(|bodies| bodies.value)
+}
+
 /// Warns of patterns of descriptors where nobody asks by them.
 fn warn_of_descriptors(raw: &raw::RawFile, routes: &[Option<Route>], f: &mut Findings) {
     for (RawNamed { value, .. }, route) in raw.routes.iter().zip(routes) {
@@ -157,7 +162,7 @@ fn report_unseen(raw: &raw::RawFile, routes: &[Option<Route>], f: &mut Findings)
         .endpoints
         .iter()
         .filter(|endpoint| !is_rls(&endpoint.value))
-        .any(|endpoint| endpoint.value.bodies.as_ref().is_some_and(|bodies| bodies.value));
+        .any(|endpoint| shows_bodies(&endpoint.value));
     let is_described = raw.endpoints.iter().all(|endpoint| is_rls(&endpoint.value));
     for (RawNamed { name, value }, route) in raw.routes.iter().zip(routes) {
         if !bodies_are_sent {

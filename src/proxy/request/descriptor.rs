@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use crate::policy::descriptor::Descriptor;
 use crate::proxy::error::MalformedRequest;
 use crate::proxy::grpc::CallError;
+use crate::proxy::request::question::VisibleBody;
 
 /// `envoy.service.ratelimit.v3.RateLimitRequest`.
 #[derive(Clone, PartialEq, Message)]
@@ -122,6 +123,15 @@ impl DescribedRequest {
         Self { request, client: None }
     }
 
+    /// How much of the body is seen: none of it, and `x-original-body` says whether there is one.
+    pub(in crate::proxy) fn visible_body(&self) -> VisibleBody {
+        let mut said = self.request.headers().get_all(ORIGINAL_BODY).iter();
+        match (said.next(), said.next()) {
+            (Some(_), Some(_)) => VisibleBody::Hidden,
+            (said, _) => VisibleBody::by_header(said, self.request.method()),
+        }
+    }
+
     /// `None` if the value cannot be what the key says.
     fn add(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
         let headers = self.request.headers_mut();
@@ -149,5 +159,6 @@ fn target(value: &[u8]) -> Option<Uri> {
     PathAndQuery::try_from(value).ok().filter(|_| is_target).map(Uri::from)
 }
 
+const ORIGINAL_BODY: HeaderName = HeaderName::from_static("x-original-body");
 /// Envoy sends one for each action of a route.
 const MAX_DESCRIPTORS: usize = 64;

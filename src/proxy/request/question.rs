@@ -30,22 +30,34 @@ pub(in crate::proxy) enum VisibleBody {
     Whole,
     /// Its beginning: Envoy cuts it.
     Beginning,
-    /// None of it, though there may be one.
+    /// None of it, though there is one.
     Hidden,
+    /// None of it, and nobody says whether there is one.
+    Unsaid,
 }
 
 impl VisibleBody {
-    /// Of a request by this method whose asker says nothing of a body: what a browser sends for every page has none.
-    pub(in crate::proxy) fn unsaid(method: &Method) -> Self {
-        match *method {
-            Method::GET | Method::HEAD | Method::OPTIONS => Self::Whole,
-            _ => Self::Hidden,
+    /// Of a request by this method, by what `X-Original-Body` says of the body that is not shown: its length, or any other
+    /// word.
+    pub(in crate::proxy) fn by_header(said: Option<&HeaderValue>, method: &Method) -> Self {
+        match said.map(HeaderValue::as_bytes) {
+            Some(b"0") => Self::Whole,
+            // Caddy sends an empty value for a header that its client did not send.
+            None | Some(b"") => match *method {
+                Method::GET | Method::HEAD | Method::OPTIONS => Self::Unsaid,
+                _ => Self::Hidden,
+            },
+            Some(_) => Self::Hidden,
         }
     }
 
     /// What the policy gets where no body came.
     pub(in crate::proxy) fn without_any(self) -> AttemptBody<'static> {
-        if self == Self::Hidden { AttemptBody::TooLong } else { AttemptBody::Whole(&[]) }
+        match self {
+            Self::Whole | Self::Beginning => AttemptBody::Whole(&[]),
+            Self::Hidden => AttemptBody::TooLong,
+            Self::Unsaid => AttemptBody::Unsaid,
+        }
     }
 }
 
@@ -65,12 +77,15 @@ struct QuestionHeaders<'a> {
 
 impl Question {
     /// What this request asks about. Its own target and framing are not looked at: those of the request [about](Self::put_into)
-    /// which it asks are.
+    /// which it asks are. `shows_bodies`: whether the proxies of this endpoint send every body.
     ///
     /// # Errors
     /// [`MalformedRequest::IncompleteQuestion`], [`MalformedRequest::AmbiguousQuestion`], [`MalformedRequest::NoHost`] and
     /// [`MalformedRequest::SeveralHosts`].
-    pub(in crate::proxy) fn of<B: Body>(request: &Request<B>) -> Result<Self, MalformedRequest> {
+    pub(in crate::proxy) fn of<B: Body>(
+        request: &Request<B>,
+        shows_bodies: bool,
+    ) -> Result<Self, MalformedRequest> {
         let said = QuestionHeaders::of(request.headers())?;
         if said.host.is_none() && request.version() != Version::HTTP_10 {
             return Err(MalformedRequest::NoHost);
@@ -93,7 +108,11 @@ impl Question {
             }
             (false, false) => (None, None, None),
         };
-        let body = said.visible_body(method.as_ref().unwrap_or(request.method()), request.body());
+        let body = match said.visible_body(method.as_ref().unwrap_or(request.method()), request.body()) {
+            // nginx sends no body, whatever the file says.
+            VisibleBody::Unsaid if shows_bodies && !is_original => VisibleBody::Whole,
+            body => body,
+        };
         let host = host.filter(|host| said.host != Some(host)).cloned();
         Ok(Self { method, target, host, body })
     }
@@ -155,18 +174,12 @@ impl<'a> QuestionHeaders<'a> {
         }
     }
 
-    /// Without a body here there may be one that the proxy did not send. `X-Original-Body` says so: its length, or any
-    /// other word.
+    /// Without a body here there may be one that the proxy did not send.
     fn visible_body(&self, method: &Method, body: &impl Body) -> VisibleBody {
-        match self.body {
-            _ if !body.is_end_stream() => match self.partial.is_some_and(|partial| partial == "true") {
-                true => VisibleBody::Beginning,
-                false => VisibleBody::Whole,
-            },
-            Some(length) if length == "0" => VisibleBody::Whole,
-            // Caddy sends an empty value for a header that its client did not send.
-            length if length.is_none_or(HeaderValue::is_empty) => VisibleBody::unsaid(method),
-            Some(_) | None => VisibleBody::Hidden,
+        match self.partial {
+            _ if body.is_end_stream() => VisibleBody::by_header(self.body, method),
+            Some(partial) if partial == "true" => VisibleBody::Beginning,
+            _ => VisibleBody::Whole,
         }
     }
 }

@@ -114,7 +114,7 @@ impl Server {
         if request.method() == Method::CONNECT {
             return Err(Error::Connect);
         }
-        Ok(Asked::Question(Question::of(request)?))
+        Ok(Asked::Question(Question::of(request, endpoint.shows_bodies)?))
     }
 
     pub(super) fn context_of_asker<B>(

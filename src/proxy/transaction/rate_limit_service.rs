@@ -23,7 +23,6 @@ use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::grpc::{self, CallError};
 use crate::proxy::request::descriptor::{DescribedRequest, RateLimitRequest};
-use crate::proxy::request::question::VisibleBody;
 use crate::proxy::request::target;
 use crate::proxy::respond::{self, Code, DescriptorStatus, ProblemKind, RateLimitResponse, ShowLimits};
 use crate::time::Span;
@@ -115,6 +114,7 @@ impl Server {
             Ok(described) => (described, None),
             Err(error) => (DescribedRequest::blank(), Some(error)),
         };
+        let body = described.visible_body().without_any();
         let DescribedRequest { request, client } = described;
         let client = match client {
             Some(ip) => Client::from_ip(ip),
@@ -129,7 +129,6 @@ impl Server {
             Ok(host) => host,
             Err(error) => return Answered::undecided(context, &error),
         };
-        let body = VisibleBody::unsaid(request.method()).without_any();
         let attempt =
             Attempt { descriptor: Some(descriptor), ..attempt(&request, &host, (client, None), body) };
         if is_look {

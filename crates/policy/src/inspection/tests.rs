@@ -61,6 +61,17 @@ fn a_body_of_any_kind_makes_an_attempt_of_a_get() {
 }
 
 #[test]
+fn a_body_of_which_nobody_tells_makes_an_attempt_of_a_get_where_a_route_reads_it() {
+    let reads_nothing =
+        Policy::new(vec![Route::new("form", vec!["POST /login".parse().unwrap()])], Vec::new());
+    for method in ["GET", "HEAD"] {
+        assert!(counts(&policy("POST /login"), method, None, &[], AttemptBody::Unsaid), "{method}");
+        assert!(!counts(&reads_nothing, method, None, &[], AttemptBody::Unsaid), "{method}");
+        assert!(counts(&reads_nothing, method, None, &[], AttemptBody::TooLong), "{method}");
+    }
+}
+
+#[test]
 fn members_of_a_document_count_in_the_query_as_well() {
     let policy = policy("POST /login");
     for query in ["user[email]=a", "user.email=a", "USER%5Bemail%5D=a", "x&login", "a=1;login=b", "login[]=b"]

@@ -1,0 +1,161 @@
+//! A proxy with its file of `examples/endpoints`, in front of an application: it asks a gate.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use support::{Client, Gate, eventually, free_port, get_with, installed, root};
+
+/// A proxy with one of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proxy {
+    Nginx,
+    Haproxy,
+    Caddy,
+    Traefik,
+    Envoy,
+    /// Envoy with its rate limit service.
+    EnvoyRls,
+}
+
+/// A proxy between clients and an application; gone when dropped.
+pub(super) struct Front {
+    process: Child,
+    /// Where it speaks HTTP/1.1.
+    pub(super) address: SocketAddr,
+    /// Where it speaks HTTP/2 in clear text, which may be the same.
+    pub(super) http2: SocketAddr,
+    pub(super) gate: Gate,
+}
+
+impl Front {
+    /// With all examples in the gate's directory, at free ports. `gate` makes the gate's file of the example.
+    pub(super) fn start(proxy: Proxy, application: SocketAddr, gate: impl FnOnce(String) -> String) -> Self {
+        let ports = [free_port(), free_port(), free_port(), free_port()];
+        let http2 = if proxy == Proxy::Nginx { free_port() } else { ports[0] };
+        let here = |text: &str| {
+            let known = [8080, 9181, 9182, 9183, 8081];
+            let new = [ports[0], ports[1], ports[2], ports[3], application.port()];
+            known.iter().zip(new).fold(text.to_owned(), |text, (known, new)| {
+                let text = text.replace(&format!("127.0.0.1:{known}"), &format!("127.0.0.1:{new}"));
+                let text = text.replace(&format!("http://:{known}"), &format!("http://:{new}"));
+                text.replace(&format!("port_value: {known}"), &format!("port_value: {new}"))
+            })
+        };
+        let examples = root().join("examples/endpoints");
+        let read = |name: &str| here(&fs::read_to_string(examples.join(name)).unwrap());
+        let gate = Gate::start(&format!("upstream = \"http://{application}\"\n{}", gate(read("gate.toml"))));
+        for name in FILES {
+            fs::write(gate.directory.join(name), read(name)).unwrap();
+        }
+        let mut command = proxy.command(&gate.directory, [ports[0], http2]);
+        command.current_dir(&gate.directory).env("HOME", &gate.directory).stdin(Stdio::null());
+        let log = fs::File::create(gate.directory.join("front.log")).unwrap();
+        let process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        let [address, http2] = [ports[0], http2].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let front = Self { process, address, http2, gate };
+        // Traefik listens before it has read its file.
+        let listens =
+            || TcpStream::connect(address).is_ok() && (proxy != Proxy::Traefik || forwards(address));
+        assert!(eventually(Duration::from_secs(20), listens), "{proxy:?} listens: {}", front.said());
+        front
+    }
+
+    pub(super) fn said(&self) -> String {
+        fs::read_to_string(self.gate.directory.join("front.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Proxy {
+    /// What starts it with its file of this directory.
+    fn command(self, directory: &Path, ports: [u16; 2]) -> Command {
+        match self {
+            Self::Nginx => nginx(directory, ports),
+            Self::Haproxy => {
+                let mut command = installed("haproxy", "haproxy");
+                command.args(["-db", "-f", "haproxy.cfg"]);
+                command
+            }
+            Self::Caddy => caddy(directory),
+            Self::Traefik => traefik(ports[0]),
+            Self::Envoy => envoy("envoy.yaml"),
+            Self::EnvoyRls => envoy("envoy-rls.yaml"),
+        }
+    }
+}
+
+fn forwards(address: SocketAddr) -> bool {
+    let mut client = Client::connect(address);
+    client.send(get_with("/", ""));
+    client.answer().status == 200
+}
+
+/// nginx 1.22 speaks HTTP/2 in clear text at a port of its own.
+fn nginx(directory: &Path, [http1, http2]: [u16; 2]) -> Command {
+    let file = fs::read_to_string(directory.join("nginx.conf")).unwrap();
+    let listen = format!("listen 127.0.0.1:{http1};");
+    fs::write(
+        directory.join("nginx.conf"),
+        file.replace(&listen, &format!("{listen} listen 127.0.0.1:{http2} http2;")),
+    )
+    .unwrap();
+    let at = directory.display();
+    let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let paths = paths.map(|kind| format!("{kind}_temp_path {at}/{kind};"));
+    let text = format!(
+        "daemon off; master_process off; pid {at}/nginx.pid; error_log stderr;\n\
+         events {{ worker_connections 1000; }}\nhttp {{ access_log off; {} include {at}/nginx.conf; }}\n",
+        paths.concat()
+    );
+    fs::write(directory.join("main.conf"), text).unwrap();
+    let mut command = installed("nginx", "nginx-light");
+    command.args(["-p", &at.to_string(), "-e", "stderr", "-c", &format!("{at}/main.conf")]);
+    command
+}
+
+fn caddy(directory: &Path) -> Command {
+    let file = fs::read_to_string(directory.join("Caddyfile")).unwrap();
+    let options = "{\n\tadmin off\n\tservers {\n\t\tprotocols h1 h2c\n\t}\n}\n";
+    fs::write(directory.join("Caddyfile"), format!("{options}{file}")).unwrap();
+    let mut command = installed("caddy", "caddy");
+    command.args(["run", "--config", "Caddyfile", "--adapter", "caddyfile"]);
+    command
+}
+
+fn traefik(port: u16) -> Command {
+    let traefik = root().join("target/tools/traefik/bin/traefik");
+    let mut command = installed(traefik.to_str().unwrap(), "scripts/fetch-traefik");
+    command
+        .arg(format!("--entryPoints.edge.address=127.0.0.1:{port}"))
+        .arg("--entryPoints.edge.http.aliasHeadersStrategy=delete")
+        .args(["--providers.file.filename=traefik-dynamic.yaml", "--providers.file.watch=false"])
+        .args(["--global.checkNewVersion=false", "--global.sendAnonymousUsage=false", "--log.level=WARN"]);
+    command
+}
+
+fn envoy(file: &str) -> Command {
+    let envoy = root().join("target/tools/envoy/bin/envoy");
+    let mut command = installed(envoy.to_str().unwrap(), "scripts/fetch-envoy");
+    let apart = ["--concurrency", "2", "--use-dynamic-base-id", "--log-level", "error"];
+    command.args(["--config-path", file]).args(apart);
+    command
+}
+
+const FILES: [&str; 7] = [
+    "nginx.conf",
+    "Caddyfile",
+    "haproxy.cfg",
+    "tollgate.lua",
+    "envoy.yaml",
+    "envoy-rls.yaml",
+    "traefik-dynamic.yaml",
+];
