@@ -61,11 +61,11 @@ use std::sync::Arc;
 use http::HeaderName;
 use smallvec::SmallVec;
 
-use self::attempt::{Attempt, AttemptBody, Client};
+use self::attempt::{Attempt, AttemptBody, Client, SearchedBody};
 use self::body_coding::BodyCoding;
 use self::challenge::ChallengeRule;
 use self::device::Devices;
-use self::field::{FieldNames, NameKinds, RequestFields};
+use self::field::{BodySearch, FieldNames, NameKinds, RequestFields};
 use self::geo::{Geo, Origin};
 use self::inspection::Inspection;
 use self::matcher::{MethodReading, Pattern};
@@ -315,6 +315,30 @@ impl Policy {
             .iter()
             .zip(&self.slots)
             .any(|(route, slots)| inspection.method_readings(route, slots).as_write)
+    }
+
+    /// What a body holds for this policy, in one search: for [`AttemptBody::Searched`] with the same bytes. It is the
+    /// work of deciding on a long body. `before` are the routes before it was read.
+    #[must_use]
+    pub fn search_body(&self, before: &MatchedRoutes, attempt: &Attempt<'_>) -> BodySearch {
+        let AttemptBody::Whole(bytes) = attempt.body else { return BodySearch::default() };
+        let mut search = BodySearch::new(RequestFields::search_body(attempt, self.names.field_names()));
+        self.count_in(&mut search, before, attempt);
+        let searched = AttemptBody::Searched(SearchedBody { bytes, found: &search });
+        let routes = self.routes_with_body(before.clone(), &Attempt { body: searched, ..*attempt });
+        self.count_in(&mut search, &routes, attempt);
+        search
+    }
+
+    /// Counts what these routes count.
+    fn count_in(&self, search: &mut BodySearch, routes: &[usize], attempt: &Attempt<'_>) {
+        for route in routes.iter().filter_map(|&route| self.routes.get(route)) {
+            if let Cost::Counted(count) = &route.cost
+                && search.count(count).is_none()
+            {
+                search.add_count(count, count.of_attempt(attempt));
+            }
+        }
     }
 
     /// What has to be read of the body to find out whether the request is an attempt on these routes, what it costs and

@@ -1,8 +1,23 @@
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 
-use super::super::attempt::Client;
+use super::super::attempt::{AttemptBody, Client};
 use super::*;
+
+/// Why the values of a body are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FieldReadError {
+    /// The body can be read in several ways, or not at all.
+    Unreadable,
+    /// Too many values.
+    TooMany(TooManyValues),
+}
+
+impl From<TooManyValues> for FieldReadError {
+    fn from(error: TooManyValues) -> Self {
+        Self::TooMany(error)
+    }
+}
 
 /// The values of these fields in a request with these headers; an error if there may be others.
 fn read_with(fields: &[Field], lines: &[(HeaderName, &str)], query: &str, body: AttemptBody<'_>) -> Found {
