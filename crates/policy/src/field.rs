@@ -16,7 +16,7 @@ mod multipart;
 mod name;
 mod nesting;
 
-use http::HeaderName;
+use http::{HeaderMap, HeaderName};
 use smallvec::{SmallVec, smallvec};
 
 pub use self::body_fields::BodySearch;
@@ -176,6 +176,11 @@ pub(super) fn values_but_cookies(
         basic::find(attempt.headers, half, &mut found)?;
     }
     Ok(found)
+}
+
+/// Whether a body with these headers may be read as it is; if not, whatever it holds is unreadable.
+pub(super) fn is_legible_by_head(headers: &HeaderMap) -> bool {
+    body::is_legible_by_head(headers)
 }
 
 /// Whether the request has `Authorization: Basic`.

@@ -56,6 +56,7 @@ pub use self::route::{AllowedOrigins, Cost, DEFAULT_BODY_BYTES, Route};
 pub use self::second_step::{Remembered, SignIn};
 pub use self::suspicion::{Bait, QuickFailure, QuickFailures, is_charged_for_suspicion};
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -379,10 +380,17 @@ impl Policy {
         Ok(found)
     }
 
-    /// Of the routes that a request matches before its body is read, those that it matches whatever the body is.
+    /// Of the routes that a request matches before its body is read, those that it matches whatever the body is. A body
+    /// that cannot be read by its head may hold any field.
     #[must_use]
-    pub fn certain_routes(&self, routes: &[usize]) -> MatchedRoutes {
-        routes.iter().copied().filter(|&route| !self.routes[route].is_chosen_by_body()).collect()
+    pub fn certain_routes(&self, attempt: &Attempt<'_>, routes: &[usize]) -> MatchedRoutes {
+        let is_illegible = OnceCell::new();
+        let is_certain = |route: &Route| {
+            !route.is_chosen_by_body()
+                || (!route.cost.tells_attempts()
+                    && *is_illegible.get_or_init(|| !field::is_legible_by_head(attempt.headers)))
+        };
+        routes.iter().copied().filter(|&route| is_certain(&self.routes[route])).collect()
     }
 
     /// The upstream of a request: that of the first route that matches its single strict reading.

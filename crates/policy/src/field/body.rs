@@ -58,9 +58,8 @@ fn find_strictly(
         return Err(AmbiguousBody);
     }
     // A form may begin like a document without being declared as one.
-    let is_ambiguous = |slot: usize| {
-        is_declared || names.in_body().at(slot).is_some_and(|field| !field.is_of_form())
-    };
+    let is_ambiguous =
+        |slot: usize| is_declared || names.in_body().at(slot).is_some_and(|field| !field.is_of_form());
     let odd = match read {
         Ok(odd) => odd,
         Err(_) => names.in_body().iter().map(|(slot, _)| slot).collect(),
@@ -70,6 +69,11 @@ fn find_strictly(
         lenient::find(names, headers, body, found);
     }
     Ok(())
+}
+
+/// Whether the headers leave open that a body is readable.
+pub(super) fn is_legible_by_head(headers: &HeaderMap) -> bool {
+    legibility::check_headers(headers).is_ok() && content_type(headers).is_some()
 }
 
 /// Adds a value to the fields that a decoded name means.

@@ -71,7 +71,8 @@ pub(super) struct FoldedName {
 
 impl FoldedName {
     pub(super) fn new(name: &str) -> Self {
-        Self { hash: hash_folded(name), folded: folded(name).collect(), index: name.parse().ok() }
+        let (hash, folded) = (hash_folded(name.chars()), folded(name.chars()).collect());
+        Self { hash, folded, index: name.parse().ok() }
     }
 
     /// Whether it is no position in an array.
@@ -80,21 +81,21 @@ impl FoldedName {
     }
 
     /// Whether a name with this [hash](hash_folded) is this one.
-    pub(super) fn is(&self, hash: u64, name: &str) -> bool {
+    pub(super) fn is(&self, hash: u64, name: impl Iterator<Item = char>) -> bool {
         self.hash == hash && folded(name).eq(self.folded.chars())
     }
 }
 
-fn folded(name: &str) -> impl Iterator<Item = char> {
-    let letters = name.chars().filter(|letter| !matches!(letter, '_' | '-'));
+fn folded(name: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
+    let letters = name.filter(|letter| !matches!(letter, '_' | '-'));
     letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase)
 }
 
 /// A hash of the folded name: FNV-1a.
-pub(super) fn hash_folded(name: &str) -> u64 {
+pub(super) fn hash_folded(name: impl Iterator<Item = char>) -> u64 {
     let push = |hash: u64, number: u32| (hash ^ u64::from(number)).wrapping_mul(0x0100_0000_01b3);
     let mut hash = 0xcbf2_9ce4_8422_2325;
-    for letter in name.chars() {
+    for letter in name {
         match letter {
             '_' | '-' => {}
             '\0'..='\x7f' => hash = push(hash, u32::from(letter.to_ascii_lowercase())),
@@ -282,8 +283,9 @@ impl Visitor<'_> for KeySeed<'_> {
     }
 
     fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Paths, E> {
-        let hash = hash_folded(name);
-        let leads_on = |path: &&Path| path.next(self.fields).is_some_and(|member| member.is(hash, name));
+        let hash = hash_folded(name.chars());
+        let leads_on =
+            |path: &&Path| path.next(self.fields).is_some_and(|member| member.is(hash, name.chars()));
         Ok(self.paths.iter().filter(leads_on).map(|path| path.below()).collect())
     }
 }

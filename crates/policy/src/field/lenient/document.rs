@@ -2,6 +2,7 @@
 //!
 //! It compares only the last name on the way to a value, at any depth.
 
+use super::super::body::letters;
 use super::super::body_fields::{BodyFields, FoundInBody};
 use super::super::json::{FoldedName, hash_folded};
 
@@ -35,7 +36,8 @@ pub(super) fn find(text: &[u8], fields: &BodyFields, found: &mut FoundInBody) {
 
 /// The last name of each field, with its slot. A position in an array has no name: its value follows the name before it.
 fn last_names(fields: &BodyFields) -> Vec<(&FoldedName, usize)> {
-    let last = fields.iter().map(|(slot, field)| (field.members.iter().rfind(|member| member.is_name()), slot));
+    let last =
+        fields.iter().map(|(slot, field)| (field.members.iter().rfind(|member| member.is_name()), slot));
     last.filter_map(|(name, slot)| Some((name?, slot))).collect()
 }
 
@@ -52,9 +54,8 @@ struct DocumentSearch<'f> {
 impl DocumentSearch<'_> {
     /// Behind this name comes a value.
     fn open_named(&mut self, name: &[u8]) {
-        let name = String::from_utf8_lossy(name);
-        let hash = hash_folded(&name);
-        for (_, slot) in self.names.iter().filter(|(known, _)| known.is(hash, &name)) {
+        let hash = hash_folded(letters(name));
+        for (_, slot) in self.names.iter().filter(|(known, _)| known.is(hash, letters(name))) {
             if !self.open.iter().any(|(open, _)| open == slot) {
                 self.open.push((*slot, self.depth));
             }
@@ -155,7 +156,8 @@ const BARE: [bool; 256] = {
     let mut table = [true; 256];
     let mut byte = 0_u8;
     while byte < 128 {
-        let is_mark = matches!(byte, b'"' | b'\'' | b':' | b'=' | b',' | b';' | b'{' | b'}' | b'[' | b']' | b'/');
+        let is_mark =
+            matches!(byte, b'"' | b'\'' | b':' | b'=' | b',' | b';' | b'{' | b'}' | b'[' | b']' | b'/');
         table[byte as usize] = !(byte.is_ascii_whitespace() || byte.is_ascii_control() || is_mark);
         byte += 1;
     }
