@@ -78,7 +78,7 @@ use crate::observe::readiness::Readiness;
 use crate::observe::settings::LogTarget;
 use crate::observe::webhook::GuessReports;
 use crate::observe::wiring::Wiring;
-use crate::proxy::body::BodyMemories;
+use crate::proxy::body::{BodyMemories, BodySearches};
 use crate::proxy::downstream::heartbeat::Heartbeat;
 use crate::proxy::downstream::worker;
 use crate::proxy::endpoint::Endpoint;
@@ -110,6 +110,7 @@ struct Parts {
     config: Arc<ArcSwap<RuntimeConfig>>,
     connection_limit: Arc<ConnectionLimit>,
     body_memory: BodyMemories,
+    body_searches: BodySearches,
     /// Those of each decision endpoint.
     open_attempts: Arc<[OpenAttempts]>,
     clients: ClientFormatter,
@@ -179,10 +180,7 @@ impl App {
     /// See [`AppStartError`]; nothing is left bound.
     pub fn build(config: Config, sources: Sources, inherited: Inherited) -> Result<Self, AppStartError> {
         sockets::raise_descriptor_limit();
-        let threads = match config.proxy.threads {
-            0 => thread::available_parallelism().map_or(1, usize::from),
-            threads => threads,
-        };
+        let threads = worker_threads(&config.proxy);
         let Inherited { sockets: mut inherited_sockets, mut old_process } = inherited;
         let mut sockets = sockets::bind(&config, threads, &mut inherited_sockets)?;
         let mut admin_sockets = Vec::new();
@@ -331,6 +329,7 @@ impl Parts {
             config: runtime_config,
             connection_limit: Arc::new(connection_limit(&settings, &clock)),
             body_memory: BodyMemories::new(settings.body_memory),
+            body_searches: start_searches(&settings, &sandbox)?,
             open_attempts: config.endpoints.iter().map(|_| OpenAttempts::default()).collect(),
             clients,
             events,
@@ -376,7 +375,8 @@ impl Parts {
     fn server_factory(&self) -> impl FnOnce() -> Server + Send + use<> {
         let (engine, config, events) =
             (Arc::clone(&self.engine), Arc::clone(&self.config), self.events.clone());
-        let (body_memory, tracer) = (self.body_memory.clone(), self.otel.tracer);
+        let (body_memory, body_searches) = (self.body_memory.clone(), self.body_searches.clone());
+        let tracer = self.otel.tracer;
         let open_attempts = Arc::clone(&self.open_attempts);
         move || Server {
             engine,
@@ -389,6 +389,7 @@ impl Parts {
             refusal_rate: RefusalRate::default(),
             unread_bodies: Cell::default(),
             body_memory,
+            body_searches,
         }
     }
 
@@ -420,6 +421,21 @@ impl Parts {
         }
         Ok(())
     }
+}
+
+/// The number of workers, and of threads for the searches that they leave to others.
+fn worker_threads(settings: &ProxySettings) -> usize {
+    match settings.threads {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    }
+}
+
+/// Searches read what clients send, as workers do, and have their rights.
+fn start_searches(settings: &ProxySettings, sandbox: &Sandbox) -> Result<BodySearches, AppStartError> {
+    let confinement = sandbox.worker();
+    let confine = move || confinement.iter().for_each(Confinement::confine);
+    BodySearches::start(worker_threads(settings), confine).map_err(AppStartError::Worker)
 }
 
 fn connection_limit(settings: &ProxySettings, clock: &Clock) -> ConnectionLimit {

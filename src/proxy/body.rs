@@ -7,6 +7,7 @@ mod memory;
 mod read_ahead;
 mod request;
 mod response;
+mod searches;
 mod start;
 mod timeout;
 
@@ -17,6 +18,7 @@ pub use self::memory::{BodyMemories, BodyMemory};
 pub(in crate::proxy) use self::read_ahead::ReadAhead;
 pub use self::request::{IncomingBody, RequestBody, UploadProgress, UploadState};
 pub use self::response::{AtEnd, ResponseBody, TunnelTask};
+pub use self::searches::BodySearches;
 pub(super) use self::start::{BodyStart, add_to_hint};
 pub(in crate::proxy) use self::timeout::BodyTimeout;
 

@@ -164,8 +164,9 @@ impl PolicyRun {
         let response =
             ResponseView { method: &attempt.method, status: attempt.status, headers: &attempt.response };
         // A route that a body may choose says nothing of the answer where another one is certain.
-        let routes = self.policy().routes_of(&attempt.request());
-        let certain = self.policy().certain_routes(&routes);
+        let request = attempt.request();
+        let routes = self.policy().routes_of(&request);
+        let certain = self.policy().certain_routes(&request, &routes);
         let routes = if certain.is_empty() { routes } else { certain };
         routes.iter().map(|&route| self.visible[route].outcome(&response)).reduce(Outcome::and)
     }

@@ -126,6 +126,24 @@ fn the_worst_path_is_not_far_from_an_ordinary_target() {
     }
 }
 
+/// M7: no byte of a body costs many times as much as one of an ordinary form does.
+#[test]
+fn the_worst_body_is_not_far_from_an_ordinary_one() {
+    const LENGTH: usize = 64 * 1024;
+    let form = PARSERS.iter().find(|parser| parser.name == "form").unwrap();
+    let ordinary = form.input(&[b"&comment=a+text+of+some+words%2C+as+people+write+them&id=17"], LENGTH);
+    let ordinary = fastest(form, &ordinary, 20).max(LENGTH as u64);
+    for parser in PARSERS.iter().filter(|parser| parser.is_of_bodies()) {
+        for input in parser.inputs(LENGTH) {
+            let is_close = |runs| fastest(parser, &input, runs) <= ordinary * TIMES_AN_ORDINARY_FORM;
+            let shown = String::from_utf8_lossy(&input);
+            assert!(is_close(1) || is_close(5) || is_close(20), "{}: {shown:.100}", parser.name);
+        }
+    }
+}
+
 /// Nanoseconds that are too few to be compared.
 const FLOOR: u64 = 20_000;
 const TIMES_AN_ORDINARY_ONE: u64 = 40;
+/// An ordinary form costs a nanosecond a byte.
+const TIMES_AN_ORDINARY_FORM: u64 = 100;

@@ -23,4 +23,5 @@ mod nested;
 mod parsers;
 mod places;
 mod rest;
+mod searches;
 mod slow;

@@ -59,11 +59,17 @@ pub struct Parser {
 }
 
 impl Parser {
+    /// Whether it reads bodies, which may be longer.
+    pub fn is_of_bodies(&self) -> bool {
+        ["form", "JSON", "multipart", "items of", "calls of"].iter().any(|kind| self.name.starts_with(kind))
+    }
+
     /// As many of these pieces, one after the other, as make so many bytes.
     pub fn input(&self, pieces: &[&[u8]], length: usize) -> Vec<u8> {
         let (before, behind) = self.around;
         let mut input = before.to_vec();
-        let room = length.min(self.longest).saturating_sub(behind.len());
+        let longest = if self.is_of_bodies() { length } else { self.longest };
+        let room = length.min(longest).saturating_sub(behind.len());
         for piece in pieces.iter().cycle().take(length) {
             if input.len() + piece.len() > room {
                 break;
@@ -76,13 +82,14 @@ impl Parser {
 
     /// Inputs of one piece, and of each two.
     pub fn inputs(&self, length: usize) -> impl Iterator<Item = Vec<u8>> {
+        self.pairs().map(move |pair| self.input(&pair, length))
+    }
+
+    /// Each two pieces.
+    pub fn pairs(&self) -> impl Iterator<Item = [&'static [u8]; 2]> {
         // The other way round is the same, but for where it begins.
-        let pairs = self
-            .pieces
-            .iter()
-            .enumerate()
-            .flat_map(|(at, one)| self.pieces[at..].iter().map(move |other| [*one, *other]));
-        pairs.map(move |pair| self.input(&pair, length))
+        let pieces = self.pieces.iter().enumerate();
+        pieces.flat_map(|(at, one)| self.pieces[at..].iter().map(move |other| [*one, *other]))
     }
 }
 
@@ -267,7 +274,7 @@ pub const PARSERS: &[Parser] = &[
             b"&", b"+", b"\0l\0o\0g",
         ],
         around: (b"--x\r\nname=log\r\n\r\na", b""),
-        read: |body| read_body("multipart/form-data; boundary=x; charset=utf-7-utf-16", body),
+        read: |body| read_body("multipart/form-data; boundary=x; charset=utf-7", body),
     },
     Parser {
         name: "JSON, broken",
@@ -299,6 +306,51 @@ pub const PARSERS: &[Parser] = &[
         pieces: &[b"a", b"_", b"\\u0130", b"\xc4\xb0", b"\xef\xac\x80"],
         around: (b"{\"", b"\":1}"),
         read: |body| read_body("application/json", body),
+    },
+    Parser {
+        name: "JSON by its looks",
+        longest: WHOLE,
+        pieces: &[b"{\"a\":", b"[", b"p:", b",a:", b"\"\\a\",", b"log:x,", b"\xc4\xb0:", b"\""],
+        around: (b"{\"log\":1,", b""),
+        read: |body| read_body("application/x-www-form-urlencoded", body),
+    },
+    Parser {
+        name: "form in UTF-16",
+        longest: WHOLE,
+        pieces: &[
+            b"&", b"a", b"&a", b"&p", b"&\0p\0", b"\0&\0p", b"&\0l\0o\0g\0=\0a\0", b"&\0\0\0l\0\0\0", b"&%70", b"%u0070", b"&log=%00a",
+            b"\0\x01\x01\0", b"&\xef\xb7\xba", b";\0",
+        ],
+        around: (b"a", b""),
+        read: |body| read_body("application/x-www-form-urlencoded; charset=utf-16", body),
+    },
+    Parser {
+        name: "form in UTF-7",
+        longest: WHOLE,
+        pieces: &[b"&", b"&a", b"&l", b"+", b"+-", b"+AGw-", b"&+AGw", b"&%2b", b"&log=+AG", b"\0"],
+        around: (b"a", b""),
+        read: |body| read_body("application/x-www-form-urlencoded; charset=utf-7", body),
+    },
+    Parser {
+        name: "form in EBCDIC",
+        longest: WHOLE,
+        pieces: &[b"&", b"&a", b"&l", b"\x50", b"\x50\x93", b"\x50\x93\x96\x87\x7e", b"&%93", b"%93%96%87=a&", b"\xc0\x7f\x93\x7a", b"\0"],
+        around: (b"a", b""),
+        read: |body| read_body("application/x-www-form-urlencoded; charset=cp037", body),
+    },
+    Parser {
+        name: "JSON in UTF-16",
+        longest: WHOLE,
+        pieces: &[b"{\0\"\0a\0\"\0:\0", b"l\0:\0", b"\xc4\0\xb0\0:\0", b"\"\0\\\0a\0\"\0,\0", b"[\0", b"a", b"\0{\0\"\0a"],
+        around: (b"{\0\"\0", b""),
+        read: |body| read_body("application/json; charset=utf-16", body),
+    },
+    Parser {
+        name: "multipart, broken in UTF-16",
+        longest: WHOLE,
+        pieces: &[b"n\0", b"name=", b"name*=\n", b"n\0a\0m\0e\0=\0l\0", b"name\n*='%", b"name    ", b"\n\0-\0-\0", b"base64"],
+        around: (b"--x\r\nname=log\r\n\r\na", b""),
+        read: |body| read_body("multipart/form-data; boundary=x; charset=utf-16", body),
     },
     Parser {
         name: "items of a batch",

@@ -44,8 +44,14 @@ fn is_filtered(process: u32) -> bool {
 }
 
 /// What the threads of a gate are called, and how many filters each has.
-const FILTERS: [(&str, &str); 5] =
-    [("tollgate", "1"), ("worker-", "2"), ("messages", "1"), ("access-log", "1"), ("broker", "0")];
+const FILTERS: [(&str, &str); 6] = [
+    ("tollgate", "1"),
+    ("worker-", "2"),
+    ("search-", "2"),
+    ("messages", "1"),
+    ("access-log", "1"),
+    ("broker", "0"),
+];
 
 /// `tollgate status`, its line about this.
 fn status(gate: &Gate) -> String {

@@ -19,7 +19,7 @@ use tollgate::net::connection_limit::ConnectionLimit;
 use tollgate::net::inherited::InheritedSockets;
 use tollgate::net::listener::ListenAddress;
 use tollgate::net::shutdown;
-use tollgate::proxy::body::BodyMemories;
+use tollgate::proxy::body::{BodyMemories, BodySearches};
 use tollgate::proxy::downstream::worker;
 use tollgate::proxy::headers::request_id::RequestIds;
 use tollgate::proxy::runtime_config::{ConfigHandle, RuntimeConfig};
@@ -110,6 +110,7 @@ fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
             refusal_rate: Default::default(),
             unread_bodies: Default::default(),
             body_memory: BodyMemories::new(1 << 20),
+            body_searches: BodySearches::start(1, || ()).expect("a thread"),
         })
     });
     address

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use http::{HeaderMap, Method};
 
 use super::descriptor::Descriptor;
+use super::field::BodySearch;
 
 /// The client of a request, as buckets distinguish clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,11 +64,30 @@ pub enum AttemptBody<'a> {
     Unread,
     /// The whole body without its content coding; empty if there is none.
     Whole(&'a [u8]),
+    /// The same, of which is known what it holds. It is not empty.
+    Searched(SearchedBody<'a>),
     /// Longer than the policy reads, or not shown to it.
     TooLong,
     /// Not shown, and nobody says whether there is one. Only routes that read bodies take it for one.
     Unsaid,
 }
+
+/// A body, and what was found in it.
+#[derive(Clone, Copy)]
+pub struct SearchedBody<'a> {
+    /// The whole body without its content coding.
+    pub bytes: &'a [u8],
+    /// What the same policy found in it.
+    pub found: &'a BodySearch,
+}
+
+impl PartialEq for SearchedBody<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes && std::ptr::eq(self.found, other.found)
+    }
+}
+
+impl Eq for SearchedBody<'_> {}
 
 /// One request. Its `Debug` form hides headers and body.
 #[derive(Clone, Copy)]
@@ -126,7 +146,9 @@ impl std::fmt::Debug for AttemptBody<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unread => f.write_str("unread body"),
-            Self::Whole(body) => write!(f, "body of {} bytes", body.len()),
+            Self::Whole(body) | Self::Searched(SearchedBody { bytes: body, .. }) => {
+                write!(f, "body of {} bytes", body.len())
+            }
             Self::TooLong => f.write_str("body that is too long"),
             Self::Unsaid => f.write_str("body that there may be"),
         }

@@ -12,6 +12,7 @@ use http::HeaderMap;
 
 pub use super::legibility::UnreadableBody;
 
+use super::attempt::{Attempt, AttemptBody};
 use super::legibility::check_headers;
 
 /// The unit that is counted in a body.
@@ -41,6 +42,16 @@ impl Count {
             Self::Fields(_) if body.contains(&0) => Err(UnreadableBody),
             Self::Fields(fields) => graphql::count(fields, headers, query, body),
             Self::Element(_) | Self::Items => self.of(body),
+        }
+    }
+
+    /// As [`of_request`](Self::of_request), of an attempt whose body was read; counted once if the body was searched.
+    pub(super) fn of_attempt(&self, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
+        let of = |bytes| self.of_request(attempt.headers, attempt.query, bytes);
+        match attempt.body {
+            AttemptBody::Searched(search) => search.found.count(self).unwrap_or_else(|| of(search.bytes)),
+            AttemptBody::Whole(bytes) => of(bytes),
+            AttemptBody::Unread | AttemptBody::TooLong | AttemptBody::Unsaid => Err(UnreadableBody),
         }
     }
 

@@ -6,6 +6,7 @@
 mod authorization;
 mod basic;
 mod body;
+mod body_fields;
 mod encoding;
 mod filter;
 mod form;
@@ -15,16 +16,19 @@ mod lookup;
 mod multipart;
 mod name;
 mod ntlm;
+mod nesting;
 
-use http::HeaderName;
+use http::{HeaderMap, HeaderName};
 use smallvec::{SmallVec, smallvec};
 
+pub use self::body_fields::BodySearch;
 pub(super) use self::filter::NameKinds;
 pub(super) use self::form::{name_and_value, split};
 pub(super) use self::lookup::{FieldNames, FieldSlots, MAX_NAME_READS, RequestFields};
 pub(super) use self::multipart::parts as multipart_parts;
 use self::name::FieldName;
-use super::attempt::{Attempt, AttemptBody};
+pub(super) use self::nesting::is_too_deep;
+use super::attempt::Attempt;
 use super::key::{MAX_VALUES, TooManyValues};
 
 /// The location of a value.
@@ -63,21 +67,6 @@ pub struct Values {
     is_beside_basic: bool,
 }
 
-/// Why the values of a body are not known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FieldReadError {
-    /// The body can be read in several ways, or not at all.
-    Unreadable,
-    /// Too many values.
-    TooMany(TooManyValues),
-}
-
-impl From<TooManyValues> for FieldReadError {
-    fn from(error: TooManyValues) -> Self {
-        Self::TooMany(error)
-    }
-}
-
 impl Field {
     /// A field of a form; `None` if a form cannot have a field of this name. Case and the number of separators between
     /// words do not matter.
@@ -106,11 +95,6 @@ impl Field {
             Self::Json(pointer) => Some(FieldName::new(&json::members(pointer).join("_"))),
             Self::Header(_) | Self::Basic | Self::Ntlm | Self::Negotiate => None,
         }
-    }
-
-    /// The field's name in a form, if it is looked up there.
-    fn in_body(&self) -> Option<FieldName> {
-        if self.is_in_body() { self.in_query() } else { None }
     }
 
     /// The members that lead to the field in a document, if it is looked up there.
@@ -198,15 +182,15 @@ pub(super) fn values_but_cookies(
             _ => {}
         }
     }
-    match attempt.body {
-        _ if !fields.iter().any(Field::is_in_body) => {}
-        AttemptBody::Unread => {}
-        AttemptBody::TooLong | AttemptBody::Unsaid => found.is_unreadable = true,
-        AttemptBody::Whole(body) => body::find(fields, &slots.in_body, (attempt.headers, body), &mut found)?,
-    }
+    request.add_body(slots, &mut found)?;
     found.is_beside_basic = found.is_unreadable || !found.is_empty();
     authorization::find(fields, attempt.headers, half, &mut found)?;
     Ok(found)
+}
+
+/// Whether a body with these headers may be read as it is; if not, whatever it holds is unreadable.
+pub(super) fn is_legible_by_head(headers: &HeaderMap) -> bool {
+    body::is_legible_by_head(headers)
 }
 
 /// Whether the request has an `Authorization` that may be a guess.
@@ -258,14 +242,14 @@ impl Values {
         self.is_unreadable
     }
 
-    /// Overwrites the values, which are passwords.
-    pub(super) fn wipe(mut self) {
-        self.found.iter_mut().for_each(zeroize::Zeroize::zeroize);
-    }
-
     /// Whether a guess is, or may be, elsewhere than in `Authorization`.
     pub(super) fn is_beside_basic(&self) -> bool {
         self.is_beside_basic
+    }
+
+    /// Overwrites the values, which may be passwords.
+    pub(super) fn wipe(&mut self) {
+        self.found.iter_mut().for_each(zeroize::Zeroize::zeroize);
     }
 
     fn add(&mut self, value: &[u8]) -> Result<(), TooManyValues> {

@@ -207,7 +207,7 @@ impl Identity {
         (hasher, now): (&KeyHasher, Time),
         readers: IdentityReaders<'_>,
     ) -> Result<(), TooManyValues> {
-        let passwords = values_of(&route.password, &slots.password, Half::Password, request)?;
+        let mut passwords = values_of(&route.password, &slots.password, Half::Password, request)?;
         self.is_beside_basic |= passwords.is_beside_basic();
         let mut all = passwords.iter();
         let first = all.next();

@@ -57,16 +57,17 @@ pub use self::route::{AllowedOrigins, Cost, DEFAULT_BODY_BYTES, Route};
 pub use self::second_step::{Remembered, SignIn};
 pub use self::suspicion::{Bait, QuickFailure, QuickFailures, is_charged_for_suspicion};
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use http::HeaderName;
 use smallvec::SmallVec;
 
-use self::attempt::{Attempt, AttemptBody, Client};
+use self::attempt::{Attempt, AttemptBody, Client, SearchedBody};
 use self::body_coding::BodyCoding;
 use self::challenge::ChallengeRule;
 use self::device::Devices;
-use self::field::{FieldNames, NameKinds, RequestFields};
+use self::field::{BodySearch, FieldNames, NameKinds, RequestFields};
 use self::geo::{Geo, Origin};
 use self::inspection::Inspection;
 use self::matcher::{MethodReading, Pattern};
@@ -318,6 +319,30 @@ impl Policy {
             .any(|(route, slots)| inspection.method_readings(route, slots).as_write)
     }
 
+    /// What a body holds for this policy, in one search: for [`AttemptBody::Searched`] with the same bytes. It is the
+    /// work of deciding on a long body. `before` are the routes before it was read.
+    #[must_use]
+    pub fn search_body(&self, before: &MatchedRoutes, attempt: &Attempt<'_>) -> BodySearch {
+        let AttemptBody::Whole(bytes) = attempt.body else { return BodySearch::default() };
+        let mut search = BodySearch::new(RequestFields::search_body(attempt, self.names.field_names()));
+        self.count_in(&mut search, before, attempt);
+        let searched = AttemptBody::Searched(SearchedBody { bytes, found: &search });
+        let routes = self.routes_with_body(before.clone(), &Attempt { body: searched, ..*attempt });
+        self.count_in(&mut search, &routes, attempt);
+        search
+    }
+
+    /// Counts what these routes count.
+    fn count_in(&self, search: &mut BodySearch, routes: &[usize], attempt: &Attempt<'_>) {
+        for route in routes.iter().filter_map(|&route| self.routes.get(route)) {
+            if let Cost::Counted(count) = &route.cost
+                && search.count(count).is_none()
+            {
+                search.add_count(count, count.of_attempt(attempt));
+            }
+        }
+    }
+
     /// What has to be read of the body to find out whether the request is an attempt on these routes, what it costs and
     /// which accounts it names; `None` if none of them needs the body for that. Of several routes the largest body size
     /// counts: a body that is short enough for the intended route must not be refused because another reading of its
@@ -356,10 +381,17 @@ impl Policy {
         Ok(found)
     }
 
-    /// Of the routes that a request matches before its body is read, those that it matches whatever the body is.
+    /// Of the routes that a request matches before its body is read, those that it matches whatever the body is. A body
+    /// that cannot be read by its head may hold any field.
     #[must_use]
-    pub fn certain_routes(&self, routes: &[usize]) -> MatchedRoutes {
-        routes.iter().copied().filter(|&route| !self.routes[route].is_chosen_by_body()).collect()
+    pub fn certain_routes(&self, attempt: &Attempt<'_>, routes: &[usize]) -> MatchedRoutes {
+        let is_illegible = OnceCell::new();
+        let is_certain = |route: &Route| {
+            !route.is_chosen_by_body()
+                || (!route.cost.tells_attempts()
+                    && *is_illegible.get_or_init(|| !field::is_legible_by_head(attempt.headers)))
+        };
+        routes.iter().copied().filter(|&route| is_certain(&self.routes[route])).collect()
     }
 
     /// The upstream of a request: that of the first route that matches its single strict reading.

@@ -126,8 +126,8 @@ impl Cost {
             (Self::Fixed(tokens), _) => Ok(*tokens),
             (Self::Counted(_), AttemptBody::Unread) => Ok(1),
             (Self::Counted(_), AttemptBody::TooLong | AttemptBody::Unsaid) => Err(UnreadableBody),
-            (Self::Counted(count), AttemptBody::Whole(body)) => {
-                Ok(count.of_request(attempt.headers, attempt.query, body)?.max(1))
+            (Self::Counted(count), AttemptBody::Whole(_) | AttemptBody::Searched(_)) => {
+                Ok(count.of_attempt(attempt)?.max(1))
             }
         }
     }
@@ -140,8 +140,8 @@ impl Cost {
     /// Whether a request is no attempt: its body was read, and nothing is counted in it.
     fn finds_none(&self, attempt: &Attempt<'_>) -> bool {
         match (self, attempt.body) {
-            (Self::Counted(count), AttemptBody::Whole(body)) if count.tells_attempts() => {
-                count.of_request(attempt.headers, attempt.query, body) == Ok(0)
+            (Self::Counted(count), AttemptBody::Whole(_) | AttemptBody::Searched(_)) => {
+                count.tells_attempts() && count.of_attempt(attempt) == Ok(0)
             }
             _ => false,
         }
@@ -195,7 +195,7 @@ impl Route {
     pub(super) fn may_have_body(&self, attempt: &Attempt<'_>) -> bool {
         match attempt.body {
             AttemptBody::Whole(body) => !body.is_empty(),
-            AttemptBody::Unread | AttemptBody::TooLong => true,
+            AttemptBody::Unread | AttemptBody::TooLong | AttemptBody::Searched(_) => true,
             AttemptBody::Unsaid => self.reads_bodies(),
         }
     }

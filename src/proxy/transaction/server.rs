@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::refusal_rate::RefusalRate;
 use crate::engine::{Engine, OpenAttempts};
 use crate::event::Events;
-use crate::proxy::body::BodyMemories;
+use crate::proxy::body::{BodyMemories, BodySearches};
 use crate::proxy::headers::request_id::RequestIds;
 use crate::proxy::headers::trace_context::Tracer;
 use crate::proxy::respond::RefusalCache;
@@ -34,4 +34,6 @@ pub struct Server {
     pub unread_bodies: Cell<u32>,
     /// Memory for buffered bodies, shared by all workers.
     pub body_memory: BodyMemories,
+    /// Searches long bodies, for all workers.
+    pub body_searches: BodySearches,
 }

@@ -14,6 +14,7 @@ use http_body::Body as _;
 
 use super::access_record::AccessRecord;
 use super::admitted::AdmittedAttempt;
+use super::body_search::ReadBody;
 use super::context::{RequestContext, RequestSummary, error_response};
 use super::discard_body;
 use super::endpoint::Allowed;
@@ -189,7 +190,7 @@ impl Server {
                     return Ok((client, HeadCheck::BodyTooLong));
                 }
                 // If every body would be refused, the refusal comes before the body is read.
-                let certain = rules.policy.certain_routes(&routes);
+                let certain = rules.policy.certain_routes(&attempt, &routes);
                 let refusal = self.engine.refuse(rules, &attempt, certain, now)?;
                 let refused =
                     refusal.map(|refusal| HeadCheck::Decided(Box::new(Decision::Refused(refusal)), 0));
@@ -237,7 +238,13 @@ impl Server {
         context.record.resume(self.engine.clock().now());
         let decided = match buffered {
             Ok(buffered) => {
-                self.decide_with_body(&connection, &mut request, (buffered, coding), unread).await
+                let read = self.search_body(&connection, &request, (&buffered, coding), &unread).await;
+                match read {
+                    Ok(read) => {
+                        self.decide_with_body(&connection, &mut request, (buffered, read), unread).await
+                    }
+                    Err(error) => Err(error),
+                }
             }
             Err(error) => Err(error),
         };
@@ -255,23 +262,11 @@ impl Server {
         &self,
         connection: &DownstreamConnection,
         request: &mut Request<IncomingBody>,
-        (buffered, coding): (BufferedBody, Option<(BodyCoding, MemoryReservation)>),
+        (buffered, read): (BufferedBody, ReadBody),
         unread: UnreadAttempt,
     ) -> Result<RoutedDecision, Error> {
-        let requirement = unread.requirement;
-        let decoded = match (&buffered, coding) {
-            (BufferedBody::Whole(bytes), Some((coding, memory))) if !bytes.is_empty() => {
-                Some(body::decode(coding, bytes, requirement.max_bytes, memory)?)
-            }
-            _ => None,
-        };
-        let body = match (&decoded, &buffered) {
-            (Some(Ok(Some(bytes))), _) | (None, BufferedBody::Whole(bytes)) => AttemptBody::Whole(bytes),
-            (Some(Err(error)), _) if requirement.is_needed => return Err((*error).into()),
-            _ if requirement.is_needed => return Err(Error::BodyTooLong),
-            _ => AttemptBody::TooLong,
-        };
-        let decision = self.decide(connection, request, body, unread).await?;
+        read.check(unread.requirement.is_needed)?;
+        let decision = self.decide(connection, request, &read, unread).await?;
         *request.body_mut() = match buffered {
             BufferedBody::Whole(bytes) => IncomingBody::Buffered(some(&bytes)),
             BufferedBody::Longer(beginning, rest) => IncomingBody::Prefixed(some(&beginning), rest),
@@ -288,13 +283,14 @@ impl Server {
         &self,
         connection: &DownstreamConnection,
         request: &Request<B>,
-        body: AttemptBody<'_>,
+        read: &ReadBody,
         unread: UnreadAttempt,
     ) -> Result<RoutedDecision, Error> {
         let host = target::validate_again(connection, request)?;
         self.decide_by_newest_rules(
             |config| {
                 let client = config.client_of(connection, request)?;
+                let body = read.for_rules(&config.shared.rules);
                 Ok(attempt(request, &host, (client, config.shared.tls_of(connection)), body))
             },
             |rules, attempt| match rules.generation == unread.generation {

@@ -1,4 +1,4 @@
-//! Reads a body in each way that is possible for it.
+//! Reads a body in each way that is possible for it, once for all fields.
 //!
 //! It goes by the headers and by the look of the body, since applications go by the one or the other. A possible way
 //! has to succeed to the end: a body that is almost JSON is unreadable even if a form field is looked up, because some
@@ -8,73 +8,94 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
 use super::super::legibility;
-use super::name::FieldName;
-use super::{Field, FieldReadError, TooManyValues, Values, form, json, lenient, multipart};
+use super::body_fields::FoundInBody;
+use super::lookup::FieldNames;
+use super::{form, json, lenient, multipart};
 
-/// Adds the values of the fields in the body; `names` are their names in a form. A form field is looked up in a
-/// document as well, and vice versa: frameworks that accept both merge them.
-pub(super) fn find(
-    fields: &[Field],
-    names: &[FieldName],
-    (headers, body): (&HeaderMap, &[u8]),
-    found: &mut Values,
-) -> Result<(), TooManyValues> {
+/// The body can be read in several ways, or not at all.
+struct AmbiguousBody;
+
+/// What the body holds for each field. A form field is looked up in a document as well, and vice versa: frameworks that
+/// accept both merge them.
+pub(super) fn find(names: &FieldNames, (headers, body): (&HeaderMap, &[u8])) -> FoundInBody {
+    let mut found = names.in_body().none_found();
     if body.is_empty() {
-        return Ok(());
+        return found;
     }
-    match find_strictly(fields, names, headers, body, found) {
-        Ok(()) => Ok(()),
-        Err(FieldReadError::TooMany(error)) => Err(error),
-        Err(FieldReadError::Unreadable) => {
-            found.is_unreadable = true;
-            lenient::find(fields, names, headers, body, found)
-        }
+    let kind = content_type(headers);
+    if find_strictly(names, kind, (headers, body), &mut found).is_err() {
+        found.all_are_unreadable();
+        lenient::find(names, headers, body, &mut found);
     }
+    found
 }
 
 fn find_strictly(
-    fields: &[Field],
-    names: &[FieldName],
-    headers: &HeaderMap,
-    body: &[u8],
-    found: &mut Values,
-) -> Result<(), FieldReadError> {
-    legibility::check_headers(headers).map_err(|_| FieldReadError::Unreadable)?;
-    let kind = content_type(headers)?;
+    names: &FieldNames,
+    kind: Option<&[u8]>,
+    (headers, body): (&HeaderMap, &[u8]),
+    found: &mut FoundInBody,
+) -> Result<(), AmbiguousBody> {
+    legibility::check_headers(headers).map_err(|_| AmbiguousBody)?;
+    let kind = kind.ok_or(AmbiguousBody)?;
     let is_plain_form = kind.eq_ignore_ascii_case(FORM);
     let is = |word: &str| {
         !is_plain_form && kind.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
     };
     if !is("multipart") {
-        form::find(body, names, found)?;
-    } else if !names.is_empty() {
-        for part in multipart::parts(kind, body).map_err(|_| FieldReadError::Unreadable)? {
-            if part.names().any(|sent| names.iter().any(|name| name.is(&sent))) {
-                found.add(part.content)?;
-            }
+        form::find(body, names, &[], found);
+    } else {
+        for part in multipart::parts(kind, body).map_err(|_| AmbiguousBody)? {
+            part.names().for_each(|sent| add_named(names, &sent, part.content, found));
         }
     }
     let is_declared = is("json");
     if !is_declared && !json::looks_like_it(body) {
         return Ok(());
     }
-    for (field, members) in fields.iter().filter_map(|field| Some((field, field.members()?))) {
-        match json::find(body, &members, found) {
-            // A form may begin like a document without being declared as one.
-            Err(FieldReadError::Unreadable) if !is_declared && matches!(field, Field::Form(_)) => {
-                lenient::find(fields, names, headers, body, found)?;
-            }
-            read => read?,
-        }
+    let read = json::find(body, names.in_body(), found);
+    if read == Err(json::Unread::TooDeep) || (is_declared && read.is_err()) {
+        return Err(AmbiguousBody);
+    }
+    // A form may begin like a document without being declared as one.
+    let is_ambiguous =
+        |slot: usize| is_declared || names.in_body().at(slot).is_some_and(|field| !field.is_of_form());
+    let odd = match read {
+        Ok(odd) => odd,
+        Err(_) => names.in_body().iter().map(|(slot, _)| slot).collect(),
+    };
+    odd.iter().filter(|slot| is_ambiguous(**slot)).for_each(|slot| found.is_unreadable(*slot));
+    if !odd.is_empty() {
+        lenient::find(names, headers, body, found);
     }
     Ok(())
 }
 
-/// The content type; empty if there is none.
-fn content_type(headers: &HeaderMap) -> Result<&[u8], FieldReadError> {
+/// Whether the headers leave open that a body is readable.
+pub(super) fn is_legible_by_head(headers: &HeaderMap) -> bool {
+    legibility::check_headers(headers).is_ok() && content_type(headers).is_some()
+}
+
+/// Adds a value to the fields that a decoded name means.
+pub(super) fn add_named(names: &FieldNames, sent: &[u8], value: &[u8], found: &mut FoundInBody) {
+    names.for_each_decoded(letters(sent), |name| {
+        names.in_body().with_name(name).iter().for_each(|slot| found.add(*slot, value));
+    });
+}
+
+/// The characters of a text; U+FFFD for what is no UTF-8.
+pub(super) fn letters(text: &[u8]) -> impl Iterator<Item = char> {
+    text.utf8_chunks().flat_map(|chunk| {
+        let broken = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
+        chunk.valid().chars().chain(broken)
+    })
+}
+
+/// The content type; empty if there is none, `None` if there are several.
+fn content_type(headers: &HeaderMap) -> Option<&[u8]> {
     let mut lines = headers.get_all(CONTENT_TYPE).iter();
     let first = lines.next().map_or(&b""[..], |value| value.as_bytes());
-    if lines.next().is_some() { Err(FieldReadError::Unreadable) } else { Ok(first) }
+    if lines.next().is_some() { None } else { Some(first) }
 }
 
 const FORM: &[u8] = b"application/x-www-form-urlencoded";

@@ -43,6 +43,8 @@ pub(crate) struct NameFilter {
     begins: [u128; 2],
     /// Whether a name has characters beyond ASCII.
     has_beyond_ascii: bool,
+    /// Whether each name has an ASCII character that no other character folds to.
+    are_ascii_only: bool,
 }
 
 impl NameFilter {
@@ -54,15 +56,38 @@ impl NameFilter {
             Err(at) => self.hashes.insert(at, (hash.value, kind)),
         }
         self.longest = self.longest.max(hash.length);
+        let is_ascii_only = |byte: u8| byte.is_ascii_alphanumeric() && !matches!(byte, b'i' | b'k' | b's');
+        let is_first = self.hashes.len() == 1;
+        self.are_ascii_only = (is_first || self.are_ascii_only) && name.text().bytes().any(is_ascii_only);
         self.has_beyond_ascii |= !name.text().is_ascii();
         for first in 0..=u8::MAX {
             self.begins[usize::from(first >> 7)] |= u128::from(!name.cannot_begin(first)) << (first & 0x7F);
         }
     }
 
+    /// Whether a name has characters beyond ASCII.
+    pub(super) fn has_beyond_ascii(&self) -> bool {
+        self.has_beyond_ascii
+    }
+
+    /// Whether each name has an ASCII character that no other character folds to.
+    pub(super) fn are_ascii_only(&self) -> bool {
+        self.are_ascii_only
+    }
+
+    /// The bytes with which a name could begin, as a bit set.
+    pub(super) fn first_bytes(&self) -> [u128; 2] {
+        self.begins
+    }
+
+    /// Whether a name could begin with this byte.
+    pub(super) fn could_begin(&self, first: u8) -> bool {
+        self.begins[usize::from(first >> 7)] >> (first & 0x7F) & 1 == 1
+    }
+
     /// The kinds that this name could be, as sent and up to a `=`.
     pub(crate) fn kinds(&self, sent: &[u8]) -> NameKinds {
-        let could_begin = |first: u8| self.begins[usize::from(first >> 7)] >> (first & 0x7F) & 1 == 1;
+        let could_begin = |first| self.could_begin(first);
         let mut kinds = NameKinds::default();
         if first_byte(sent).map_or(!sent.is_empty(), could_begin) && self.scan_name(sent, false, &mut kinds) {
             self.scan_name(sent, true, &mut kinds);

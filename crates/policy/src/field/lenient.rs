@@ -9,120 +9,178 @@ mod document;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 use memchr::{memchr2, memchr2_iter, memmem};
+use smallvec::SmallVec;
 
 use self::document::find as find_in_document;
 use super::super::legibility::charsets;
-use super::super::urlencoded::decode;
+use super::body::{add_named, letters};
+use super::body_fields::FoundInBody;
 use super::encoding::TextEncoding;
-use super::name::FieldName;
-use super::{Field, TooManyValues, Values, basic, form, json};
+use super::lookup::FieldNames;
+use super::{basic, form, json};
 
-/// Adds what may be a value of one of these fields, in all encodings that the body may have.
-pub(super) fn find(
-    fields: &[Field],
-    names: &[FieldName],
-    headers: &HeaderMap,
-    body: &[u8],
-    found: &mut Values,
-) -> Result<(), TooManyValues> {
-    let members: Vec<Vec<String>> = fields.iter().filter_map(Field::members).collect();
-    let find = |text: &[u8], found: &mut Values| {
-        form::find(text, names, found)?;
-        find_in_parts(text, names, found)?;
-        if json::looks_like_it(text) { find_in_document(text, &members, found) } else { Ok(()) }
-    };
-    find(body, found)?;
+/// Adds what may be a value of a field, in all encodings that the body may have.
+pub(super) fn find(names: &FieldNames, headers: &HeaderMap, body: &[u8], found: &mut FoundInBody) {
     let kinds = headers.get_all(CONTENT_TYPE).iter().map(HeaderValue::as_bytes);
     let labels: Vec<String> = kinds.flat_map(charsets).collect();
-    for encoding in TextEncoding::possible(&labels, body) {
-        let text = encoding.decode(body);
-        find(&text, found)?;
-        find_encoded(&text, names, encoding, found)?;
-        find_encoded(body, names, encoding, found)?;
-    }
-    Ok(())
-}
-
-/// Adds fields of a form whose percent-encoded names or values are in this encoding.
-fn find_encoded(
-    text: &[u8],
-    names: &[FieldName],
-    encoding: TextEncoding,
-    found: &mut Values,
-) -> Result<(), TooManyValues> {
-    for field in form::split(text, b'&') {
-        let (sent, value) = form::name_and_value(field);
-        let sent = decode(sent, false);
-        // Most names are ASCII, and overlong names are not decoded again.
-        let is_named = |sent: &[u8]| names.iter().any(|name| name.is(sent));
-        if is_named(&sent) || (sent.len() <= MAX_NAME_LEN && is_named(&encoding.decode(&sent))) {
-            add_decoded(encoding, &decode(value, false), found)?;
+    let Some(encodings) = TextEncoding::possible(&labels, body) else { return found.all_have_too_many() };
+    let mut find = |text: &[u8], encodings: &[TextEncoding]| {
+        form::find(text, names, encodings, found);
+        find_in_parts(text, names, found);
+        if json::looks_like_it(text) {
+            find_in_document(text, names.in_body(), found);
         }
+    };
+    find(body, &encodings);
+    for encoding in encodings {
+        find(&encoding.decode(body), &[encoding]);
     }
-    Ok(())
 }
 
-/// Adds a value in this encoding, if it is valid.
-fn add_decoded(encoding: TextEncoding, value: &[u8], found: &mut Values) -> Result<(), TooManyValues> {
-    let value = encoding.decode(value);
-    let is_broken = memmem::find(&value, "\u{fffd}".as_bytes()).is_some();
-    if value.is_empty() || is_broken { Ok(()) } else { found.add(&value) }
-}
-
-/// Adds the content after the head of each part that names one of these fields.
-fn find_in_parts(text: &[u8], names: &[FieldName], found: &mut Values) -> Result<(), TooManyValues> {
+/// Adds the content after the head of each part that names a field.
+fn find_in_parts(text: &[u8], names: &FieldNames, found: &mut FoundInBody) {
     let (mut head, mut times) = (0, 0);
+    // Where text is looked at several times, it is not for long.
+    let mut budget = text.len().saturating_mul(LOOKS).saturating_add(LOOKS * MAX_NAME_LEN);
     for at in memchr2_iter(b'n', b'N', text) {
-        if at < head || !is_named_at(text, at, names) {
+        if at < head || !begins_parameter(text, at) {
             continue;
         }
+        let line = &text[at..text.len().min(at + MAX_NAME_LEN)];
+        let Some(name) = PartName::in_line(line, names, &mut budget) else {
+            if budget == 0 {
+                return found.all_have_too_many();
+            }
+            continue;
+        };
         times += 1;
         if times > MAX_PARTS {
-            return Err(TooManyValues);
+            return found.all_have_too_many();
         }
         // Without an empty line there is no further part.
-        let Some(start) = end_of_head(text, at) else { return Ok(()) };
+        let Some(start) = end_of_head(text, at) else { return };
         let blanks = text[start..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         let content = &text[start..text.len().min(start + blanks + MAX_VALUE_LEN)];
         let content = &content[..memmem::find(content, b"\n--").unwrap_or(content.len())];
         let content = content.strip_suffix(b"\n").unwrap_or(content);
         let content = content.strip_suffix(b"\r").unwrap_or(content);
-        found.add(content)?;
+        name.add(names, content, found);
         let lines = &text[head.max(at.saturating_sub(MAX_NAME_LEN))..start];
         if lines.to_ascii_lowercase().windows(6).any(|part| part == b"base64") {
             let coded = content.iter().copied().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=');
-            basic::decode(coded.collect()).map_or(Ok(()), |content| found.add(&content))?;
+            basic::decode(coded.collect()).iter().for_each(|content| name.add(names, content, found));
         }
-        for encoding in TextEncoding::possible(&charsets(lines), content) {
-            add_decoded(encoding, content, found)?;
+        let Some(encodings) = TextEncoding::possible(&charsets(lines), content) else {
+            return found.all_have_too_many();
+        };
+        for encoding in encodings {
+            encoding.decode_value(content).iter().for_each(|content| name.add(names, content, found));
         }
         head = start;
     }
-    Ok(())
 }
 
-/// Whether a parameter `name` or `name*` (RFC 5987) begins at this position and names one of these fields.
-fn is_named_at(text: &[u8], at: usize, names: &[FieldName]) -> bool {
+/// Whether a parameter `name` or `name*` (RFC 5987) may begin at this position.
+fn begins_parameter(text: &[u8], at: usize) -> bool {
     if at > 0 && text[at - 1].is_ascii_alphanumeric() {
         return false;
     }
-    let line = &text[at..text.len().min(at + MAX_NAME_LEN)];
-    // PHP reads a line without a colon as a continuation of the line before.
-    let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    let mut bytes = line.iter().filter(|byte| !breaks(byte));
-    let is_word =
-        b"name".iter().all(|expected| bytes.next().is_some_and(|byte| byte.eq_ignore_ascii_case(expected)));
-    let is_one_line = || memchr2(b'\r', b'\n', line).is_none();
-    let joined = || line.iter().copied().filter(|byte| !breaks(byte)).collect::<Vec<u8>>();
-    is_word && (is_parameter(line, names) || (!is_one_line() && is_parameter(&joined(), names)))
+    let mut bytes = text[at..].iter().filter(|byte| !is_break(byte));
+    b"name".iter().all(|expected| bytes.next().is_some_and(|byte| byte.eq_ignore_ascii_case(expected)))
 }
 
-fn is_parameter(line: &[u8], names: &[FieldName]) -> bool {
+/// PHP reads a line without a colon as a continuation of the line before.
+fn is_break(byte: &u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
+/// The name of a part, as it was sent and without its percent-encoding.
+struct PartName {
+    sent: Vec<u8>,
+    decoded: Option<Vec<u8>>,
+}
+
+impl PartName {
+    /// The name in these lines if it is that of a field, in one line or across breaks. What is looked at is taken from
+    /// `budget`; nothing is read without.
+    fn in_line(line: &[u8], names: &FieldNames, budget: &mut usize) -> Option<Self> {
+        let (first, length) = parameter_value(line);
+        *budget = budget.saturating_sub(length);
+        if let Some(value) = first {
+            let begins_otherwise = value.first().is_some_and(|first| !names.could_begin(first));
+            let found = if begins_otherwise { None } else { Self::of(value, names) };
+            if found.is_some() || begins_otherwise {
+                return found;
+            }
+        }
+        // What follows a break makes no difference to what ends before.
+        let is_one_line = memchr2(b'\r', b'\n', &line[..line.len().min(length + 1)]).is_none();
+        if is_one_line || *budget == 0 {
+            return None;
+        }
+        let joined: SmallVec<[u8; MAX_NAME_LEN]> =
+            line.iter().copied().filter(|byte| !is_break(byte)).collect();
+        *budget = budget.saturating_sub(joined.len());
+        parameter_value(&joined).0.and_then(|value| Self::of(value, names))
+    }
+
+    fn of(value: ParameterValue<'_>, names: &FieldNames) -> Option<Self> {
+        if !names.could_begin(value.first()?) {
+            return None;
+        }
+        let ParameterValue { text, is_extended } = value;
+        let text = match text.iter().rposition(|byte| *byte == b'\'') {
+            Some(quote) if is_extended => &text[quote + 1..],
+            _ => text,
+        };
+        let sent: Vec<u8> = text.iter().copied().filter(|byte| !value.leaves_out(*byte)).collect();
+        let decoded = memchr::memchr(b'%', &sent).map(|_| percent_encoding::percent_decode(&sent).collect());
+        let name = Self { sent, decoded };
+        let mut is_known = false;
+        name.each().for_each(|sent| names.for_each_decoded(letters(sent), |_| is_known = true));
+        is_known.then_some(name)
+    }
+
+    fn each(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(&*self.sent).chain(self.decoded.as_deref())
+    }
+
+    fn add(&self, names: &FieldNames, value: &[u8], found: &mut FoundInBody) {
+        self.each().for_each(|sent| add_named(names, sent, value, found));
+    }
+}
+
+/// The value of a parameter, whose name may be a `name*`.
+#[derive(Clone, Copy)]
+struct ParameterValue<'a> {
+    text: &'a [u8],
+    is_extended: bool,
+}
+
+impl ParameterValue<'_> {
+    /// The first byte of the name: nearly all are ruled out by it. The charset of an extended value comes first.
+    fn first(self) -> Option<u8> {
+        let mut text = self.text;
+        if self.is_extended
+            && let Some(quote) = text.iter().rposition(|byte| *byte == b'\'')
+        {
+            text = &text[quote + 1..];
+        }
+        text.iter().copied().find(|byte| !self.leaves_out(*byte))
+    }
+
+    fn leaves_out(self, byte: u8) -> bool {
+        byte == b'\\' || (self.is_extended && byte == b'"')
+    }
+}
+
+/// The value of the parameter that begins here, and how many bytes say so.
+fn parameter_value(line: &[u8]) -> (Option<ParameterValue<'_>>, usize) {
     let rest = line.get(4..).unwrap_or_default();
-    let is_extended = rest.trim_ascii_start().starts_with(b"*");
     let is_filler = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_digit() || *byte == b'*';
+    let is_extended = rest.trim_ascii_start().starts_with(b"*");
     let equals = rest.iter().position(|byte| !is_filler(byte)).unwrap_or(rest.len());
-    let Some(value) = rest[equals..].strip_prefix(b"=") else { return false };
+    let Some(value) = rest[equals..].strip_prefix(b"=") else { return (None, 4 + equals) };
     let value = value.trim_ascii_start();
     let quoted = value.first().copied().filter(|byte| matches!(byte, b'"' | b'\'') && !is_extended);
     let value = if quoted.is_some() { &value[1..] } else { value };
@@ -130,15 +188,8 @@ fn is_parameter(line: &[u8], names: &[FieldName]) -> bool {
         Some(quote) => *byte == quote,
         None => matches!(byte, b';' | b'\r' | b'\n' | b',' | b' '),
     };
-    let mut value = value[..value.iter().position(is_end).unwrap_or(value.len())].to_vec();
-    if is_extended {
-        value.retain(|byte| *byte != b'"');
-        let start = value.iter().rposition(|byte| *byte == b'\'').map_or(0, |quote| quote + 1);
-        value.drain(..start);
-    }
-    value.retain(|byte| *byte != b'\\');
-    let decoded: Vec<u8> = percent_encoding::percent_decode(&value).collect();
-    names.iter().any(|name| name.is(&value) || name.is(&decoded))
+    let text = &value[..value.iter().position(is_end).unwrap_or(value.len())];
+    (Some(ParameterValue { text, is_extended }), line.len() - value.len() + text.len())
 }
 
 /// The start of the content after the head that contains this position.
@@ -151,6 +202,8 @@ fn end_of_head(text: &[u8], at: usize) -> Option<usize> {
 
 /// C reads a line that begins with a zero byte as empty.
 const EMPTY_LINES: [&[u8]; 5] = [b"\r\n\r\n", b"\n\r\n", b"\n\n", b"\r\r", b"\n\0"];
+/// How often a byte is looked at for names of parts, on average.
+const LOOKS: usize = 2;
 /// Parts that name a field at most. Reading each may take as long as a value is.
 const MAX_PARTS: usize = 32;
 /// Bytes of a name at most, with the text around it.

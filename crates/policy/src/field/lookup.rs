@@ -1,7 +1,7 @@
 //! Looks up the names of all fields together: however many fields there are, each request is scanned once, and each of
 //! its names is folded once.
 //!
-//! It finds names in the query and in cookies; [`body`](super::body) reads bodies.
+//! It finds names in the query and in cookies; [`body`](super::body) reads bodies, once for all fields as well.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -10,9 +10,11 @@ use http::HeaderMap;
 use memchr::{memchr, memchr2_iter};
 use smallvec::SmallVec;
 
-use super::super::attempt::Attempt;
+use super::super::attempt::{Attempt, AttemptBody};
 use super::super::cookies;
 use super::super::urlencoded::{DecodedChars, readings};
+use super::body;
+use super::body_fields::{BodyFields, FoundInBody};
 use super::filter::{NameFilter, NameKinds};
 use super::form::{name_and_value, readings_of_a_cookie, split};
 use super::name::{FieldName, ends_a_name, separates};
@@ -25,6 +27,8 @@ pub(crate) struct FieldNames {
     names: Vec<FieldName>,
     /// A filter of these names and of further names that are looked up in a query.
     filter: NameFilter,
+    /// Those of the fields that are looked up in bodies.
+    in_body: BodyFields,
 }
 
 /// The slots of some fields among [`FieldNames`], and what else is looked up for them.
@@ -32,18 +36,19 @@ pub(crate) struct FieldNames {
 pub(crate) struct FieldSlots {
     in_query: Vec<usize>,
     in_cookies: Vec<usize>,
-    /// Their names in a form.
-    pub(super) in_body: Vec<FieldName>,
+    /// Positions among [`BodyFields`].
+    in_body: Vec<usize>,
 }
 
 impl FieldNames {
-    pub(crate) fn of<'f>(fields: impl Iterator<Item = &'f Field>) -> Self {
-        let mut names: Vec<FieldName> = fields.filter_map(Field::in_query).collect();
+    pub(crate) fn of<'f>(fields: impl Iterator<Item = &'f Field> + Clone) -> Self {
+        let mut names: Vec<FieldName> = fields.clone().filter_map(Field::in_query).collect();
         names.sort_unstable();
         names.dedup();
         let mut filter = NameFilter::default();
         names.iter().for_each(|name| filter.add(name, NameKinds::FIELD));
-        Self { names, filter }
+        let in_body = BodyFields::of(fields, &names);
+        Self { names, filter, in_body }
     }
 
     /// The same names, with further names for the filter.
@@ -85,8 +90,33 @@ impl FieldNames {
         FieldSlots {
             in_query: fields.iter().filter_map(Field::in_query).filter_map(slot).collect(),
             in_cookies: fields.iter().filter_map(Field::in_cookies).filter_map(slot).collect(),
-            in_body: fields.iter().filter_map(Field::in_body).collect(),
+            in_body: fields.iter().filter_map(|field| self.in_body.slot_of(field)).collect(),
         }
+    }
+
+    /// The fields that are looked up in bodies.
+    pub(super) fn in_body(&self) -> &BodyFields {
+        &self.in_body
+    }
+
+    /// Whether a name has characters beyond ASCII.
+    pub(super) fn has_beyond_ascii(&self) -> bool {
+        self.filter.has_beyond_ascii()
+    }
+
+    /// Whether each name has an ASCII character that no other character folds to.
+    pub(super) fn are_ascii_only(&self) -> bool {
+        self.filter.are_ascii_only()
+    }
+
+    /// The bytes with which a name that was sent could begin, as a bit set.
+    pub(super) fn first_bytes(&self) -> [u128; 2] {
+        self.filter.first_bytes()
+    }
+
+    /// Whether a name that was sent could be one of the names, as far as its first byte shows.
+    pub(super) fn could_begin(&self, first: u8) -> bool {
+        self.filter.could_begin(first)
     }
 
     /// Whether an application could read `sent` as one of the names.
@@ -97,13 +127,36 @@ impl FieldNames {
     }
 
     /// Calls `callback` with each slot whose name an application could read `sent` as; a slot may come more than once.
-    fn for_each_match(&self, sent: &[u8], mut callback: impl FnMut(usize)) {
+    pub(super) fn for_each_match(&self, sent: &[u8], mut callback: impl FnMut(usize)) {
         if !self.kinds(sent).has(NameKinds::FIELD) {
             return;
         }
         if let Some(WideEscape) = self.search(sent, false, &mut callback) {
             self.search(sent, true, &mut callback);
         }
+    }
+
+    /// The same for a name that is decoded already.
+    pub(super) fn for_each_decoded(
+        &self,
+        letters: impl Iterator<Item = char>,
+        mut callback: impl FnMut(usize),
+    ) {
+        let mut search = PrefixSearch { candidates: &self.names, first: 0, depth: 0, is_separated: false };
+        let mut last = None;
+        for letter in letters {
+            if ends_a_name(letter)
+                && let Some(slot) = search.matched_slot()
+                && last.replace(slot) != Some(slot)
+            {
+                callback(slot);
+            }
+            search.push(letter);
+            if search.candidates.is_empty() {
+                return;
+            }
+        }
+        search.matched_slot().into_iter().filter(|slot| last != Some(*slot)).for_each(callback);
     }
 
     /// Compares a name character by character, as long as a known name begins so. Returns whether it could be decoded
@@ -300,12 +353,22 @@ pub(crate) struct RequestFields<'a> {
     fields: OnceCell<Fields<'a>>,
     query: OnceCell<FoundValues>,
     cookies: OnceCell<FoundValues>,
+    body: OnceCell<FoundInBody>,
 }
 
 impl<'a> RequestFields<'a> {
     pub(crate) fn with(attempt: &'a Attempt<'a>, field_names: &'a FieldNames) -> Self {
-        let (fields, query, cookies) = Default::default();
-        Self { attempt, field_names, fields, query, cookies }
+        let (fields, query, cookies, body) = Default::default();
+        Self { attempt, field_names, fields, query, cookies, body }
+    }
+
+    /// What the body holds for all fields.
+    pub(crate) fn search_body(attempt: &Attempt<'_>, field_names: &FieldNames) -> FoundInBody {
+        match attempt.body {
+            AttemptBody::Whole(bytes) => body::find(field_names, (attempt.headers, bytes)),
+            AttemptBody::Searched(searched) => body::find(field_names, (attempt.headers, searched.bytes)),
+            AttemptBody::Unread | AttemptBody::TooLong | AttemptBody::Unsaid => FoundInBody::default(),
+        }
     }
 
     /// The parts of the query between two `&` that could contain a name of this kind.
@@ -341,6 +404,25 @@ impl<'a> RequestFields<'a> {
     /// Adds the values in the query.
     pub(super) fn add_query(&self, slots: &FieldSlots, values: &mut Values) -> Result<(), TooManyValues> {
         if slots.in_query.is_empty() { Ok(()) } else { self.query().copy_values(&slots.in_query, values) }
+    }
+
+    /// Adds the values in the body.
+    pub(super) fn add_body(&self, slots: &FieldSlots, values: &mut Values) -> Result<(), TooManyValues> {
+        if slots.in_body.is_empty() {
+            return Ok(());
+        }
+        match self.attempt.body {
+            AttemptBody::Unread => Ok(()),
+            AttemptBody::TooLong | AttemptBody::Unsaid => {
+                values.is_unreadable = true;
+                Ok(())
+            }
+            AttemptBody::Searched(searched) => searched.found.fields().copy_values(&slots.in_body, values),
+            AttemptBody::Whole(_) => {
+                let found = self.body.get_or_init(|| Self::search_body(self.attempt, self.field_names));
+                found.copy_values(&slots.in_body, values)
+            }
+        }
     }
 
     /// Adds the values in cookies.
@@ -396,9 +478,7 @@ mod tests {
             let field_names = field_names(&names);
             let found = FoundValues::in_query(text.split('&'), &field_names);
             for name in names.map(FieldName::new) {
-                let mut expected = Values::default();
-                let expected = super::super::form::find(text.as_bytes(), std::slice::from_ref(&name), &mut expected)
-                    .map(|()| expected);
+                let expected = super::super::form::slowly(text.as_bytes(), &name);
                 let slot = field_names.names.binary_search(&name).unwrap();
                 let mut values = Values::default();
                 let given = found.copy_values(&[slot], &mut values).map(|()| values);

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use super::super::legibility::{UnreadableBody, is_legible};
+use memchr::memmem::Finder;
 use percent_encoding::percent_decode;
 
 /// One part of a form.
@@ -28,7 +29,7 @@ impl<'a> FormPart<'a> {
 /// The parts of a body of this type.
 pub(crate) fn parts<'a>(kind: &[u8], body: &'a [u8]) -> Result<Vec<FormPart<'a>>, UnreadableBody> {
     let delimiter = [b"--", boundary(kind)?].concat();
-    let mut pieces = MultipartPieces { rest: Some(body), delimiter: &delimiter };
+    let mut pieces = MultipartPieces { rest: Some(body), delimiter: Finder::new(&delimiter) };
     // PHP skips text before the first delimiter, others expect the delimiter first.
     if pieces.next() != Some(b"") {
         return Err(UnreadableBody);
@@ -48,7 +49,7 @@ pub(crate) fn parts<'a>(kind: &[u8], body: &'a [u8]) -> Result<Vec<FormPart<'a>>
 /// The pieces between delimiters, wherever they are.
 struct MultipartPieces<'a, 'd> {
     rest: Option<&'a [u8]>,
-    delimiter: &'d [u8],
+    delimiter: Finder<'d>,
 }
 
 impl<'a> Iterator for MultipartPieces<'a, '_> {
@@ -56,8 +57,8 @@ impl<'a> Iterator for MultipartPieces<'a, '_> {
 
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = self.rest?;
-        let end = position(rest, self.delimiter);
-        self.rest = end.map(|end| &rest[end + self.delimiter.len()..]);
+        let end = self.delimiter.find(rest);
+        self.rest = end.map(|end| &rest[end + self.delimiter.needle().len()..]);
         Some(&rest[..end.unwrap_or(rest.len())])
     }
 }
@@ -190,7 +191,7 @@ impl<'a> Iterator for CrlfLines<'a> {
 }
 
 fn position(text: &[u8], pattern: &[u8]) -> Option<usize> {
-    text.windows(pattern.len()).position(|part| part == pattern)
+    memchr::memmem::find(text, pattern)
 }
 
 const MULTIPART: &[u8] = b"multipart/form-data";

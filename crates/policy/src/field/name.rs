@@ -19,7 +19,9 @@ impl FieldName {
         &self.0
     }
 
-    /// Whether an application could read a decoded name as this one, or as an array of this name.
+    /// Whether an application could read a decoded name as this one, or as an array of this name. Many names at once are
+    /// compared by [`lookup`](super::lookup), which finds the same.
+    #[cfg(test)]
     pub(super) fn is(&self, sent: &[u8]) -> bool {
         if sent.first().is_some_and(|first| self.cannot_begin(*first)) {
             return false;

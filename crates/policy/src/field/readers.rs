@@ -6,7 +6,7 @@ use percent_encoding::percent_decode;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::super::attempt::Client;
+use super::super::attempt::{AttemptBody, Client};
 use super::*;
 
 /// A request with account names in any locations.

@@ -1,8 +1,23 @@
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 
-use super::super::attempt::Client;
+use super::super::attempt::{AttemptBody, Client};
 use super::*;
+
+/// Why the values of a body are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FieldReadError {
+    /// The body can be read in several ways, or not at all.
+    Unreadable,
+    /// Too many values.
+    TooMany(TooManyValues),
+}
+
+impl From<TooManyValues> for FieldReadError {
+    fn from(error: TooManyValues) -> Self {
+        Self::TooMany(error)
+    }
+}
 
 /// The values of these fields in a request with these headers; an error if there may be others.
 fn read_with(fields: &[Field], lines: &[(HeaderName, &str)], query: &str, body: AttemptBody<'_>) -> Found {
@@ -100,6 +115,29 @@ fn d17_letters_that_are_something_else_are_unreadable() {
         read_with(&[form("log")], &lines, "", AttemptBody::Whole(b"log=a")),
         Err(FieldReadError::Unreadable)
     );
+}
+
+/// M7: what two kinds of encodings could be is decoded in none.
+#[test]
+fn a_body_with_charsets_of_two_kinds_has_too_many_readings() {
+    for kinds in [["utf-7", "utf-16"], ["cp037", "utf-16"], ["utf-7", "gbk"], ["utf-32", "cp1160"]] {
+        let kind = format!("{FORM}; charset={}; charset={}", kinds[0], kinds[1]);
+        assert_eq!(read(&[form("log")], &kind, "log=a"), Err(TooManyValues.into()), "{kind}");
+    }
+    for kinds in [["utf-16", "utf-32"], ["cp037", "gbk"], ["utf-8", "utf-16"]] {
+        let kind = format!("{FORM}; charset={}; charset={}", kinds[0], kinds[1]);
+        assert_eq!(read(&[form("log")], &kind, "log=a"), Err(FieldReadError::Unreadable), "{kind}");
+    }
+}
+
+/// M7: a document that nests deeper than it is read may hold anything.
+#[test]
+fn a_document_that_nests_too_deep_is_unreadable() {
+    let deep = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+    for kind in ["application/json", FORM] {
+        assert_eq!(read(&[form("log")], kind, deep(64)), some(&[]));
+        assert_eq!(read(&[form("log")], kind, deep(65)), Err(FieldReadError::Unreadable));
+    }
 }
 
 #[test]

@@ -8,14 +8,16 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::Value;
 
 use super::{added, document};
+use crate::field::is_too_deep;
 
 /// The number of these fields in the document of a request, or in those of a batch: `Some(None)` if one has no document
-/// that is seen here, `None` if the text is no JSON.
+/// that is seen here, or nests too deep; `None` if the text is no JSON.
 pub(super) fn count(text: &[u8], fields: &[String]) -> Option<Option<u32>> {
     let mut json = serde_json::Deserializer::from_slice(text);
     let found = Requests { fields, is_in_batch: false }.deserialize(&mut json).ok()?;
     json.end().ok()?;
-    Some(found)
+    // A document without an envelope may nest deeper: its reader keeps no levels.
+    Some(found.filter(|_| !is_too_deep(text)))
 }
 
 /// One request, or several.

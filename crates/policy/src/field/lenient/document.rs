@@ -2,47 +2,112 @@
 //!
 //! It compares only the last name on the way to a value, at any depth.
 
-use std::borrow::Cow;
+use super::super::body::letters;
+use super::super::body_fields::{BodyFields, FoundInBody};
+use super::super::json::{FoldedName, hash_folded};
 
-use super::super::json::folded;
-use super::super::{TooManyValues, Values};
-
-/// Adds the values after the last name of each of these lists.
-pub(super) fn find(text: &[u8], members: &[Vec<String>], found: &mut Values) -> Result<(), TooManyValues> {
-    // A position in an array has no name: its value follows the name before it.
-    let is_name = |member: &&String| !member.bytes().all(|byte| byte.is_ascii_digit());
-    let last = members.iter().filter_map(|members| members.iter().rfind(is_name));
-    let expected: Vec<String> = last.map(|name| folded(name)).collect();
-    let (mut text_before, mut value) = (None, None);
+/// Adds the values after the last name on the way to each field.
+pub(super) fn find(text: &[u8], fields: &BodyFields, found: &mut FoundInBody) {
+    let mut search = DocumentSearch { names: last_names(fields), depth: 0, open: Vec::new(), texts: 0 };
+    let (mut text_before, mut buffer) = (None, Vec::new());
     for token in (LenientTokens { rest: text }) {
-        match (token, value) {
-            (LenientToken::Text(text), Some(_)) => {
-                found.add(&text)?;
+        match token {
+            LenientToken::Text(text) => {
+                if !search.open.is_empty() {
+                    search.add(text.read(&mut buffer), found);
+                }
                 text_before = Some(text);
             }
-            (LenientToken::Text(text), None) => text_before = Some(text),
-            (LenientToken::Names, _) => {
-                let is_expected =
-                    |name: Cow<'_, [u8]>| expected.contains(&folded(&String::from_utf8_lossy(&name)));
-                value = value.or(text_before.take().is_some_and(is_expected).then_some(0));
+            LenientToken::Names => {
+                if let Some(name) = text_before.take() {
+                    search.open_named(name.read(&mut buffer));
+                }
             }
-            (LenientToken::Opens, Some(depth)) => value = Some(depth + 1),
-            (LenientToken::Closes, Some(depth)) => value = if depth > 1 { Some(depth - 1) } else { None },
-            (LenientToken::Separates, Some(0)) => value = None,
-            (LenientToken::Opens | LenientToken::Closes | LenientToken::Separates, _) => {}
+            LenientToken::Opens => search.depth += 1,
+            LenientToken::Closes => {
+                search.depth -= 1;
+                search.close(search.depth);
+            }
+            // What was open above has been closed.
+            LenientToken::Separates => search.close(search.depth),
         }
     }
-    Ok(())
+}
+
+/// The last name of each field, with its slot. A position in an array has no name: its value follows the name before it.
+fn last_names(fields: &BodyFields) -> Vec<(&FoldedName, usize)> {
+    let last =
+        fields.iter().map(|(slot, field)| (field.members.iter().rfind(|member| member.is_name()), slot));
+    last.filter_map(|(name, slot)| Some((name?, slot))).collect()
+}
+
+/// The fields whose values are being read. Each is there once, in the order of their depths.
+struct DocumentSearch<'f> {
+    names: Vec<(&'f FoldedName, usize)>,
+    depth: i64,
+    /// The slots of fields, and the depths at which their values began.
+    open: Vec<(usize, i64)>,
+    /// Texts that were added.
+    texts: usize,
+}
+
+impl DocumentSearch<'_> {
+    /// Behind this name comes a value.
+    fn open_named(&mut self, name: &[u8]) {
+        let hash = hash_folded(letters(name));
+        for (_, slot) in self.names.iter().filter(|(known, _)| known.is(hash, letters(name))) {
+            if !self.open.iter().any(|(open, _)| open == slot) {
+                self.open.push((*slot, self.depth));
+            }
+        }
+    }
+
+    /// Values that began at this depth or below end.
+    fn close(&mut self, depth: i64) {
+        while self.open.last().is_some_and(|(_, began)| *began >= depth) {
+            self.open.pop();
+        }
+    }
+
+    fn add(&mut self, text: &[u8], found: &mut FoundInBody) {
+        self.texts += 1;
+        for (slot, _) in &self.open {
+            match self.texts > MAX_TEXTS {
+                true => found.has_too_many(*slot),
+                false => found.add(*slot, text),
+            }
+        }
+        self.open.retain(|(slot, _)| found.takes_more(*slot));
+    }
 }
 
 enum LenientToken<'a> {
-    /// A text, with quotes or without.
-    Text(Cow<'a, [u8]>),
+    Text(LenientText<'a>),
     /// The text before it is a name.
     Names,
     Separates,
     Opens,
     Closes,
+}
+
+/// A text, with quotes or without.
+struct LenientText<'a> {
+    written: &'a [u8],
+    is_quoted: bool,
+}
+
+impl<'a> LenientText<'a> {
+    /// The text without escapes.
+    fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        if !self.is_quoted || memchr::memchr(b'\\', self.written).is_none() {
+            return self.written;
+        }
+        unescape(self.written, buffer);
+        buffer
+    }
 }
 
 struct LenientTokens<'a> {
@@ -58,7 +123,7 @@ impl<'a> Iterator for LenientTokens<'a> {
             let (token, length) = match first {
                 b'"' | b'\'' => {
                     let end = end_of_quoted(after, first);
-                    let text = unescaped(&after[..end]);
+                    let text = LenientText { written: &after[..end], is_quoted: true };
                     (Some(LenientToken::Text(text)), end + 2)
                 }
                 b'/' if after.starts_with(b"*") => (None, 1 + end_of(after, b"*/")),
@@ -70,7 +135,8 @@ impl<'a> Iterator for LenientTokens<'a> {
                 _ if !is_bare(first) => (None, 1),
                 _ => {
                     let end = self.rest.iter().position(|byte| !is_bare(*byte)).unwrap_or(self.rest.len());
-                    (Some(LenientToken::Text(Cow::Borrowed(&self.rest[..end]))), end)
+                    let text = LenientText { written: &self.rest[..end], is_quoted: false };
+                    (Some(LenientToken::Text(text)), end)
                 }
             };
             self.rest = self.rest.get(length..).unwrap_or_default();
@@ -83,8 +149,20 @@ impl<'a> Iterator for LenientTokens<'a> {
 
 /// Whether a byte belongs to a word without quotes.
 fn is_bare(byte: u8) -> bool {
-    !byte.is_ascii_whitespace() && !byte.is_ascii_control() && !b"\"':=,;{}[]/".contains(&byte)
+    BARE[usize::from(byte)]
 }
+
+const BARE: [bool; 256] = {
+    let mut table = [true; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        let is_mark =
+            matches!(byte, b'"' | b'\'' | b':' | b'=' | b',' | b';' | b'{' | b'}' | b'[' | b']' | b'/');
+        table[byte as usize] = !(byte.is_ascii_whitespace() || byte.is_ascii_control() || is_mark);
+        byte += 1;
+    }
+    table
+};
 
 fn end_of(text: &[u8], end: &[u8]) -> usize {
     memchr::memmem::find(text, end).map_or(text.len(), |at| at + end.len())
@@ -107,16 +185,10 @@ fn hex(digits: &[u8], count: usize) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))
 }
 
-fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
-    if memchr::memchr(b'\\', text).is_none() {
-        return Cow::Borrowed(text);
-    }
-    // serde_json joins surrogate pairs.
-    let quoted = [b"\"", text, b"\""].concat();
-    if let Ok(text) = serde_json::from_slice::<String>(&quoted) {
-        return Cow::Owned(text.into_bytes());
-    }
-    let (mut decoded, mut rest) = (Vec::new(), text);
+/// A text without its escapes; pairs of surrogates are one character.
+fn unescape(text: &[u8], decoded: &mut Vec<u8>) {
+    decoded.clear();
+    let mut rest = text;
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
         let (b'\\', Some((&escaped, after))) = (byte, rest.split_first()) else {
@@ -130,13 +202,39 @@ fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
             _ => 0,
         };
         match hex(after, digits).filter(|_| digits > 0) {
-            Some(letter) => {
-                let letter = char::from_u32(letter).unwrap_or(char::REPLACEMENT_CHARACTER);
-                decoded.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+            Some(unit) => {
                 rest = &after[digits..];
+                let low = rest.strip_prefix(b"\\u").and_then(|digits| hex(digits, 4));
+                let pair = low.filter(|_| digits == 4).and_then(|low| letter_of_pair(unit, low));
+                if pair.is_some() {
+                    rest = &rest[6..];
+                }
+                let letter = pair.or(char::from_u32(unit)).unwrap_or(char::REPLACEMENT_CHARACTER);
+                decoded.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
             }
-            None => decoded.push(escaped),
+            None => decoded.push(control(escaped)),
         }
     }
-    Cow::Owned(decoded)
 }
+
+/// The character of a pair of surrogates.
+fn letter_of_pair(high: u32, low: u32) -> Option<char> {
+    let (high, low) = (u16::try_from(high).ok()?, u16::try_from(low).ok()?);
+    let is_pair = matches!(high, 0xd800..0xdc00) && matches!(low, 0xdc00..0xe000);
+    char::decode_utf16([high, low]).next()?.ok().filter(|_| is_pair)
+}
+
+/// The character of a short escape.
+fn control(escaped: u8) -> u8 {
+    match escaped {
+        b'b' => 0x08,
+        b'f' => 0x0c,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        other => other,
+    }
+}
+
+/// Texts after names of fields that are read in one document. A document with more of them is ambiguous.
+const MAX_TEXTS: usize = 1024;
