@@ -27,6 +27,7 @@ mod questions;
 mod refusals;
 mod signins;
 mod together;
+mod words;
 
 use support::{Gate, Launch, Server, binary};
 

@@ -334,6 +334,9 @@ impl SharedStore {
     }
 
     fn complete(&self, request: StoreRequest, reply: StoreReply) {
+        if request.is_operators_word() {
+            self.check_lease(&request.bucket, &reply);
+        }
         match request.completion {
             // A caller that gave up was decided otherwise, and the token is spent.
             Completion::Call { reply: caller, .. } => drop(caller.send(Ok(reply))),

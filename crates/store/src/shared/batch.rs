@@ -183,9 +183,9 @@ impl<'s> StoreBatch<'s> {
             return None;
         }
         let op = |request: &StoreRequest| match request.op {
-            StoreOp::Step(op) if request.bucket.spec == header.spec && request.uncertain().is_none() => {
-                Some(op)
-            }
+            _ if request.bucket.spec != header.spec || request.uncertain().is_some() => None,
+            StoreOp::Step(op) => Some(op),
+            StoreOp::ReturnLease(receipt) => Some(Op::Refund(receipt)),
             _ => None,
         };
         let ops: Vec<Op> = self.requests.iter().map(op).collect::<Option<_>>()?;

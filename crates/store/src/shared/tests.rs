@@ -10,6 +10,8 @@ mod attempts;
 mod several_servers;
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod words;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
