@@ -19,6 +19,7 @@
 
 mod buckets;
 mod commands;
+mod emptied;
 mod examples;
 mod on_error;
 mod overrides;

@@ -1,6 +1,6 @@
 //! The maintenance thread of a store: it probes, purges and inspects.
 //!
-//! A probe tells whether a server takes writes and what time it is there, a purge removes expired records, an inspection
+//! A probe tells whether a server takes writes, what time it is there and whether it has lost its records, a purge removes expired records, an inspection
 //! warns the operator of bad settings. Each server is probed by a task of its own. While a server is down, the probe is
 //! its only call, one at a time, so a server that comes back meets no burst. Requests are left to [`batch`](super::batch).
 
@@ -15,9 +15,10 @@ use tokio::time::Instant;
 
 use super::leases::Leases;
 use super::queue::RequestQueue;
+use super::recent_buckets::RecentBuckets;
 use super::server::StoreServer;
 use super::servers::StoreServers;
-use super::{AvailabilityChange, SharedStore, StoreObserver, StoreOptions};
+use super::{AvailabilityChange, MAX_DRAINED, MAX_ORDERED, SharedStore, StoreObserver, StoreOptions};
 use crate::time::Clock;
 use crate::{CompareAndSwap, Namespace, StoreAddress, StoreError};
 
@@ -113,6 +114,8 @@ impl SharedStore {
             clock,
             queue: RequestQueue::default(),
             leases: Leases::default(),
+            ordered: RecentBuckets::new(MAX_ORDERED),
+            drained: RecentBuckets::new(MAX_DRAINED),
             observer,
             runtime: runtime.clone(),
             is_inspected: false.into(),
@@ -187,6 +190,9 @@ async fn probe_loop(shared: Weak<SharedStore>, server: Weak<StoreServer>, first:
         }
         // The receiver may be gone.
         let _ = first.send(());
+        if is_well {
+            shared.look_for_marker(&server).await;
+        }
         let pause = if is_well { PROBE_INTERVAL } else { PROBE_INTERVAL_WHILE_DOWN };
         let pause = pause + shared.jitter(pause);
         let tick = server.offset.until_next_tick(shared.clock.now()).filter(|_| is_well);
