@@ -72,16 +72,14 @@ fn a_lease_that_comes_back_makes_no_ban_shorter() {
     }
 }
 
+/// What another process has leased is known to be void only while less than that is missing in the bucket again.
 #[test]
-fn a_reset_leaves_no_tokens_beside_a_full_bucket() {
+fn a_reset_leaves_little_beside_a_full_bucket() {
     let [one, other] = two_that_lease();
     let _ = one.say(StoreOp::Reset);
     soon();
-    for process in [&one, &other] {
-        assert!(!process.shared.has_leased(&hot(), process.shared.now()));
-    }
-    let left = other.say(StoreOp::Step(Op::Peek(1))).verdict.left;
-    assert_eq!(left, 10_000);
+    let admitted: usize = (0..25).map(|_| one.admits(300) + other.admits(300)).sum();
+    assert!(admitted <= 10_000 + 10_000 / 16, "{admitted}");
 }
 
 #[test]
