@@ -36,7 +36,7 @@ pub use self::known_addresses::KnownAddressCount;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
 pub use self::open_attempts::{AttemptReceipt, NoSuchReceipt, OpenAttempt, OpenAttempts};
 pub use self::overrides::{
-    Exemption, MAX_EXEMPTIONS, ModeOverride, OverrideChange, OverrideError, Overrides,
+    Exemption, MAX_EXEMPTIONS, ModeOverride, OverrideChange, OverrideError, Overrides, PrefixBan,
 };
 pub use self::own_rates::OwnRateView;
 pub use self::pending_decision::{DecisionState, PendingDecision};
@@ -209,6 +209,7 @@ impl Engine {
             generation,
             policy,
             configured,
+            banned: overrides.banned(),
             overrides,
             buckets,
             earned,
@@ -290,6 +291,11 @@ impl Engine {
             }
         }
         self.raise_cost_under_attack(rules, &mut found, false);
+        if let Some(verdict) = Self::banned_verdict(rules, &found, attempt.client, now) {
+            let statuses = self.limit_statuses(rules, &found, &verdict);
+            let by = (false, DecidedBy::Memory);
+            return Ok(DecisionState::Ready(self.decided(rules, found, statuses, by, now)));
+        }
         let address = self.ask_for_address(rules, attempt, &found, (own, now))?;
         let state = self.store.take(&rules.withdrawals(&found), now);
         let take = state.map_err(|stale| self.undecided(stale))?;
@@ -367,6 +373,10 @@ impl Engine {
         let own = now;
         let now = self.store.time(own);
         let mut found = self.charges_of(rules, attempt, routes, (own, now))?;
+        if let Some(verdict) = Self::banned_verdict(rules, &found, attempt.client, now) {
+            let statuses = self.limit_statuses(rules, &found, &verdict);
+            return Ok(Some(Refusal::of(rules, &mut found, statuses, (route, now))));
+        }
         if self.must_ask_for_address(rules, &found, now) {
             return Ok(None);
         }
@@ -375,8 +385,7 @@ impl Engine {
         let Some(verdict) = refused.map_err(|stale| self.undecided(stale))? else { return Ok(None) };
         let mut statuses = self.limit_statuses(rules, &found, &verdict);
         rules.count_consecutive(&mut statuses, false, now);
-        let (wait, facts) = (longest_wait(&rules.policy, &statuses), AttemptFacts::take(&mut found, now));
-        Ok(Some(Refusal { route, wait, statuses, facts }))
+        Ok(Some(Refusal::of(rules, &mut found, statuses, (route, now))))
     }
 
     /// The statuses of an attempt's limits; takes nothing.
@@ -462,8 +471,14 @@ impl Decision {
             return Self::Admitted(Reservation::new(rules, found, statuses, (decided_by, now)));
         }
         let route = found.routes.first().copied().unwrap_or_default();
-        let (wait, facts) = (longest_wait(&rules.policy, &statuses), AttemptFacts::take(&mut found, now));
-        Self::Refused(Refusal { route, wait, statuses, facts })
+        Self::Refused(Refusal::of(rules, &mut found, statuses, (route, now)))
+    }
+}
+
+impl Refusal {
+    fn of(rules: &Rules, found: &mut Charges, statuses: LimitStatuses, (route, now): (usize, Time)) -> Self {
+        let (wait, facts) = (longest_wait(&rules.policy, &statuses), AttemptFacts::take(found, now));
+        Self { route, wait, statuses, facts }
     }
 }
 

@@ -243,6 +243,20 @@ pub enum OperatorCommand<'a> {
         /// The clients.
         prefix: IpNet,
     },
+    /// Refuse all attempts of these clients for a while.
+    Ban {
+        /// The clients.
+        prefix: IpNet,
+        /// The end.
+        until: Time,
+        /// The operator's reason.
+        why: &'a str,
+    },
+    /// End such a ban.
+    EndBan {
+        /// The clients.
+        prefix: IpNet,
+    },
     /// Give limits another mode for a while.
     SetMode {
         /// The limit; `None` stands for all.

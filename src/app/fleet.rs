@@ -35,6 +35,17 @@ impl FleetLink {
         self.run(move |fleet| async move { fleet.policy(&entry).await }).await
     }
 
+    /// Writes back what the store has lost: the head as last seen, the changes in force, and a policy if its text is known.
+    pub(super) async fn restore(
+        &self,
+        head: FleetHead,
+        policy: Option<(PolicyEntry, String)>,
+        overrides: &Overrides,
+    ) -> Result<(), FleetError> {
+        let overrides = overrides.encode();
+        self.run(move |fleet| async move { fleet.restore(&head, policy.as_slice(), &overrides).await }).await
+    }
+
     /// The changes of operators.
     pub(super) async fn overrides(&self, head: &FleetHead) -> Result<Overrides, FleetError> {
         let head = head.clone();

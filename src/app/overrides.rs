@@ -35,12 +35,12 @@ impl Parts {
         let former = self.config.load_full();
         match self.engine.end_overrides_and(|rules| self.publish_rules(rules)) {
             Ok(true) => {
-                tracing::info!("a temporary exemption or mode has ended");
+                tracing::info!("a temporary exemption, ban or mode has ended");
                 Some(former)
             }
             Ok(false) => None,
             Err(error) => {
-                tracing::error!("a temporary exemption or mode cannot end yet: {error}");
+                tracing::error!("a temporary exemption, ban or mode cannot end yet: {error}");
                 None
             }
         }

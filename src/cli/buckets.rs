@@ -3,6 +3,7 @@
 //! The gate does the work, behind its admin socket. Keys, rates and times are parsed here first, so that a typing error
 //! is shown in the words of the command line.
 
+mod ban;
 mod exempt;
 mod list;
 mod table;
@@ -12,6 +13,7 @@ use clap::{Args, Subcommand};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
+use self::ban::{BanArgs, ban};
 use self::exempt::{ExemptArgs, exempt};
 pub(super) use self::table::aligned;
 use super::admin_api::{AdminArgs, ApiRequest};
@@ -57,20 +59,8 @@ enum BucketsAction {
     Rate(RateArgs),
     /// Exempt clients from all limits for a while, end that, or list who is exempt
     Exempt(ExemptArgs),
-    /// Refuse everything of a client or an account for a while, or end that
-    Ban {
-        #[command(flatten)]
-        at: BucketKeyArgs,
-        /// For how long: 1h, 1d
-        #[arg(long = "for", value_name = "TIME", value_parser = time, required_unless_present = "end")]
-        lasts: Option<String>,
-        /// End it now
-        #[arg(long, conflicts_with = "lasts")]
-        end: bool,
-        /// Under this limit only [default: of an address, those with the narrowest prefix]
-        #[arg(long, value_name = "NAME")]
-        limit: Option<String>,
-    },
+    /// Refuse everything of a client, an account or a prefix for a while, end that, or list which prefixes are banned
+    Ban(BanArgs),
 }
 
 #[derive(Debug, Args)]
@@ -116,11 +106,11 @@ impl BucketsArgs {
             BucketsAction::List(list) => &mut list.admin,
             BucketsAction::Rate(rate) => &mut rate.admin,
             BucketsAction::Exempt(exempt) => &mut exempt.admin,
+            BucketsAction::Ban(ban) => &mut ban.admin,
             BucketsAction::Show(at)
             | BucketsAction::Forget(at)
             | BucketsAction::Credit { at, .. }
-            | BucketsAction::Reset { at, .. }
-            | BucketsAction::Ban { at, .. } => &mut at.admin,
+            | BucketsAction::Reset { at, .. } => &mut at.admin,
         };
         admin.config_mut()
     }
@@ -129,16 +119,13 @@ impl BucketsArgs {
 pub(super) fn buckets(BucketsArgs { action }: &BucketsArgs) -> anyhow::Result<Exit> {
     let (at, method, below, body) = match action {
         BucketsAction::Exempt(arguments) => return exempt(arguments),
+        BucketsAction::Ban(arguments) => return ban(arguments),
         BucketsAction::List(list) => return list.run(),
         BucketsAction::Rate(rate) => return rate.run(),
         BucketsAction::Show(at) => (at, "GET", "", None),
         BucketsAction::Forget(at) => (at, "DELETE", "/addresses", None),
         BucketsAction::Credit { at, tokens, limit } => {
             (at, "POST", "/credit", Some(with_limit(json!({"tokens": tokens}), limit.as_deref())))
-        }
-        BucketsAction::Ban { at, lasts, end, limit } => {
-            let (method, body) = if *end { ("DELETE", json!({})) } else { ("PUT", json!({"for": lasts})) };
-            (at, method, "/ban", Some(with_limit(body, limit.as_deref())))
         }
         BucketsAction::Reset { at, limit } => {
             (at, "DELETE", "", Some(with_limit(json!({}), limit.as_deref())))

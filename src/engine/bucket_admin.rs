@@ -52,6 +52,8 @@ pub struct BucketView {
     pub rate: BucketLevel,
     /// The bucket's own rate, if it has one.
     pub own: Option<Own>,
+    /// The end of the ban of the client's prefix, if it has one.
+    pub prefix_banned_until: Option<Time>,
     /// The failures left before `max_failures`.
     pub cap: Option<BucketLevel>,
     /// The strikes left before the next wait of `escalate`.
@@ -62,14 +64,20 @@ impl BucketView {
     /// The end of its [ban](Own::ban), if it has one: its only token comes with the end of its own rate.
     #[must_use]
     pub fn banned_until(&self) -> Option<Time> {
+        self.bucket_banned_until().max(self.prefix_banned_until)
+    }
+
+    fn bucket_banned_until(&self) -> Option<Time> {
         let own = self.own.filter(|own| own.rate.burst() == 1)?;
-        (self.rate.verdict.left == 0 && self.rate.verdict.full_at == own.until).then_some(own.until)
+        // Bans of earlier versions have no mark of their own.
+        let is_empty = self.rate.verdict.left == 0 && self.rate.verdict.full_at == own.until;
+        (own.is_ban() || is_empty).then_some(own.until)
     }
 
     /// The end of its [exemption](Engine::exempt), if it has one.
     #[must_use]
     pub fn exempt_until(&self) -> Option<Time> {
-        self.own.filter(|own| own.rate.burst() == BOUNDLESS).map(|own| own.until)
+        self.own.filter(Own::is_exemption).map(|own| own.until)
     }
 }
 
@@ -185,8 +193,7 @@ impl Engine {
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
         let until = self.time().after(lasts);
-        let rate =
-            Continuous::new(BOUNDLESS, Span::from_secs(1), BOUNDLESS).map_err(BucketAdminError::Ban)?;
+        let rate = Own::exemption(until).map_err(BucketAdminError::Ban)?.rate;
         self.change(selector, limit, is_rate, Change::RateGiven { rate, until }, by).await
     }
 
@@ -337,7 +344,7 @@ impl Engine {
             Some(account) => self.count_addresses(rules, account).await?,
             None => Vec::new(),
         };
-        Ok(BucketReport { addresses, ..rules.show(selector, selected, &levels) })
+        Ok(BucketReport { addresses, ..rules.show(selector, (selected, self.time()), &levels) })
     }
 
     async fn level(
@@ -365,7 +372,7 @@ impl Rules {
     fn show(
         &self,
         selector: &BucketSelector,
-        selected: &SelectedBuckets,
+        (selected, now): (&SelectedBuckets, Time),
         levels: &[(BucketLevel, Option<Own>)],
     ) -> BucketReport {
         let names =
@@ -373,7 +380,7 @@ impl Rules {
         let all = selected.buckets.iter().zip(levels);
         let of_rates = all.filter(|(bucket, _)| self.policy.limits[bucket.limit].kind == LimitKind::Rate);
         BucketReport {
-            buckets: of_rates.map(|bucket| self.view_of(selector, bucket, selected, levels)).collect(),
+            buckets: of_rates.map(|bucket| self.view_of(selector, bucket, (selected, now), levels)).collect(),
             exempt: names(&selected.exempt),
             not_shown: names(&selected.not_addressable),
             addresses: Vec::new(),
@@ -384,7 +391,7 @@ impl Rules {
         &self,
         selector: &BucketSelector,
         (bucket, &(rate, own)): (&BucketRef, &(BucketLevel, Option<Own>)),
-        selected: &SelectedBuckets,
+        (selected, now): (&SelectedBuckets, Time),
         levels: &[(BucketLevel, Option<Own>)],
     ) -> BucketView {
         let limit = &self.policy.limits[bucket.limit];
@@ -405,6 +412,7 @@ impl Rules {
             network,
             rate,
             own,
+            prefix_banned_until: selector.client().and_then(|client| self.banned_until(client, now)),
             cap: beside(LimitKind::Cap),
             escalation: beside(LimitKind::Escalation),
         }
@@ -471,9 +479,6 @@ impl Rules {
         })
     }
 }
-
-/// Tokens a second, and in the bucket, that no gate can use up.
-const BOUNDLESS: u32 = 1_000_000_000;
 
 fn bucket_key(bucket_ref: &BucketRef) -> BucketKey {
     BucketKey { key: bucket_ref.key, class: bucket_ref.class, spec: bucket_ref.spec }

@@ -130,6 +130,9 @@ impl Engine {
         let proof =
             WorkProof::parse(proof).ok()?.verify(&self.hasher, &Solver { client, route }, now).ok()?;
         let both = (now, self.store.time(now));
+        if rules.banned_until(attempt.client, both.1).is_some() {
+            return None;
+        }
         let mut found = self.charges_of(rules, attempt, routes, both).ok()?;
         self.raise_cost_under_attack(rules, &mut found, true);
         if found.is_under_attack {

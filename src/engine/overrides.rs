@@ -1,14 +1,17 @@
-//! Temporary changes of the rules by operators: exempt prefixes, and limits that observe or enforce for a while.
+//! Temporary changes of the rules by operators: exempt and banned prefixes, and limits that observe or enforce for a while.
 //!
 //! They change the policy itself, once, so that no request pays for them. A snapshot keeps them over a restart, and
 //! gates that share a store have them in common. Who asked, when they end, and how other gates hear of them is left to
 //! the layers above.
 
+mod ban;
 mod record;
 
 use std::sync::Arc;
 
 use ipnet::IpNet;
+
+pub use self::ban::PrefixBan;
 
 use super::{Engine, Rules};
 use crate::policy::{Mode, Policy};
@@ -19,6 +22,7 @@ use crate::time::Time;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overrides {
     exemptions: Vec<Exemption>,
+    bans: Vec<PrefixBan>,
     /// In the order in which they were set: a later one wins.
     modes: Vec<ModeOverride>,
 }
@@ -52,6 +56,10 @@ pub enum OverrideChange {
     Exempt(Exemption),
     /// Ends an exemption.
     EndExemption(IpNet),
+    /// Adds a ban, or replaces the one of the same prefix.
+    Ban(PrefixBan),
+    /// Ends a ban.
+    EndBan(IpNet),
     /// Sets a mode, in place of an earlier one of the same limit.
     SetMode(ModeOverride),
 }
@@ -62,6 +70,14 @@ pub enum OverrideError {
     /// There are [`MAX_EXEMPTIONS`] already.
     #[error("there are {MAX_EXEMPTIONS} exemptions already: end one first, or write networks into the file")]
     TooMany,
+    /// There are [`MAX_BANS`] already.
+    #[error(
+        "there are {MAX_BANS} bans of prefixes already: end one first, or refuse networks before the gate"
+    )]
+    TooManyBans,
+    /// The prefix is not banned.
+    #[error("{0} is not banned")]
+    NoBan(IpNet),
     /// The prefix is not exempt.
     #[error("{0} has no temporary exemption")]
     NoExemption(IpNet),
@@ -86,6 +102,12 @@ impl Overrides {
         &self.exemptions
     }
 
+    /// The bans of prefixes, in the order in which they were made.
+    #[must_use]
+    pub fn bans(&self) -> &[PrefixBan] {
+        &self.bans
+    }
+
     /// The mode that this limit has for a while, if it has one; for one that is off in the file only if it is named.
     #[must_use]
     pub fn mode_of(&self, limit: &str, configured: Mode) -> Option<&ModeOverride> {
@@ -100,12 +122,13 @@ impl Overrides {
     #[must_use]
     pub fn next_end(&self) -> Option<Time> {
         let exemptions = self.exemptions.iter().map(|exemption| exemption.until);
-        exemptions.chain(self.modes.iter().filter_map(|mode| mode.until)).min()
+        let bans = self.bans.iter().map(|ban| ban.until);
+        exemptions.chain(bans).chain(self.modes.iter().filter_map(|mode| mode.until)).min()
     }
 
     /// The policy with these changes.
     pub(super) fn apply(&self, configured: &Arc<Policy>) -> Arc<Policy> {
-        if *self == Self::default() {
+        if self.exemptions.is_empty() && self.modes.is_empty() {
             return Arc::clone(configured);
         }
         let mut policy = Policy::clone(configured);
@@ -134,6 +157,19 @@ impl Overrides {
                     return Err(OverrideError::NoExemption(*prefix));
                 }
             }
+            OverrideChange::Ban(ban) => {
+                changed.bans.retain(|known| known.prefix != ban.prefix);
+                if changed.bans.len() >= MAX_BANS {
+                    return Err(OverrideError::TooManyBans);
+                }
+                changed.bans.push(ban.clone());
+            }
+            OverrideChange::EndBan(prefix) => {
+                changed.bans.retain(|known| known.prefix != *prefix);
+                if changed.bans.len() == self.bans.len() {
+                    return Err(OverrideError::NoBan(*prefix));
+                }
+            }
             OverrideChange::SetMode(mode) => {
                 if let Some(name) = mode.limit.as_ref().filter(|name| !has_limit(configured, name)) {
                     return Err(OverrideError::NoLimit(Arc::clone(name)));
@@ -149,13 +185,18 @@ impl Overrides {
     #[must_use]
     pub fn after_reload(&self) -> Self {
         let modes = self.modes.iter().filter(|mode| mode.until.is_some());
-        Self { exemptions: self.exemptions.clone(), modes: modes.cloned().collect() }
+        Self { modes: modes.cloned().collect(), ..self.clone() }
     }
 
     fn without_ended(&self, now: Time) -> Self {
         let exemptions = self.exemptions.iter().filter(|exemption| exemption.until > now);
+        let bans = self.bans.iter().filter(|ban| ban.until > now);
         let modes = self.modes.iter().filter(|mode| mode.until.is_none_or(|until| until > now));
-        Self { exemptions: exemptions.cloned().collect(), modes: modes.cloned().collect() }
+        Self {
+            exemptions: exemptions.cloned().collect(),
+            bans: bans.cloned().collect(),
+            modes: modes.cloned().collect(),
+        }
     }
 }
 
@@ -226,6 +267,8 @@ fn has_limit(policy: &Policy, name: &str) -> bool {
 
 /// Temporary exemptions at most: each is looked up with every attempt's client, in a tree.
 pub const MAX_EXEMPTIONS: usize = 1_000;
+/// Bans of prefixes at most; they share 60 KiB with all other changes in a store.
+const MAX_BANS: usize = 1_000;
 
 #[cfg(test)]
 mod tests {

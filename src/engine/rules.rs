@@ -15,6 +15,7 @@ use super::limit_status::{self, LimitStatus, LimitStatuses};
 use super::overrides::Overrides;
 use crate::bucket::{Op, Spec};
 use crate::policy::attempt::Attempt;
+use crate::policy::network::NetworkMap;
 use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind, Mode, Policy, Unchargeable};
 use crate::store::memory::{BucketKey, Buckets, TooLarge, Withdrawal};
 use crate::store::{LimitBuckets, LimitWithdrawal, Store};
@@ -31,6 +32,8 @@ pub struct Rules {
     pub configured: Arc<Policy>,
     /// The changes of operators.
     pub overrides: Overrides,
+    /// Prefixes that operators have banned, with the ends.
+    pub(super) banned: NetworkMap<Time>,
     /// The buckets of each limit.
     pub(super) buckets: Vec<LimitBuckets>,
     /// What proofs of work have earned; `None` if they earn nothing.
@@ -61,6 +64,7 @@ impl Rules {
             policy,
             configured,
             overrides,
+            banned: NetworkMap::default(),
             buckets,
             earned,
             addresses,

@@ -47,7 +47,7 @@ fn an_exemption_ends_by_itself() {
     let is_over = || tollgate(&gate, &["buckets", "exempt"]).1 == "no temporary exemptions\n";
     assert!(eventually(Duration::from_secs(10), is_over));
     assert_eq!(attempts(&gate, [127, 1, 2, 3], 3), [200, 200, 429]);
-    assert!(gate.messages().contains("a temporary exemption or mode has ended"));
+    assert!(gate.messages().contains("a temporary exemption, ban or mode has ended"));
 }
 
 #[test]
@@ -127,4 +127,28 @@ fn a_ban_refuses_an_address_and_spares_its_neighbours_until_it_ends() {
     assert_eq!(attempts(&gate, [127, 1, 1, 1], 2), [200, 429], "the bucket is full after the ban");
     let too_long = ask(&gate, "PUT", "/api/v1/buckets/ip:127.1.1.1/ban", r#"{"for":"36500d"}"#);
     assert_eq!((too_long.0, &too_long.1["detail"]), (422, &json!("a ban lasts 73 years at most")));
+}
+
+#[test]
+fn a_banned_prefix_is_refused_by_every_limit_until_it_ends() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, LOGIN);
+    let (code, out, error) =
+        tollgate(&gate, &["buckets", "ban", "127.1.2.0/24", "--for", "1h", "--why", "scan"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(out.starts_with("127.1.2.0/24: banned until ") && out.ends_with(": scan\n"), "{out}");
+    assert_eq!(attempts(&gate, [127, 1, 2, 3], 2), [429, 429]);
+    assert_eq!(attempts(&gate, [127, 1, 3, 3], 3), [200, 200, 429], "others have their buckets");
+    let (_, shown, _) = tollgate(&gate, &["buckets", "show", "127.1.2.3"]);
+    assert!(shown.contains("banned until "), "{shown}");
+    assert_eq!(tollgate(&gate, &["buckets", "ban"]).1, out);
+    assert!(gate.reload(&upstream.file(&LOGIN.replace("1000h", "999h"))));
+    assert_eq!(attempts(&gate, [127, 1, 2, 3], 1), [429], "it survives a reload");
+    let (code, out, _) = tollgate(&gate, &["buckets", "ban", "127.1.2.0/24", "--end"]);
+    assert_eq!((code, out.as_str()), (Some(0), "127.1.2.0/24: no longer banned\n"));
+    assert_eq!(attempts(&gate, [127, 1, 2, 3], 3), [200, 200, 429], "nothing was taken meanwhile");
+    assert_eq!(ask(&gate, "DELETE", "/api/v1/bans/127.1.2.0/24", "").0, 404);
+    assert_eq!(tollgate(&gate, &["buckets", "ban"]).1, "no banned prefixes\n");
+    assert_eq!(ask(&gate, "PUT", "/api/v1/bans/0.0.0.0/0", r#"{"for":"1h"}"#).0, 422);
+    assert_eq!(tollgate(&gate, &["buckets", "ban", "127.1.2.0/24", "127.1.1.1", "--for", "1h"]).0, Some(2));
 }

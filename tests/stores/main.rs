@@ -20,6 +20,7 @@
 mod account_names;
 mod buckets;
 mod commands;
+mod emptied;
 mod examples;
 mod on_error;
 mod overrides;
@@ -28,6 +29,7 @@ mod questions;
 mod refusals;
 mod signins;
 mod together;
+mod words;
 
 use support::{Gate, Launch, Server, binary};
 

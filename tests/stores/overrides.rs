@@ -13,12 +13,15 @@ mount!(redis, super::Redis, overrides:
     exemptions_and_modes_hold_on_all_gates_and_outlive_them
     a_mode_without_an_end_ends_with_the_reload_of_any_gate
     a_ban_holds_on_all_gates_until_it_ends
+    a_banned_prefix_is_refused_on_all_gates
     an_exempt_account_is_refused_by_no_gate
     a_change_while_the_store_is_away_is_refused);
 mount!(postgres, super::Postgres, overrides:
     exemptions_and_modes_hold_on_all_gates_and_outlive_them
     a_ban_holds_on_all_gates_until_it_ends);
-mount!(memcached, super::Memcached, overrides: exemptions_and_modes_hold_on_all_gates_and_outlive_them);
+mount!(memcached, super::Memcached, overrides:
+    exemptions_and_modes_hold_on_all_gates_and_outlive_them
+    a_banned_prefix_is_refused_on_all_gates);
 
 /// A second is promised.
 const SOON: Duration = Duration::from_secs(1);
@@ -102,6 +105,26 @@ fn a_ban_holds_on_all_gates_until_it_ends(server: impl Server) {
     becomes(&other, 429);
     assert_eq!(neighbour(&other), 200);
     assert!(eventually(Duration::from_secs(5), || login(&other) == 200), "it ends");
+}
+
+fn a_banned_prefix_is_refused_on_all_gates(server: impl Server) {
+    let upstream = Upstream::start();
+    let generous = file(&upstream).replace("1 per 1h", "1000/s");
+    let [one, other] = two_gates(&server, &generous);
+    assert_eq!([login(&one), login(&other)], [200, 200]);
+    tollgate(&one, &["buckets", "ban", "127.0.0.0/31", "--for", "1h"]);
+    assert_eq!(login(&one), 429, "at once where it was said");
+    becomes(&other, 429);
+    let refused = other.ask(post("/login", "user=alice"));
+    assert!((3_590..=3_600).contains(&refused.retry_after()), "{}", refused.retry_after());
+    let mut neighbour = other.connect_from([127, 0, 0, 2].into());
+    neighbour.send(post("/login", "user=bob"));
+    assert_eq!(neighbour.answer().status, 200);
+    drop(one);
+    let again = Launch::new(&format!("{generous}{}", table(&server))).start();
+    becomes(&again, 429);
+    tollgate(&again, &["buckets", "ban", "127.0.0.0/31", "--end"]);
+    becomes(&other, 200);
 }
 
 fn an_exempt_account_is_refused_by_no_gate(server: impl Server) {

@@ -28,7 +28,7 @@ mod failovers;
 mod faults;
 mod fleet;
 mod hot_key;
-mod load;
+pub(crate) mod load;
 mod policy;
 mod relay;
 mod several_limits;

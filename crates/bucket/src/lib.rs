@@ -23,6 +23,7 @@ mod period_start;
 mod recent;
 mod record;
 mod rolling;
+mod standing_order;
 #[cfg(test)]
 mod tests;
 mod units;

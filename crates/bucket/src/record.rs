@@ -6,9 +6,11 @@
 //! convert its fill level without knowing that configuration. The fingerprint is over the bytes of the spec and reveals
 //! foreign bytes.
 
+use super::standing_order::StandingOrder;
 use super::units::{Span, Time};
 use super::{
-    Continuous, Distinct, Escalation, Floor, Interval, PeriodStart, Recent, Rolling, Spec, SpecError, convert,
+    Continuous, Distinct, Escalation, Floor, Interval, Op, PeriodStart, Recent, Rolling, Spec, SpecError,
+    Step, convert, step,
 };
 
 /// The header before the words of a state.
@@ -30,12 +32,33 @@ pub struct Own {
 }
 
 impl Own {
-    /// The rate by which a bucket refuses everything until a time: one token in all that time.
+    /// The rate by which a bucket refuses everything until a time: one token in all that time. A start balance of zero tells
+    /// it from other rates of one token.
     ///
     /// # Errors
     /// [`SpecError`] if that time is over, or further away than a bucket may count.
     pub fn ban(now: Time, until: Time) -> Result<Self, SpecError> {
-        Ok(Self { rate: Continuous::new(1, until.since(now), 1)?, until })
+        Ok(Self { rate: Continuous::new(1, until.since(now), 1)?.with_initial(0)?, until })
+    }
+
+    /// The rate by which a bucket refuses nothing until a time.
+    ///
+    /// # Errors
+    /// None in fact: the rate is a valid one.
+    pub fn exemption(until: Time) -> Result<Self, SpecError> {
+        Ok(Self { rate: Continuous::new(BOUNDLESS, Span::from_secs(1), BOUNDLESS)?, until })
+    }
+
+    /// Whether this is a [ban](Self::ban).
+    #[must_use]
+    pub fn is_ban(&self) -> bool {
+        self.rate.burst() == 1 && self.rate.initial() == 0
+    }
+
+    /// Whether this is an [exemption](Self::exemption).
+    #[must_use]
+    pub fn is_exemption(&self) -> bool {
+        self.rate.burst() == BOUNDLESS
     }
 }
 
@@ -81,8 +104,8 @@ impl RecordHeader {
         self.convert_to(to, state, now);
     }
 
-    /// Has the bucket refuse everything until the end of this [ban](Own::ban); then it is full. A refund for an attempt
-    /// that began before ends the ban earlier, by the time that the limit has for those tokens.
+    /// Has the bucket refuse everything until the end of this [ban](Own::ban); then it is full. No [step](Self::step) ends it
+    /// earlier.
     pub fn ban(&mut self, ban: Own, state: &mut [u64; Spec::MAX_WORDS]) {
         // Plain, whatever the limit is: a bucket that remembers tags would let known ones pass.
         *self = Self { spec: Spec::Continuous(ban.rate), own_until: Some(ban.until) };
@@ -102,6 +125,19 @@ impl RecordHeader {
             None => self.convert_to(Self::of(*limit), state, now),
         }
         self.spec
+    }
+
+    /// Decides one operation of an attempt as [`step`](step()) does. A [ban](Own::ban) refuses every attempt and an
+    /// [exemption](Own::exemption) admits every one; both last until their end, whatever attempts take or give back.
+    pub fn step(&self, state: &mut [u64], now: Time, op: Op) -> Step {
+        if let Some(order) = StandingOrder::of(self, state).filter(|order| order.is_in_force(now)) {
+            return order.step(state, now, op);
+        }
+        let words = self.spec.words().min(state.len());
+        match state.get_mut(..words) {
+            Some(words) => step(&self.spec, words, now, op),
+            None => step(&self.spec, state, now, op),
+        }
     }
 
     /// Writes header and state, and returns the number of bytes.
@@ -375,6 +411,8 @@ impl RecordReader<'_> {
 /// The version of the layout: increases when the meaning of the bytes changes.
 pub const LAYOUT: u8 = 1;
 const OWN: u8 = 0x80;
+/// Tokens a second, and in the bucket, that no gate can use up.
+const BOUNDLESS: u32 = 1_000_000_000;
 /// A shape byte and two continuous buckets.
 const MAX_SPEC_LEN: usize = 1 + 2 * 28;
 

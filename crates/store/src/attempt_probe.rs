@@ -4,7 +4,8 @@
 //! [`shared`](super::shared) and to the commands that look at a store.
 
 use crate::bucket_state::BucketState;
-use crate::{CompareAndSwap, RecordVersion, ServerId, StepProgram, StoreError, StoreRecord};
+use crate::fleet::FOR_GOOD;
+use crate::{CompareAndSwap, RecordVersion, ServerId, StepProgram, StoreError, StoreRecord, Swap};
 use tollgate_bucket::{Continuous, Key, Op, Span, Spec, Time, step};
 
 /// Probes a server, then asks what an attempt asks there. `now` is the time at the server, as far as is known.
@@ -49,6 +50,23 @@ pub(crate) async fn probe_attempt(
             backend.swap_or_step(key, old, new, program).await.map(drop)
         }
         _ => backend.swap(key, old, new).await.map(drop),
+    }
+}
+
+/// The version of the record of this key, which is written for good if there is none.
+pub(crate) async fn marker(
+    backend: &(impl CompareAndSwap + ?Sized),
+    key: Key,
+) -> Result<RecordVersion, StoreError> {
+    if let Some(found) = backend.load(key).await?.value {
+        return Ok(found.version);
+    }
+    let (limit, full_at) = ("marker".into(), Time::default());
+    let new = StoreRecord { bytes: b"marker".to_vec(), ttl: FOR_GOOD, limit, full_at };
+    match backend.swap(key, None, new).await?.value {
+        Swap::Done(version) | Swap::Stepped { version, .. } => Ok(version),
+        Swap::Conflict(Some(found)) => Ok(found.version),
+        Swap::Conflict(None) => Err(StoreError::WriteConflict),
     }
 }
 

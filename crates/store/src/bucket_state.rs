@@ -66,6 +66,24 @@ impl BucketState {
         is_more
     }
 
+    /// Whether this is fuller than the other one, or lacks its order.
+    pub(crate) fn has_less_than(&self, known: &Self, now: Time) -> bool {
+        let lacks_order =
+            self.header.own_until.is_none() && known.header.own_until.is_some_and(|until| until > now);
+        lacks_order || self.full_at() < known.full_at()
+    }
+
+    /// Merges what was known of this bucket before its record was lost. An operator's order or rate that has not ended comes
+    /// back with its state.
+    pub(crate) fn restore(&mut self, lost: &Self, now: Time) -> bool {
+        let is_ordered = lost.header.own_until.is_some_and(|until| until > now);
+        if is_ordered && self.header.own_until.is_none() {
+            *self = lost.clone();
+            return true;
+        }
+        self.join(&lost.header, &lost.state, now)
+    }
+
     /// When the bucket is full again.
     pub(crate) fn full_at(&self) -> Time {
         Time::from_nanos(self.state[0])

@@ -89,6 +89,11 @@ pub trait CompareAndSwap: Send + Sync {
         )
     }
 
+    /// The version of the record of this key, which no gate changes or removes; written if there is none.
+    fn marker(&self, key: Key) -> StoreFuture<'_, RecordVersion> {
+        Box::pin(async move { attempt_probe::marker(self, key).await.map(Clocked::without_clock) })
+    }
+
     /// Warnings for the operator about the database's settings, one sentence each; for example that it evicts live
     /// records when its memory is full.
     fn inspect(&self) -> StoreFuture<'_, Vec<String>> {

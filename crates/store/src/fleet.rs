@@ -164,6 +164,26 @@ impl Fleet {
         Err(FleetError::Conflict)
     }
 
+    /// Writes back a head that the database has lost, with the changes of operators and, of the policies, those whose text is
+    /// at hand. Several gates may write the same: the first one does.
+    ///
+    /// # Errors
+    /// See [`FleetError`].
+    pub async fn restore(
+        &self,
+        head: &FleetHead,
+        policies: &[(PolicyEntry, String)],
+        overrides: &[u8],
+    ) -> Result<(), FleetError> {
+        let head = head.with_policies(policies.iter().map(|(entry, _)| entry.clone()));
+        let policies = policies.iter().map(|(entry, text)| (entry.name, text.as_bytes(), "policy"));
+        let overrides = head.overrides.map(|name| (name, overrides, "overrides"));
+        for (name, text, what) in policies.chain(overrides) {
+            settled(self.swap(self.keys.text(name), None, text, what).await)?;
+        }
+        settled(self.swap(self.keys.head(), None, &head.encode(), "policies").await)
+    }
+
     async fn load_head(&self) -> Result<(FleetHead, Option<RecordVersion>), FleetError> {
         let key = self.keys.head();
         let Some(stored) = self.backend.load(key).await?.value else { return Ok(Default::default()) };
@@ -252,6 +272,11 @@ impl std::fmt::Debug for FleetKeys {
     }
 }
 
+/// Another gate has written what was lost.
+fn settled(written: Result<(), FleetError>) -> Result<(), FleetError> {
+    if written == Err(FleetError::Conflict) { Ok(()) } else { written }
+}
+
 /// Changes that the database has dropped have ended: the next change begins a new list.
 fn empty_if_lost(error: FleetError) -> Result<Vec<u8>, FleetError> {
     if let FleetError::Lost(_) = error { Ok(Vec::new()) } else { Err(error) }
@@ -260,7 +285,7 @@ fn empty_if_lost(error: FleetError) -> Result<Vec<u8>, FleetError> {
 /// Bytes of a text: what the smallest column of all databases takes (a `BLOB` of MySQL), and some room for the seal.
 pub const MAX_TEXT_LEN: usize = 60 * 1024;
 /// A hundred years: every database takes it.
-const FOR_GOOD: Span = Span::from_secs(100 * 365 * 86_400);
+pub(crate) const FOR_GOOD: Span = Span::from_secs(100 * 365 * 86_400);
 /// Operators do not change things often: the bound only keeps the loop finite.
 const MAX_TRIES: u32 = 20;
 

@@ -1,7 +1,8 @@
 //! Buckets that several gates share: everything around a [`CompareAndSwap`], once for all databases.
 //!
 //! A mirror answers refusals and starts admissions, requests for one bucket are batched, every call has a deadline, and
-//! a breaker stops the calls to a server that does not answer; each server of a store has a breaker and a clock. The arithmetic is left to [`step`](tollgate_bucket::step),
+//! a breaker stops the calls to a server that does not answer; each server of a store has a breaker and a clock, and a marker
+//! by which gates notice that it has lost its records. The arithmetic is left to [`step`](tollgate_bucket::step),
 //! as everywhere. All calls to the database are made by one thread of the store's own, whichever threads wait for them.
 
 mod backend;
@@ -10,12 +11,15 @@ mod circuit_breaker;
 mod lease;
 mod leases;
 mod maintenance;
+mod marker;
 mod mirror;
 mod queue;
+mod recent_buckets;
 mod request;
 mod server;
 mod servers;
 mod swap_group;
+mod write_back;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -35,6 +39,7 @@ pub use tollgate_bucket::OnError;
 use self::batch::StoreBatch;
 use self::leases::Leases;
 use self::queue::RequestQueue;
+use self::recent_buckets::RecentBuckets;
 use self::request::{Completion, StoreRequest, UncertainWrite};
 use self::server::StoreServer;
 use self::servers::StoreServers;
@@ -133,6 +138,10 @@ pub struct SharedStore {
     servers: StoreServers,
     queue: RequestQueue,
     leases: Leases,
+    /// Buckets with an order or a rate of an operator, which are written back first.
+    ordered: RecentBuckets,
+    /// Buckets without a token.
+    drained: RecentBuckets,
     observer: Arc<dyn StoreObserver>,
     runtime: Handle,
     is_inspected: AtomicBool,
@@ -334,6 +343,9 @@ impl SharedStore {
     }
 
     fn complete(&self, request: StoreRequest, reply: StoreReply) {
+        if request.is_operators_word() {
+            self.check_lease(&request.bucket, &reply);
+        }
         match request.completion {
             // A caller that gave up was decided otherwise, and the token is spent.
             Completion::Call { reply: caller, .. } => drop(caller.send(Ok(reply))),
@@ -414,6 +426,9 @@ impl Drop for KeyWorker {
     }
 }
 
+/// Buckets that are written back to a store that has lost them; each takes a hundred and fifty bytes here.
+const MAX_ORDERED: usize = 10_000;
+const MAX_DRAINED: usize = 20_000;
 /// A request takes two hundred bytes.
 const MAX_ENQUEUED: usize = 20_000;
 /// Buckets that are written in one request: more than an attempt usually has.

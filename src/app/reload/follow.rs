@@ -22,7 +22,10 @@ pub(super) struct Follower {
     store: StoreSettings,
     ticks: Interval,
     link: Option<Arc<FleetLink>>,
+    /// The last head that was there.
     seen: FleetHead,
+    /// How many times in a row there was none after that.
+    lost: u32,
     policy: Option<FollowedPolicy>,
     /// Whether changes that last until a reload have ended here, but not in the store.
     has_reloaded: bool,
@@ -54,6 +57,7 @@ impl Follower {
             ticks,
             link: None,
             seen: FleetHead::default(),
+            lost: 0,
             policy: config.policy_copy.as_ref().map(followed),
             has_reloaded: false,
             failure: None,
@@ -83,6 +87,11 @@ impl Follower {
             self.link = FleetLink::of(parts, &self.store).map(Arc::new);
         }
         self.link.clone()
+    }
+
+    /// Whether the store has lost what was there.
+    fn misses(&self, head: &FleetHead) -> bool {
+        head.is_empty() && !self.seen.is_empty()
     }
 
     /// The newest policy, if this gate wants it and has not tried it yet.
@@ -117,6 +126,10 @@ impl Reload {
     async fn ask(&mut self, parts: &Parts) -> Result<(), FleetError> {
         let Some(link) = self.follower.link(parts) else { return Ok(()) };
         let head = link.head().await?;
+        if self.follower.misses(&head) {
+            return self.restore(&link, parts).await;
+        }
+        self.follower.lost = 0;
         if let Some(entry) = self.follower.untried(&head) {
             let text = link.policy(entry.clone()).await?;
             self.take_policy(entry, text, parts).await;
@@ -127,8 +140,32 @@ impl Reload {
             let overrides = link.overrides(&head).await?;
             self.follower.seen = head;
             self.put_in_force(overrides, parts);
+        } else {
+            self.follower.seen = head;
         }
         Ok(())
+    }
+
+    /// No gate removes the head: the store has lost it. What is in force here stays, and is written back. Gates that have the
+    /// text of the policy come first.
+    async fn restore(&mut self, link: &FleetLink, parts: &Parts) -> Result<(), FleetError> {
+        if self.follower.lost == 0 {
+            tracing::warn!(
+                "the store ({}) has lost the policy and what operators changed for a while: this gate goes on as it is, \
+                 and writes back what it knows",
+                self.follower.store.address
+            );
+        }
+        let seen = &self.follower.seen;
+        let newest = seen.newest().cloned().zip(self.sources.policy.clone());
+        let policy = newest.filter(|(entry, stored)| entry.hash == PolicyEntry::hash_of(&stored.text));
+        let has_all = policy.is_some() || seen.newest().is_none();
+        self.follower.lost += 1;
+        if !has_all && self.follower.lost <= TURNS {
+            return Ok(());
+        }
+        let policy = policy.map(|(entry, stored)| (entry, stored.text));
+        link.restore(seen.clone(), policy, &parts.engine.rules().overrides).await
     }
 
     /// Makes a change on all gates, or on this one if it is alone.
@@ -142,6 +179,10 @@ impl Reload {
             self.retire(Some(former));
             return Ok(());
         };
+        if link.head().await.is_ok_and(|head| self.follower.misses(&head)) {
+            // Else the change would be the only one. If it cannot be written, neither can this.
+            let _ = self.restore(&link, parts).await;
+        }
         let (head, overrides) = link.change(parts, change).await?;
         self.follower.seen = head;
         self.put_in_force(overrides, parts);
@@ -225,3 +266,6 @@ impl Reload {
         }
     }
 }
+
+/// So many times a gate without the text of the policy lets other gates write back what was lost: two seconds.
+const TURNS: u32 = 4;

@@ -38,39 +38,62 @@ pub(super) fn exempt(arguments: &ExemptArgs) -> anyhow::Result<Exit> {
         let keys = std::slice::from_ref(key);
         return BucketCommand { keys, admin, method, below: "/exemption", body }.run();
     }
-    let path = match prefix {
-        Some(prefix) => format!("/api/v1/exemptions/{}", utf8_percent_encode(prefix, NON_ALPHANUMERIC)),
-        None => "/api/v1/exemptions".to_owned(),
-    };
-    let (method, body) = match (prefix, end) {
-        (None, _) => ("GET", None),
-        (_, true) => ("DELETE", None),
-        (_, false) => ("PUT", Some(json!({"for": lasts, "why": why.as_deref().unwrap_or_default()}))),
-    };
-    let Some(response) = admin.call(ApiRequest { method, path, body })? else {
-        return Ok(Exit::BadConfiguration);
-    };
-    admin.print(&response.success()?, text)
+    let words = PrefixWords { page: "exemptions", none: "no temporary exemptions", is: "exempt" };
+    words.ask(prefix.as_deref(), (lasts.as_deref(), why.as_deref()), *end, admin)
 }
 
-fn text(value: &Value) -> String {
-    match value["exemptions"].as_array() {
-        Some(all) if all.is_empty() => "no temporary exemptions\n".to_owned(),
-        Some(all) => all.iter().map(line).collect(),
-        None => line(value),
-    }
+/// The words for prefixes that are all in one state for a while, and the page of the admin API that lists them.
+pub(super) struct PrefixWords {
+    pub(super) page: &'static str,
+    pub(super) none: &'static str,
+    pub(super) is: &'static str,
 }
 
-fn line(exemption: &Value) -> String {
-    let prefix = plain(&exemption["prefix"]);
-    if exemption["ended"] == true {
-        return format!("{prefix}: no longer exempt\n");
+impl PrefixWords {
+    /// Begins or ends it for a prefix, or lists all.
+    pub(super) fn ask(
+        &self,
+        prefix: Option<&str>,
+        (lasts, why): (Option<&str>, Option<&str>),
+        end: bool,
+        admin: &AdminArgs,
+    ) -> anyhow::Result<Exit> {
+        let path = match prefix {
+            Some(prefix) => {
+                format!("/api/v1/{}/{}", self.page, utf8_percent_encode(prefix, NON_ALPHANUMERIC))
+            }
+            None => format!("/api/v1/{}", self.page),
+        };
+        let (method, body) = match (prefix, end) {
+            (None, _) => ("GET", None),
+            (_, true) => ("DELETE", None),
+            (_, false) => ("PUT", Some(json!({"for": lasts, "why": why.unwrap_or_default()}))),
+        };
+        let Some(response) = admin.call(ApiRequest { method, path, body })? else {
+            return Ok(Exit::BadConfiguration);
+        };
+        admin.print(&response.success()?, |value| self.text(value))
     }
-    let why = match exemption["why"].as_str() {
-        None | Some("") => String::new(),
-        Some(_) => format!(": {}", plain(&exemption["why"])),
-    };
-    format!("{prefix}: exempt until {}{why}\n", plain(&exemption["until"]))
+
+    fn text(&self, value: &Value) -> String {
+        match value[self.page].as_array() {
+            Some(all) if all.is_empty() => format!("{}\n", self.none),
+            Some(all) => all.iter().map(|one| self.line(one)).collect(),
+            None => self.line(value),
+        }
+    }
+
+    fn line(&self, one: &Value) -> String {
+        let (prefix, is) = (plain(&one["prefix"]), self.is);
+        if one["ended"] == true {
+            return format!("{prefix}: no longer {is}\n");
+        }
+        let why = match one["why"].as_str() {
+            None | Some("") => String::new(),
+            Some(_) => format!(": {}", plain(&one["why"])),
+        };
+        format!("{prefix}: {is} until {}{why}\n", plain(&one["until"]))
+    }
 }
 
 fn exempt_key(text: &str) -> Result<String, String> {

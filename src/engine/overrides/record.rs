@@ -4,20 +4,24 @@
 
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::{Exemption, MAX_EXEMPTIONS, ModeOverride, Overrides};
+use super::{Exemption, MAX_BANS, MAX_EXEMPTIONS, ModeOverride, Overrides, PrefixBan};
 use crate::policy::Mode;
 use crate::time::Time;
 
 #[derive(Serialize, Deserialize)]
 struct OverridesRecord {
-    exemptions: Vec<ExemptionRecord>,
+    exemptions: Vec<PrefixRecord>,
     modes: Vec<ModeRecord>,
+    /// Gates of earlier versions write none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    bans: Vec<PrefixRecord>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct ExemptionRecord {
+struct PrefixRecord {
     prefix: String,
     /// Nanoseconds since 1970.
     until: u64,
@@ -38,17 +42,23 @@ impl Overrides {
         if *self == Self::default() {
             return Vec::new();
         }
-        let exemptions = self.exemptions.iter().map(|Exemption { prefix, until, why }| ExemptionRecord {
+        let record = |prefix: &IpNet, until: Time, why: &str| PrefixRecord {
             prefix: prefix.to_string(),
             until: until.as_nanos(),
-            why: why.clone(),
-        });
+            why: why.to_owned(),
+        };
+        let exemptions = self.exemptions.iter().map(|it| record(&it.prefix, it.until, &it.why));
+        let bans = self.bans.iter().map(|it| record(&it.prefix, it.until, &it.why));
         let modes = self.modes.iter().map(|ModeOverride { limit, mode, until }| ModeRecord {
             limit: limit.as_deref().map(str::to_owned),
             mode: mode.name().to_owned(),
             until: until.map(Time::as_nanos),
         });
-        let record = OverridesRecord { exemptions: exemptions.collect(), modes: modes.collect() };
+        let record = OverridesRecord {
+            exemptions: exemptions.collect(),
+            modes: modes.collect(),
+            bans: bans.collect(),
+        };
         // Such a record has no value that JSON cannot hold.
         serde_json::to_vec(&record).unwrap_or_default()
     }
@@ -60,8 +70,11 @@ impl Overrides {
             return Some(Self::default());
         }
         let record: OverridesRecord = serde_json::from_slice(bytes).ok()?;
-        let exemption = |ExemptionRecord { prefix, until, why }: ExemptionRecord| {
+        let exemption = |PrefixRecord { prefix, until, why }: PrefixRecord| {
             Some(Exemption { prefix: prefix.parse().ok()?, until: Time::from_nanos(until), why })
+        };
+        let ban = |PrefixRecord { prefix, until, why }: PrefixRecord| {
+            Some(PrefixBan { prefix: prefix.parse().ok()?, until: Time::from_nanos(until), why })
         };
         let mode = |ModeRecord { limit, mode, until }: ModeRecord| {
             let mode = [Mode::Observe, Mode::Enforce].into_iter().find(|known| known.name() == mode)?;
@@ -69,6 +82,7 @@ impl Overrides {
         };
         Some(Self {
             exemptions: record.exemptions.into_iter().filter_map(exemption).take(MAX_EXEMPTIONS).collect(),
+            bans: record.bans.into_iter().filter_map(ban).take(MAX_BANS).collect(),
             modes: record.modes.into_iter().filter_map(mode).collect(),
         })
     }
@@ -82,13 +96,16 @@ mod tests {
     fn changes_come_back_as_they_were_written() {
         let until = Time::from_nanos(1_800_000_000_000_000_001);
         let why = "a \"fair\"\u{1f3aa}".to_owned();
-        let exemption = Exemption { prefix: "2001:db8::/32".parse().unwrap(), until, why };
+        let exemption = Exemption { prefix: "2001:db8::/32".parse().unwrap(), until, why: why.clone() };
+        let ban = PrefixBan { prefix: "192.0.2.0/25".parse().unwrap(), until, why };
         let mode =
             |limit: Option<&str>, mode, until| ModeOverride { limit: limit.map(Arc::from), mode, until };
         let modes = vec![mode(None, Mode::Observe, Some(until)), mode(Some("a"), Mode::Enforce, None)];
-        let changes = Overrides { exemptions: vec![exemption], modes };
+        let changes = Overrides { exemptions: vec![exemption], bans: vec![ban], modes };
         assert_eq!(Overrides::decode(&changes.encode()), Some(changes));
         assert_eq!(Overrides::decode(&Overrides::default().encode()), Some(Overrides::default()));
         assert_eq!(Overrides::decode(b"{\"exemptions\": 1}"), None);
+        let earlier = br#"{"exemptions":[],"modes":[{"limit":"a","mode":"observe","until":null}]}"#;
+        assert_eq!(Overrides::decode(earlier).map(|read| read.modes.len()), Some(1), "it knows no bans");
     }
 }

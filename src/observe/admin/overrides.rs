@@ -1,4 +1,4 @@
-//! `/api/v1/exemptions`, `/api/v1/limits/{name}/mode` and `/api/v1/mode`: temporary changes of the rules.
+//! `/api/v1/exemptions`, `/api/v1/bans`, `/api/v1/limits/{name}/mode` and `/api/v1/mode`: temporary changes of the rules.
 //!
 //! It parses requests and passes changes on; the layer above puts them in force, in the order of the reloads. Each change
 //! that was made becomes an event with its operator.
@@ -16,7 +16,7 @@ use super::buckets::Grammar;
 use super::control::GateCommand;
 use super::request::{AdminProblem, fields_of, has_only, optional_text, text, unescaped, wrong};
 use super::response::{AdminResponse, json_response, not_allowed};
-use crate::engine::{Engine, Exemption, ModeOverride, OverrideChange, OverrideError};
+use crate::engine::{Engine, Exemption, ModeOverride, OverrideChange, OverrideError, PrefixBan};
 use crate::event::{Event, Events, Operator, OperatorCommand};
 use crate::observe::timestamp::rfc3339;
 use crate::policy::Mode;
@@ -36,6 +36,9 @@ pub(super) enum OverridesPath {
     Exemptions,
     /// A prefix, escaped.
     Exemption(String),
+    Bans,
+    /// A prefix, escaped.
+    Ban(String),
     /// The name of a limit, escaped; `None` for all limits.
     Mode(Option<String>),
 }
@@ -44,22 +47,24 @@ impl OverridesPath {
     pub(super) fn parse(path: &str) -> Option<Self> {
         match path.strip_prefix("/api/v1/")? {
             "exemptions" => Some(Self::Exemptions),
+            "bans" => Some(Self::Bans),
             "mode" => Some(Self::Mode(None)),
-            rest => match rest.strip_prefix("exemptions/") {
-                // The slash of a prefix need not be escaped.
-                Some(prefix) => Some(Self::Exemption(prefix.to_owned())),
-                None => {
-                    let name = rest.strip_prefix("limits/")?.strip_suffix("/mode")?;
-                    (!name.contains('/')).then(|| Self::Mode(Some(name.to_owned())))
-                }
-            },
+            // The slash of a prefix need not be escaped.
+            rest if rest.starts_with("exemptions/") => {
+                Some(Self::Exemption(rest.strip_prefix("exemptions/")?.to_owned()))
+            }
+            rest if rest.starts_with("bans/") => Some(Self::Ban(rest.strip_prefix("bans/")?.to_owned())),
+            rest => {
+                let name = rest.strip_prefix("limits/")?.strip_suffix("/mode")?;
+                (!name.contains('/')).then(|| Self::Mode(Some(name.to_owned())))
+            }
         }
     }
 
     fn methods(&self) -> &'static str {
         match self {
-            Self::Exemptions => "GET, HEAD",
-            Self::Exemption(_) => "PUT, DELETE",
+            Self::Exemptions | Self::Bans => "GET, HEAD",
+            Self::Exemption(_) | Self::Ban(_) => "PUT, DELETE",
             Self::Mode(_) => "PUT",
         }
     }
@@ -86,8 +91,8 @@ impl OverridesApi {
                 return Err(wrong("this page takes no query"));
             }
             let fields = fields_of(body).await?;
-            if page == OverridesPath::Exemptions {
-                return Ok(self.list());
+            if let Some(list) = self.list(&page) {
+                return Ok(list);
             }
             let change = self.change_of(&page, &head.method, &fields)?;
             self.make(change, by).await
@@ -98,9 +103,15 @@ impl OverridesApi {
         }
     }
 
-    fn list(&self) -> Value {
+    fn list(&self, page: &OverridesPath) -> Option<Value> {
         let rules = self.engine.rules();
-        json!({"exemptions": rules.overrides.exemptions().iter().map(exemption_json).collect::<Vec<_>>()})
+        let exemptions = rules.overrides.exemptions().iter().map(exemption_json);
+        let bans = rules.overrides.bans().iter().map(ban_json);
+        match page {
+            OverridesPath::Exemptions => Some(json!({"exemptions": exemptions.collect::<Vec<_>>()})),
+            OverridesPath::Bans => Some(json!({"bans": bans.collect::<Vec<_>>()})),
+            _ => None,
+        }
     }
 
     fn change_of(
@@ -116,9 +127,17 @@ impl OverridesApi {
             }
             OverridesPath::Exemption(prefix) => {
                 has_only(fields, &["for", "why"])?;
-                let until = self.until(fields)?;
-                let until = until.ok_or_else(|| wrong("`for` is missing: a duration, as in \"1h\""))?;
-                OverrideChange::Exempt(Exemption { prefix: self.prefix(prefix)?, until, why: why(fields)? })
+                let (prefix, until, why) = (self.prefix(prefix)?, self.end(fields)?, why(fields)?);
+                OverrideChange::Exempt(Exemption { prefix, until, why })
+            }
+            OverridesPath::Ban(prefix) if *method == Method::DELETE => {
+                has_only(fields, &[])?;
+                OverrideChange::EndBan(self.prefix(prefix)?)
+            }
+            OverridesPath::Ban(prefix) => {
+                has_only(fields, &["for", "why"])?;
+                let (prefix, until, why) = (self.prefix(prefix)?, self.end(fields)?, why(fields)?);
+                OverrideChange::Ban(PrefixBan { prefix, until, why })
             }
             OverridesPath::Mode(limit) => {
                 has_only(fields, &["mode", "for"])?;
@@ -130,7 +149,9 @@ impl OverridesApi {
                 let limit = limit.as_deref().map(unescaped).transpose()?.map(Arc::from);
                 OverrideChange::SetMode(ModeOverride { limit, mode, until: self.until(fields)? })
             }
-            OverridesPath::Exemptions => return Err(wrong("a list is not changed as a whole")),
+            OverridesPath::Exemptions | OverridesPath::Bans => {
+                return Err(wrong("a list is not changed as a whole"));
+            }
         };
         Ok(change)
     }
@@ -138,9 +159,16 @@ impl OverridesApi {
     fn prefix(&self, escaped: &str) -> Result<IpNet, AdminProblem> {
         let prefix = (self.grammar.prefix)(&unescaped(escaped)?).map_err(wrong)?;
         match prefix.prefix_len() {
-            0 => Err(wrong(format!("{prefix} is everyone: set the limits to observe instead"))),
+            0 => Err(wrong(format!(
+                "{prefix} is everyone: change the mode of limits, or their rates, instead"
+            ))),
             _ => Ok(prefix),
         }
+    }
+
+    /// The end that `for` has to name.
+    fn end(&self, fields: &Map<String, Value>) -> Result<Time, AdminProblem> {
+        self.until(fields)?.ok_or_else(|| wrong("`for` is missing: a duration, as in \"1h\""))
     }
 
     /// The end that `for` names.
@@ -168,7 +196,10 @@ impl OverridesApi {
         self.events.emit(&Event::CommandReceived { command: command_of(&change), by });
         Ok(match &change {
             OverrideChange::Exempt(exemption) => exemption_json(exemption),
-            OverrideChange::EndExemption(prefix) => json!({"prefix": prefix.to_string(), "ended": true}),
+            OverrideChange::Ban(ban) => ban_json(ban),
+            OverrideChange::EndExemption(prefix) | OverrideChange::EndBan(prefix) => {
+                json!({"prefix": prefix.to_string(), "ended": true})
+            }
             OverrideChange::SetMode(ModeOverride { limit, mode, until }) => {
                 json!({"limit": limit.as_deref(), "mode": mode.name(), "until": until.map(rfc3339)})
             }
@@ -186,12 +217,20 @@ fn exemption_json(Exemption { prefix, until, why }: &Exemption) -> Value {
     json!({"prefix": prefix.to_string(), "until": rfc3339(*until), "why": why})
 }
 
+fn ban_json(PrefixBan { prefix, until, why }: &PrefixBan) -> Value {
+    json!({"prefix": prefix.to_string(), "until": rfc3339(*until), "why": why})
+}
+
 fn command_of(change: &OverrideChange) -> OperatorCommand<'_> {
     match change {
         OverrideChange::Exempt(Exemption { prefix, until, why }) => {
             OperatorCommand::Exempt { prefix: *prefix, until: *until, why }
         }
         OverrideChange::EndExemption(prefix) => OperatorCommand::EndExemption { prefix: *prefix },
+        OverrideChange::Ban(PrefixBan { prefix, until, why }) => {
+            OperatorCommand::Ban { prefix: *prefix, until: *until, why }
+        }
+        OverrideChange::EndBan(prefix) => OperatorCommand::EndBan { prefix: *prefix },
         OverrideChange::SetMode(ModeOverride { limit, mode, until }) => {
             OperatorCommand::SetMode { limit: limit.as_deref(), mode: *mode, until: *until }
         }
@@ -200,8 +239,10 @@ fn command_of(change: &OverrideChange) -> OperatorCommand<'_> {
 
 fn status_of(error: &OverrideError) -> StatusCode {
     match error {
-        OverrideError::TooMany => StatusCode::CONFLICT,
-        OverrideError::NoExemption(_) | OverrideError::NoLimit(_) => StatusCode::NOT_FOUND,
+        OverrideError::TooMany | OverrideError::TooManyBans => StatusCode::CONFLICT,
+        OverrideError::NoExemption(_) | OverrideError::NoBan(_) | OverrideError::NoLimit(_) => {
+            StatusCode::NOT_FOUND
+        }
         OverrideError::Frozen | OverrideError::Capacity(_) | OverrideError::Store(_) => {
             StatusCode::SERVICE_UNAVAILABLE
         }

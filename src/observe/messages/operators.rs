@@ -68,6 +68,13 @@ pub(super) fn command(command: OperatorCommand<'_>, by: Operator, clients: &Clie
         OperatorCommand::EndExemption { prefix } => {
             info!(uid, pid, from, %prefix, "an operator ended an exemption");
         }
+        OperatorCommand::Ban { prefix, until, why } => {
+            let until = rfc3339(until);
+            info!(uid, pid, from, %prefix, until, why, "an operator banned a prefix");
+        }
+        OperatorCommand::EndBan { prefix } => {
+            info!(uid, pid, from, %prefix, "an operator ended the ban of a prefix");
+        }
         OperatorCommand::SetMode { limit, mode, until } => {
             let (mode, until) = (mode.name(), until.map(rfc3339));
             info!(uid, pid, from, limit, mode, until, "an operator changed the mode of limits");

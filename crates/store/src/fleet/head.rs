@@ -61,6 +61,17 @@ impl FleetHead {
         self.overrides == other.overrides
     }
 
+    /// Whether it names nothing: there is none in the store.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The same head with these policies only.
+    pub(super) fn with_policies(&self, policies: impl Iterator<Item = PolicyEntry>) -> Self {
+        Self { policies: policies.collect(), overrides: self.overrides }
+    }
+
     /// Adds a policy; returns its entry, and the text that leaves the history for it.
     pub(super) fn push(
         &mut self,

@@ -118,3 +118,26 @@ fn changes_of_several_gates_add_up_and_what_changes_nothing_writes_nothing() {
     assert_eq!(run(one.change_overrides(|_| Err(7))).unwrap(), Err(7));
     assert_eq!(records.count(), 2);
 }
+
+#[test]
+fn what_the_database_has_lost_is_written_back_by_any_gate() {
+    let records = Arc::default();
+    let fleet = fleet(&records, b"secret");
+    let push = |text: &str, newest| run(fleet.push(text, newest, PolicyNote::default())).unwrap();
+    push("one", None);
+    let entry = push("two", Some(1));
+    let changed: Result<_, std::convert::Infallible> =
+        run(fleet.change_overrides(|_| Ok(b"changes".to_vec()))).unwrap();
+    let (head, _) = changed.unwrap();
+    records.0.lock().unwrap().clear();
+    let known = [(entry.clone(), "two".to_owned())];
+    for _ in 0..2 {
+        run(fleet.restore(&head, &known, b"changes")).unwrap();
+    }
+    let restored = run(fleet.head()).unwrap();
+    assert!(restored.has_same_overrides(&head));
+    assert_eq!(restored.policies(), std::slice::from_ref(&entry), "the text of the other one is gone");
+    assert_eq!(run(fleet.policy(&entry)).unwrap(), "two");
+    assert_eq!(run(fleet.overrides(&restored)).unwrap(), b"changes");
+    assert_eq!(push("three", Some(2)).version, 3, "the numbers go on");
+}

@@ -169,7 +169,9 @@ impl SharedStore {
                 }
             }
         };
-        if has_changed || refusal.is_some() && kind != CallKind::Probe {
+        // A connection that is lost may be one to a server that comes back empty.
+        let is_lost = matches!(outcome, CallOutcome::Error);
+        if has_changed || (refusal.is_some() || is_lost) && kind != CallKind::Probe {
             server.to_probe.notify_one();
         }
         self.report(server, has_changed, error);

@@ -53,8 +53,10 @@ struct BatchState {
     is_busy: bool,
     /// Whether the record must be read before the next decision, because a conflict left it unknown.
     is_outdated: bool,
-    /// A state known here that the store may lack: decisions that were made while it was down.
+    /// A state known here that the store may lack: decisions that were made while it was down, or what it has lost.
     local_state: Option<BucketState>,
+    /// Whether the store has certainly lost the record.
+    is_lost: bool,
     /// The digest of the mirror's state: another one means that the mirror alone has decided since.
     mirror_digest: u64,
     /// Whether the state differs from the store's even if no request changes it.
@@ -155,7 +157,7 @@ impl<'s> StoreBatch<'s> {
                 self.reply(replies);
                 BatchStep::Done
             }
-            Ok(Swap::Conflict(stored)) => self.apply_stored(draft, stored),
+            Ok(Swap::Conflict(stored)) => self.apply_stored(draft, stored).await,
             Ok(Swap::Stepped { found, now, version }) => self.apply_step(draft, &found, now, version),
             Err(StoreError::WriteConflict) => self.load(draft).await,
             Err(error) => {
@@ -183,9 +185,9 @@ impl<'s> StoreBatch<'s> {
             return None;
         }
         let op = |request: &StoreRequest| match request.op {
-            StoreOp::Step(op) if request.bucket.spec == header.spec && request.uncertain().is_none() => {
-                Some(op)
-            }
+            _ if request.bucket.spec != header.spec || request.uncertain().is_some() => None,
+            StoreOp::Step(op) => Some(op),
+            StoreOp::ReturnLease(receipt) => Some(Op::Refund(receipt)),
             _ => None,
         };
         let ops: Vec<Op> = self.requests.iter().map(op).collect::<Option<_>>()?;
@@ -222,7 +224,7 @@ impl<'s> StoreBatch<'s> {
         draft.is_outdated = true;
         self.group = None;
         match self.shared.load(&self.server, self.key).await {
-            Ok(stored) => self.apply_stored(draft, stored),
+            Ok(stored) => self.apply_stored(draft, stored).await,
             Err(StoreError::WriteConflict) => BatchStep::Retry,
             Err(error) => self.disconnected(&error, None),
         }
@@ -261,8 +263,11 @@ impl<'s> StoreBatch<'s> {
     }
 
     /// Continues from the current record.
-    fn apply_stored(&mut self, draft: &mut BatchState, stored: Option<Stored>) -> BatchStep {
+    async fn apply_stored(&mut self, draft: &mut BatchState, stored: Option<Stored>) -> BatchStep {
         self.is_disconnected = false;
+        if draft.version.is_some() {
+            self.recall_if_lost(draft, stored.as_ref()).await;
+        }
         let version = stored.as_ref().map(|stored| stored.version);
         // Where there is no record, nothing is left of a write, if it was done: the bucket is full.
         let is_undone = |request: &StoreRequest| {
@@ -276,6 +281,18 @@ impl<'s> StoreBatch<'s> {
         let Some(request) = self.requests.first() else { return BatchStep::Done };
         draft.apply_stored(request, stored, self.now());
         BatchStep::Retry
+    }
+
+    /// A record is gone that cannot have expired, or has more than it had: if the server has lost its records, what was known of
+    /// this one is written back.
+    async fn recall_if_lost(&self, draft: &mut BatchState, stored: Option<&Stored>) {
+        let (Some(first), now) = (self.requests.first(), self.now()) else { return };
+        let (known, _) = first.mirror.recall(&first.bucket, now);
+        let found = stored.and_then(|stored| BucketState::decode(&stored.bytes));
+        let is_less = found.is_none_or(|found| found.has_less_than(&known, now));
+        if is_less && self.shared.has_lost_records(&self.server, draft.seen_at).await {
+            (draft.local_state, draft.is_lost) = (Some(known), true);
+        }
     }
 
     /// The present time at the server.
@@ -300,6 +317,9 @@ impl<'s> StoreBatch<'s> {
     }
 
     fn reply(&mut self, replies: Vec<StoreReply>) {
+        if let (Some(request), Some(reply)) = (self.requests.last(), replies.last()) {
+            self.shared.keep_in_mind(request, reply);
+        }
         for (request, reply) in self.requests.drain(..).zip(replies) {
             self.shared.complete(request, reply);
         }
@@ -364,10 +384,11 @@ impl BatchState {
     fn recall(request: &StoreRequest, server: &StoreServer, now: Time) -> Self {
         let (content, known) = request.mirror.recall(&request.bucket, now);
         // A record that was seen before an outage may be lost in the store, and is written again.
-        let is_old = known.seen_at < server.breaker.back_since();
+        let is_old = known.seen_at < server.may_have_lost_before();
         let may_be_lost = known.version.is_some() && is_old;
         Self {
             local_state: (known.is_ahead || may_be_lost).then(|| content.clone()),
+            is_lost: known.seen_at < server.marker.emptied_at(),
             state: content,
             version: known.version,
             seen_at: known.seen_at,
@@ -405,8 +426,10 @@ impl BatchState {
             }
             None => mirror.forget(bucket, seen),
         }
-        let is_more =
-            self.local_state.as_ref().is_some_and(|local| self.state.join(&local.header, &local.state, now));
+        let is_more = self.local_state.as_ref().is_some_and(|local| match self.is_lost {
+            true => self.state.restore(local, now),
+            false => self.state.join(&local.header, &local.state, now),
+        });
         self.is_dirty = is_more || is_foreign;
         if !self.is_dirty {
             self.local_state = None;

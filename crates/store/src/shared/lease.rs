@@ -80,6 +80,17 @@ impl Lease {
         self.slices.iter().fold(0, |sum, slice| sum.saturating_add(slice.worth(now)))
     }
 
+    /// Drops what the bucket does not lack, the oldest tokens first. All that attempts and leases have taken is missing in
+    /// the bucket until time returns it; if less is missing, an operator has given it back.
+    pub(super) fn trim(&mut self, full_at: Time, now: Time) {
+        let mut missing = full_at.since(now);
+        for slice in self.slices.iter_mut().rev() {
+            let most = missing.as_nanos().checked_div(slice.per_token.as_nanos()).unwrap_or(0);
+            slice.left = slice.worth(now).min(u32::try_from(most).unwrap_or(u32::MAX));
+            missing = missing.minus(slice.per_token.times(slice.left.into()));
+        }
+    }
+
     /// Tokens that were wanted since the last call.
     pub(super) fn take_wanted(&mut self) -> u32 {
         std::mem::take(&mut self.wanted)

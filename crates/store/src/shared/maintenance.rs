@@ -1,6 +1,6 @@
 //! The maintenance thread of a store: it probes, purges and inspects.
 //!
-//! A probe tells whether a server takes writes and what time it is there, a purge removes expired records, an inspection
+//! A probe tells whether a server takes writes, what time it is there and whether it has lost its records, a purge removes expired records, an inspection
 //! warns the operator of bad settings. Each server is probed by a task of its own. While a server is down, the probe is
 //! its only call, one at a time, so a server that comes back meets no burst. Requests are left to [`batch`](super::batch).
 
@@ -15,9 +15,10 @@ use tokio::time::Instant;
 
 use super::leases::Leases;
 use super::queue::RequestQueue;
+use super::recent_buckets::RecentBuckets;
 use super::server::StoreServer;
 use super::servers::StoreServers;
-use super::{AvailabilityChange, SharedStore, StoreObserver, StoreOptions};
+use super::{AvailabilityChange, MAX_DRAINED, MAX_ORDERED, SharedStore, StoreObserver, StoreOptions};
 use crate::time::Clock;
 use crate::{CompareAndSwap, Namespace, StoreAddress, StoreError};
 
@@ -113,6 +114,8 @@ impl SharedStore {
             clock,
             queue: RequestQueue::default(),
             leases: Leases::default(),
+            ordered: RecentBuckets::new(MAX_ORDERED),
+            drained: RecentBuckets::new(MAX_DRAINED),
             observer,
             runtime: runtime.clone(),
             is_inspected: false.into(),
@@ -177,6 +180,7 @@ async fn watch_servers(shared: Weak<SharedStore>, first: mpsc::Sender<()>) {
 
 /// Probes a server as long as the store has it: now and then while it is up, often while it is down.
 async fn probe_loop(shared: Weak<SharedStore>, server: Weak<StoreServer>, first: mpsc::Sender<()>) {
+    let mut looks = 0;
     loop {
         let (Some(shared), Some(server)) = (shared.upgrade(), server.upgrade()) else { return };
         shared.probe(&server).await;
@@ -186,11 +190,20 @@ async fn probe_loop(shared: Weak<SharedStore>, server: Weak<StoreServer>, first:
         }
         // The receiver may be gone.
         let _ = first.send(());
+        if is_well {
+            shared.look_for_marker(&server).await;
+        }
         let pause = if is_well { PROBE_INTERVAL } else { PROBE_INTERVAL_WHILE_DOWN };
         let pause = pause + shared.jitter(pause);
+        let tick = server.offset.until_next_tick(shared.clock.now()).filter(|_| is_well);
+        looks = tick.map_or(0, |_| looks + 1);
         // Holds no reference while it waits: the store must end when its last user drops it.
         let to_probe = Arc::clone(&server.to_probe);
         drop((shared, server));
+        if let Some(tick) = tick.filter(|_| looks <= MAX_LOOKS) {
+            tokio::time::sleep(tick.to_std()).await;
+            continue;
+        }
         // The refusals of attempts call for no more probes than a server that is down gets.
         tokio::time::sleep(if is_well { PROBE_INTERVAL_WHILE_DOWN } else { pause }).await;
         if is_well {
@@ -224,6 +237,8 @@ const RESPAWN_PAUSE: Duration = Duration::from_secs(1);
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 const PROBE_INTERVAL_WHILE_DOWN: Duration = Duration::from_millis(150);
+/// More replies at chosen times than a clock of whole seconds needs: over a slow network it stays as vague as that is slow.
+const MAX_LOOKS: u32 = 8;
 /// A record stays this much longer than it is needed, and each gate looks this often for what is due.
 const PURGE_INTERVAL: Duration = Duration::from_secs(30);
 const PURGE_INTERVAL_WHILE_BUSY: Duration = Duration::from_millis(200);

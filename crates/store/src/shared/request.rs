@@ -15,7 +15,7 @@ use crate::RecordVersion;
 use crate::bucket_state::BucketState;
 use crate::memory::BucketKey;
 use tollgate_bucket::Time;
-use tollgate_bucket::{Op, Own, Verdict, step};
+use tollgate_bucket::{Op, Own, Receipt, Verdict};
 
 /// An operation on a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,10 @@ pub enum StoreOp {
     Rate(Option<Own>),
     /// Has the bucket refuse everything for a while.
     Ban(Own),
+    /// Adds tokens that no attempt took.
+    Credit(u32),
+    /// Gives back what a lease did not hand out, unless the bucket has a rate of its own by now: its tokens are others.
+    ReturnLease(Receipt),
 }
 
 /// The reply to an operation.
@@ -103,6 +107,13 @@ impl StoreRequest {
         let BucketState { header, state } = content;
         let (op, has_changed) = match self.op {
             StoreOp::Step(op) => (op, false),
+            StoreOp::ReturnLease(_) if header.own_until.is_some() => (Op::Peek(1), false),
+            StoreOp::ReturnLease(receipt) => (Op::Refund(receipt), false),
+            // A bucket may begin with fewer tokens than it holds: it has to exist before tokens can be added.
+            StoreOp::Credit(tokens) => {
+                let first = header.step(&mut state[..], now, Op::Take(0));
+                (Op::Give(tokens), first.changed)
+            }
             StoreOp::Reset => {
                 state.fill(0);
                 (Op::Peek(1), true)
@@ -116,20 +127,21 @@ impl StoreRequest {
                 (Op::Peek(1), true)
             }
         };
-        let words = header.spec.words().min(state.len());
-        let step = step(&header.spec, &mut state[..words], now, op);
+        let step = header.step(&mut state[..], now, op);
         (StoreReply { verdict: step.verdict, own: own_of(content) }, step.changed || has_changed)
     }
 
     /// Whether the reply must come from the store, even if the mirror knows it.
     pub(super) fn is_inspection(&self) -> bool {
-        matches!(
-            self.op,
-            StoreOp::Step(Op::Peek(_) | Op::PeekOnce { .. })
-                | StoreOp::Reset
-                | StoreOp::Rate(_)
-                | StoreOp::Ban(_)
-        )
+        matches!(self.op, StoreOp::Step(Op::Peek(_) | Op::PeekOnce { .. })) || self.is_operators_word()
+    }
+
+    /// Whether an operator changes the bucket.
+    pub(super) fn is_operators_word(&self) -> bool {
+        match self.op {
+            StoreOp::Reset | StoreOp::Rate(_) | StoreOp::Ban(_) | StoreOp::Credit(_) => true,
+            StoreOp::Step(_) | StoreOp::ReturnLease(_) => false,
+        }
     }
 
     /// Whether the caller has given up.

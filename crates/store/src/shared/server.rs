@@ -11,8 +11,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::circuit_breaker::CircuitBreaker;
+use super::marker::Marker;
 use crate::clock_offset::{ClockCorrection, ClockOffset};
 use crate::{ServerEntry, ServerId};
+use tollgate_bucket::Time;
 
 /// A server.
 #[derive(Debug)]
@@ -21,6 +23,7 @@ pub(super) struct StoreServer {
     pub(super) name: Arc<str>,
     pub(super) breaker: CircuitBreaker,
     pub(super) offset: ClockOffset,
+    pub(super) marker: Marker,
     /// Wakes its probe: it went down, or refused an attempt.
     pub(super) to_probe: Arc<Notify>,
     /// Whether a task probes it.
@@ -50,11 +53,17 @@ impl StoreServer {
             name,
             breaker: CircuitBreaker::default(),
             offset: ClockOffset::default(),
+            marker: Marker::default(),
             to_probe: Arc::default(),
             is_probed: AtomicBool::new(false),
             is_told_down: AtomicBool::new(false),
             reports: Mutex::default(),
         }
+    }
+
+    /// Records that were seen before this time may be lost: the server was away then, or has lost them.
+    pub(super) fn may_have_lost_before(&self) -> Time {
+        self.breaker.back_since().max(self.marker.emptied_at())
     }
 
     /// Whether operators are to be told now that it is up or down. If it changes several times a minute, they are told
@@ -121,7 +130,6 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 mod tests {
     use super::super::circuit_breaker::CallKind::Write;
     use super::*;
-    use tollgate_bucket::Time;
 
     fn server() -> StoreServer {
         StoreServer::new(ServerEntry { id: ServerId::ONLY, name: "".into() })

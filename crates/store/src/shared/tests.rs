@@ -10,6 +10,8 @@ mod attempts;
 mod several_servers;
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod words;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -165,6 +167,21 @@ impl CompareAndSwap for Ledger {
             return Box::pin(async { Err(StoreError::Refused("no right".to_owned())) });
         }
         self.answer_uncounted()
+    }
+
+    /// What is looked for besides attempts is not counted either.
+    fn marker(&self, Key(key): Key) -> StoreFuture<'_, RecordVersion> {
+        let mut rows = self.rows.lock().unwrap();
+        let new = || Stored { bytes: Vec::new(), version: RecordVersion::random() };
+        let value = rows.entry(key).or_insert_with(new).version;
+        let is_away = self.away.load(Ordering::SeqCst) || self.silent.load(Ordering::SeqCst);
+        Box::pin(async move {
+            if is_away {
+                Err(StoreError::Unreachable("unplugged".to_owned()))
+            } else {
+                Ok(Clocked::without_clock(value))
+            }
+        })
     }
 }
 

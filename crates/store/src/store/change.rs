@@ -62,10 +62,7 @@ impl Store {
             return Ok(self.change_in_memory(limit, &bucket, change)?);
         };
         let op = match change {
-            BucketChange::Credit(tokens) => {
-                database.call(mirror, bucket, StoreOp::Step(Op::Take(0))).await?;
-                StoreOp::Step(Op::Give(tokens))
-            }
+            BucketChange::Credit(tokens) => StoreOp::Credit(tokens),
             BucketChange::Reset => StoreOp::Reset,
             BucketChange::OwnRate(own) => StoreOp::Rate(own),
             BucketChange::Ban(ban) => StoreOp::Ban(ban),

@@ -318,7 +318,7 @@ impl OwnRates {
         let (mut header, mut state) = entry.decode();
         let spec = header.effective_spec(&bucket.spec, &mut state, now);
         let state = &mut state[..spec.words()];
-        let step = step(&spec, state, now, op);
+        let step = header.step(state, now, op);
         if commit && step.changed && entry.own.until > now {
             entry.state.copy_from_slice(state);
         }

@@ -72,3 +72,15 @@ fn leases_and_the_bucket_together_hold_no_more_than_the_bucket() {
         assert!(left + held <= 40, "{left} and {held} at {millis} ms");
     }
 }
+
+#[test]
+fn a_lease_keeps_no_more_than_the_bucket_lacks() {
+    let mut lease = lease(&[slice(20), slice(20)]);
+    let at_once = at(0);
+    lease.trim(NOW.after(TOKEN.times(40)), at_once);
+    assert_eq!(lease.left(at_once), 38, "all of it is missing in the bucket");
+    lease.trim(NOW.after(TOKEN.times(25)), at_once);
+    assert_eq!(lease.left(at_once), 25, "an operator gave fifteen back");
+    lease.trim(NOW, at_once);
+    assert_eq!((lease.left(at_once), lease.take(1, at_once)), (0, None), "the bucket is full");
+}

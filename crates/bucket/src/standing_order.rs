@@ -1,0 +1,74 @@
+//! What an operator ordered for one bucket until a time: that it refuses everything, or nothing.
+//!
+//! Both are kept as a rate of the bucket's own, so that every gate reads them. That rate alone would not do: an attempt from
+//! before the ban that gives its tokens back would shorten it. So no attempt changes the state while an order is in force.
+//! The bytes are left to [`record`](super::record).
+
+use super::record::{Own, RecordHeader};
+use super::units::{Span, Time};
+use super::{Admission, Op, PlainOp, Receipt, Step, Verdict};
+
+/// An order for one bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StandingOrder {
+    /// Refuse everything until then.
+    Ban(Time),
+    /// Admit everything until then, with so many tokens in the bucket.
+    Exempt(Time, u32),
+}
+
+impl StandingOrder {
+    /// The order in a record.
+    pub(super) fn of(header: &RecordHeader, state: &[u64]) -> Option<Self> {
+        let (until, rate) = (header.own_until?, header.spec.rate()?);
+        let own = Own { rate, until };
+        // Gates of earlier versions wrote bans with a full start balance: their only token comes with the end of the rate.
+        let is_ban = || own.is_ban() || rate.burst() == 1 && state.first() == Some(&until.as_nanos());
+        if own.is_exemption() {
+            Some(Self::Exempt(until, rate.burst()))
+        } else {
+            is_ban().then_some(Self::Ban(until))
+        }
+    }
+
+    pub(super) fn is_in_force(self, now: Time) -> bool {
+        let (Self::Ban(until) | Self::Exempt(until, _)) = self;
+        until > now
+    }
+
+    /// The verdict on an operation. Nothing changes, but that a ban which a gate of an earlier version shortened has its
+    /// whole length again.
+    pub(super) fn step(self, state: &mut [u64], now: Time, op: Op) -> Step {
+        let full_at = match self {
+            Self::Ban(until) => until,
+            Self::Exempt(..) => now,
+        };
+        let before = state.first().copied();
+        let is_attempt = matches!(op, Op::Take(_) | Op::TakeOnce { .. });
+        if let (Self::Ban(until), Some(word)) = (self, state.first_mut()) {
+            *word = until.as_nanos();
+        }
+        Step {
+            changed: is_attempt && before != state.first().copied(),
+            verdict: Verdict {
+                admission: self.admission(now, op),
+                left: if let Self::Exempt(_, left) = self { left } else { 0 },
+                next_token: full_at.since(now),
+                full_at,
+                receipt: Receipt::default(),
+            },
+        }
+    }
+
+    fn admission(self, now: Time, op: Op) -> Admission {
+        match (self, op.plain()) {
+            (Self::Ban(until), PlainOp::Take(1..) | PlainOp::Peek(1..)) => {
+                Admission::Refused { wait: until.since(now).max(Span::from_nanos(1)) }
+            }
+            _ => Admission::Admitted,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

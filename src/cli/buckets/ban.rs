@@ -1,0 +1,62 @@
+//! `tollgate buckets ban`: keys or whole prefixes of which a running gate refuses everything for a while, over its admin
+//! socket.
+
+use clap::Args;
+use serde_json::json;
+
+use super::super::Exit;
+use super::super::admin_api::AdminArgs;
+use super::exempt::PrefixWords;
+use super::{BucketCommand, key, refuse, time, with_limit, words_of};
+use crate::config::values::Prefix;
+
+#[derive(Debug, Args)]
+pub(super) struct BanArgs {
+    /// The keys as for `show`, or one prefix: 203.0.113.0/24 [default: list all banned prefixes]
+    #[arg(value_name = "KEY|PREFIX", value_parser = ban_key, requires = "how")]
+    keys: Vec<String>,
+    /// For how long: 1h, 1d
+    #[arg(long = "for", value_name = "TIME", value_parser = time, group = "how", requires = "keys")]
+    lasts: Option<String>,
+    /// The reason, for the log; of a prefix only
+    #[arg(long, value_name = "TEXT", requires = "lasts")]
+    why: Option<String>,
+    /// End it now
+    #[arg(long, group = "how", requires = "keys")]
+    end: bool,
+    /// Under this limit only, of keys [default: of an address, those with the narrowest prefix]
+    #[arg(long, value_name = "NAME", requires = "keys")]
+    limit: Option<String>,
+    #[command(flatten)]
+    pub(in crate::cli) admin: AdminArgs,
+}
+
+pub(super) fn ban(arguments: &BanArgs) -> anyhow::Result<Exit> {
+    let BanArgs { keys, lasts, why, end, limit, admin } = arguments;
+    let is_prefix = |text: &String| key(text).is_err();
+    match &keys[..] {
+        [] => {}
+        [prefix] if is_prefix(prefix) && limit.is_some() => {
+            refuse(&format!("--limit goes with keys, not with {prefix}"))
+        }
+        [prefix] if is_prefix(prefix) => {}
+        keys if keys.iter().any(is_prefix) => refuse("one prefix at a time, and no other keys"),
+        _ if why.is_some() => refuse("--why goes with a prefix"),
+        keys => {
+            let (method, body) = if *end { ("DELETE", json!({})) } else { ("PUT", json!({"for": lasts})) };
+            let body = Some(with_limit(body, limit.as_deref()));
+            return BucketCommand { keys, admin, method, below: "/ban", body }.run();
+        }
+    }
+    let words = PrefixWords { page: "bans", none: "no banned prefixes", is: "banned" };
+    words.ask(keys.first().map(String::as_str), (lasts.as_deref(), why.as_deref()), *end, admin)
+}
+
+fn ban_key(text: &str) -> Result<String, String> {
+    match key(text) {
+        Ok(text) => Ok(text),
+        // A list of prefixes tells them by their slash.
+        Err(error) if !text.contains('/') => Err(error),
+        Err(_) => text.parse::<Prefix>().map(|_| text.to_owned()).map_err(words_of),
+    }
+}
