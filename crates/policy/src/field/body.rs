@@ -54,7 +54,7 @@ fn find_strictly(
         return Ok(());
     }
     let read = json::find(body, names.in_body(), found);
-    if read == Err(json::Unread::TooDeep) || (is_declared && read.is_err()) {
+    if read == Err(json::UnreadDocument::TooDeep) || (is_declared && read.is_err()) {
         return Err(AmbiguousBody);
     }
     // A form may begin like a document without being declared as one.

@@ -32,7 +32,7 @@ pub(super) fn members(pointer: &str) -> Vec<String> {
 
 /// Why a document was not read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unread {
+pub(super) enum UnreadDocument {
     /// It nests deeper than is read.
     TooDeep,
     /// It is no JSON.
@@ -43,12 +43,16 @@ pub(super) enum Unread {
 pub(super) type OddFields = SmallVec<[usize; 2]>;
 
 /// Adds the scalar at the pointer of each field, or those in an array there, in one pass for all fields.
-pub(super) fn find(body: &[u8], fields: &BodyFields, found: &mut FoundInBody) -> Result<OddFields, Unread> {
+pub(super) fn find(
+    body: &[u8],
+    fields: &BodyFields,
+    found: &mut FoundInBody,
+) -> Result<OddFields, UnreadDocument> {
     // Skips byte order marks and blanks of any kind.
     let Some(start) = body.iter().position(u8::is_ascii_graphic) else { return Ok(OddFields::new()) };
     let text = &body[start..];
     if is_too_deep(text) {
-        return Err(Unread::TooDeep);
+        return Err(UnreadDocument::TooDeep);
     }
     let mut json = serde_json::Deserializer::from_slice(text);
     let mut search = Search { fields, found, odd: OddFields::new(), scalars: 0 };
@@ -56,7 +60,7 @@ pub(super) fn find(body: &[u8], fields: &BodyFields, found: &mut FoundInBody) ->
     let seed = ValueSeed { search: &mut search, paths };
     match seed.deserialize(&mut json).and_then(|()| json.end()) {
         Ok(()) => Ok(search.odd),
-        Err(_) => Err(Unread::Broken),
+        Err(_) => Err(UnreadDocument::Broken),
     }
 }
 

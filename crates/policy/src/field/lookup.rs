@@ -14,7 +14,7 @@ use super::super::attempt::{Attempt, AttemptBody};
 use super::super::cookies;
 use super::super::urlencoded::{DecodedChars, readings};
 use super::body;
-use super::body_fields::{BodyFields, FoundInBody};
+use super::body_fields::{BodyFields, BodySearch, FoundInBody};
 use super::filter::{NameFilter, NameKinds};
 use super::form::{name_and_value, readings_of_a_cookie, split};
 use super::name::{FieldName, ends_a_name, separates};
@@ -417,9 +417,13 @@ impl<'a> RequestFields<'a> {
                 values.is_unreadable = true;
                 Ok(())
             }
-            AttemptBody::Searched(searched) => searched.found.fields().copy_values(&slots.in_body, values),
-            AttemptBody::Whole(_) => {
-                let found = self.body.get_or_init(|| Self::search_body(self.attempt, self.field_names));
+            AttemptBody::Whole(_) | AttemptBody::Searched(_) => {
+                let search = || Self::search_body(self.attempt, self.field_names);
+                let found = match &self.attempt.body {
+                    AttemptBody::Searched(searched) => BodySearch::of(searched).map(BodySearch::fields),
+                    _ => None,
+                };
+                let found = found.unwrap_or_else(|| self.body.get_or_init(search));
                 found.copy_values(&slots.in_body, values)
             }
         }
