@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::super::attempt::SearchedBody;
 use super::super::legibility::UnreadableBody;
-use super::json::FoldedName;
+use super::member::FoldedName;
 use super::name::FieldName;
 use super::{Field, TooManyValues, Values};
 
