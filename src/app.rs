@@ -88,7 +88,7 @@ use crate::proxy::runtime_config::{ConfigHandle, RuntimeConfig};
 use crate::proxy::settings::{ClientRate, ProxySettings};
 use crate::proxy::transaction::refusal_rate::RefusalRate;
 use crate::proxy::transaction::server::Server;
-use crate::proxy::upstream::Health;
+use crate::proxy::upstream::{Health, UpstreamTarget};
 use crate::store::memory::TooLarge;
 use crate::store::shared;
 use crate::time::{Clock, Span};
@@ -300,15 +300,13 @@ impl Parts {
             Observers::start(&config, &metrics, &clients, &clock)?;
         let tls = TlsState::new(&config.tls);
         let (tls_acceptor, admin_settings) = tls.acceptors(&config)?;
+        let body_searches = start_searches(&config.proxy, &sandbox)?;
         // The last step that can fail: an old process is frozen from then on.
         let engine =
             Arc::new(snapshot::build_engine(config.policy, &config.store, &clock, &events, old_process)?);
         metrics.watch(&engine);
         let settings = Arc::new(config.proxy);
-        let fresh = |address| {
-            let (connector, clock, events) = (sandbox.connector().clone(), clock.clone(), events.clone());
-            Health::with_connector(connector, address, settings.upstream_max, clock, events)
-        };
+        let fresh = |target| new_upstream(target, &settings, &sandbox, (&clock, &events));
         let upstreams = upstreams::resolve(config.upstreams, &Vec::new(), fresh);
         upstreams.iter().flatten().for_each(|health| metrics.expect_upstream(health.name()));
         metrics.show_certificates(&config.tls.certificates);
@@ -329,7 +327,7 @@ impl Parts {
             config: runtime_config,
             connection_limit: Arc::new(connection_limit(&settings, &clock)),
             body_memory: BodyMemories::new(settings.body_memory),
-            body_searches: start_searches(&settings, &sandbox)?,
+            body_searches,
             open_attempts: config.endpoints.iter().map(|_| OpenAttempts::default()).collect(),
             clients,
             events,
@@ -434,8 +432,22 @@ fn worker_threads(settings: &ProxySettings) -> usize {
 /// Searches read what clients send, as workers do, and have their rights.
 fn start_searches(settings: &ProxySettings, sandbox: &Sandbox) -> Result<BodySearches, AppStartError> {
     let confinement = sandbox.worker();
-    let confine = move || confinement.iter().for_each(Confinement::confine);
-    BodySearches::start(worker_threads(settings), confine).map_err(AppStartError::Worker)
+    let prepare = move || {
+        // Without it searches compete with workers, and are bounded all the same.
+        let _ = rustix::process::nice(LOWER_PRIORITY);
+        confinement.iter().for_each(Confinement::confine);
+    };
+    BodySearches::start(worker_threads(settings), prepare).map_err(AppStartError::Worker)
+}
+
+fn new_upstream(
+    target: UpstreamTarget,
+    settings: &ProxySettings,
+    sandbox: &Sandbox,
+    (clock, events): (&Clock, &Events),
+) -> Arc<Health> {
+    let (connector, clock, events) = (sandbox.connector().clone(), clock.clone(), events.clone());
+    Health::with_connector(connector, target, settings.upstream_max, clock, events)
 }
 
 fn connection_limit(settings: &ProxySettings, clock: &Clock) -> ConnectionLimit {
@@ -448,5 +460,7 @@ fn new_connections(rate: ClientRate) -> ConnectionQuota {
     ConnectionQuota { replenish, burst: rate.burst }
 }
 
+/// Steps of priority of searches below workers: a tenth of their share of a processor that both want.
+const LOWER_PRIORITY: i32 = 10;
 /// How long a stopping gate waits until a shared store has taken the refunds.
 const REFUND_TIMEOUT: Duration = Duration::from_secs(2);

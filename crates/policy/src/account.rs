@@ -29,6 +29,7 @@ impl Account {
     /// characters.
     #[must_use]
     pub fn fold_cut(name: &[u8], length: usize) -> Self {
+        let is_empty = name.is_empty();
         let name = cut(name, length);
         let mut fold = AccountFold::with_capacity(name.len());
         if name.is_ascii() {
@@ -36,7 +37,7 @@ impl Account {
         } else {
             fold.push_text(unicode::decode_text(name).chars());
         }
-        fold.end(name)
+        fold.end(name, is_empty)
     }
 
     /// The same name to a database of old, which ignores characters that came after Unicode 3.2. `None` if there are
@@ -54,7 +55,7 @@ impl Account {
         }
         let mut fold = AccountFold::with_capacity(old.len());
         fold.push_text(old.chars());
-        Some(fold.end(name))
+        Some(fold.end(name, false))
     }
 
     /// The bytes of the folded name, for hashing.
@@ -124,14 +125,14 @@ impl AccountFold {
         }
     }
 
-    fn end(self, name: &[u8]) -> Account {
+    fn end(self, name: &[u8], is_empty: bool) -> Account {
         let Self { mut folded, .. } = self;
         while folded.len() > MAX_FOLDED_BYTES {
             folded.pop();
         }
         folded.truncate(folded.trim_end().len());
         let is_ambiguous = name.contains(&0) || has_markup(folded.as_bytes());
-        if is_ambiguous || (folded.is_empty() && !name.is_empty()) {
+        if is_ambiguous || (folded.is_empty() && !is_empty) {
             Account::ambiguous()
         } else {
             Account(folded.into_bytes())

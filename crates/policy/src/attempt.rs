@@ -2,12 +2,12 @@
 //!
 //! It holds data only; the proxy fills it, and [`charges`](super::Policy::charges) evaluates it.
 
+use std::any::Any;
 use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
 
 use super::descriptor::Descriptor;
-use super::field::BodySearch;
 
 /// The client of a request, as buckets distinguish clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -77,13 +77,13 @@ pub enum AttemptBody<'a> {
 pub struct SearchedBody<'a> {
     /// The whole body without its content coding.
     pub bytes: &'a [u8],
-    /// What the same policy found in it.
-    pub found: &'a BodySearch,
+    /// What the same policy found in it: a [`BodySearch`](super::field::BodySearch). Anything else is ignored.
+    pub found: &'a (dyn Any + Send + Sync),
 }
 
 impl PartialEq for SearchedBody<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes && std::ptr::eq(self.found, other.found)
+        self.bytes == other.bytes && std::ptr::addr_eq(self.found, other.found)
     }
 }
 

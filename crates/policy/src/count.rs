@@ -12,7 +12,6 @@ use http::HeaderMap;
 
 pub use super::legibility::UnreadableBody;
 
-use super::attempt::{Attempt, AttemptBody};
 use super::legibility::check_headers;
 
 /// The unit that is counted in a body.
@@ -45,14 +44,9 @@ impl Count {
         }
     }
 
-    /// As [`of_request`](Self::of_request), of an attempt whose body was read; counted once if the body was searched.
-    pub(super) fn of_attempt(&self, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
-        let of = |bytes| self.of_request(attempt.headers, attempt.query, bytes);
-        match attempt.body {
-            AttemptBody::Searched(search) => search.found.count(self).unwrap_or_else(|| of(search.bytes)),
-            AttemptBody::Whole(bytes) => of(bytes),
-            AttemptBody::Unread | AttemptBody::TooLong | AttemptBody::Unsaid => Err(UnreadableBody),
-        }
+    /// What is counted, as a text that no other has.
+    pub(super) fn name(&self) -> String {
+        format!("{self:?}")
     }
 
     /// Whether a request is an attempt only if something is counted in it.

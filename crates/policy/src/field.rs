@@ -13,22 +13,25 @@ mod form;
 mod json;
 mod lenient;
 mod lookup;
+mod member;
 mod multipart;
 mod name;
 mod ntlm;
 mod nesting;
+mod pairs;
 
 use http::{HeaderMap, HeaderName};
 use smallvec::{SmallVec, smallvec};
 
 pub use self::body_fields::BodySearch;
+use self::body_fields::FoundInBody;
 pub(super) use self::filter::NameKinds;
-pub(super) use self::form::{name_and_value, split};
 pub(super) use self::lookup::{FieldNames, FieldSlots, MAX_NAME_READS, RequestFields};
 pub(super) use self::multipart::parts as multipart_parts;
 use self::name::FieldName;
 pub(super) use self::nesting::is_too_deep;
-use super::attempt::Attempt;
+pub(super) use self::pairs::{name_and_value, split};
+use super::attempt::{Attempt, AttemptBody};
 use super::key::{MAX_VALUES, TooManyValues};
 
 /// The location of a value.
@@ -217,6 +220,40 @@ pub(super) fn are_in_own_headers(fields: &[Field], attempt: &Attempt<'_>) -> boo
 fn is_read_as(sent: &HeaderName, field: &HeaderName) -> bool {
     let folded = |name: &HeaderName| name.as_str().replace('_', "-");
     sent == field || folded(sent) == folded(field)
+}
+
+impl RequestFields<'_> {
+    /// What the body holds for all fields.
+    pub(crate) fn search_body(attempt: &Attempt<'_>, field_names: &FieldNames) -> FoundInBody {
+        match attempt.body {
+            AttemptBody::Whole(bytes) => body::find(field_names, (attempt.headers, bytes)),
+            AttemptBody::Searched(searched) => body::find(field_names, (attempt.headers, searched.bytes)),
+            AttemptBody::Unread | AttemptBody::TooLong => FoundInBody::default(),
+        }
+    }
+
+    /// Adds the values in the body.
+    pub(super) fn add_body(&self, slots: &FieldSlots, values: &mut Values) -> Result<(), TooManyValues> {
+        if slots.in_body.is_empty() {
+            return Ok(());
+        }
+        match self.attempt.body {
+            AttemptBody::Unread => Ok(()),
+            AttemptBody::TooLong => {
+                values.is_unreadable = true;
+                Ok(())
+            }
+            AttemptBody::Whole(_) | AttemptBody::Searched(_) => {
+                let search = || Self::search_body(self.attempt, self.field_names);
+                let found = match &self.attempt.body {
+                    AttemptBody::Searched(searched) => BodySearch::of(searched).map(BodySearch::fields),
+                    _ => None,
+                };
+                let found = found.unwrap_or_else(|| self.body.get_or_init(search));
+                found.copy_values(&slots.in_body, values)
+            }
+        }
+    }
 }
 
 impl Values {

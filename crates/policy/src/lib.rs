@@ -72,7 +72,7 @@ use self::geo::{Geo, Origin};
 use self::inspection::Inspection;
 use self::matcher::{MethodReading, Pattern};
 use self::query::{ParameterPattern, QueryParameters};
-use self::route::RouteFieldSlots;
+use self::route::{RouteFieldSlots, attempts_in};
 
 /// All routes and limits, in the order of the file.
 #[derive(Debug, Clone, Default)]
@@ -336,9 +336,9 @@ impl Policy {
     fn count_in(&self, search: &mut BodySearch, routes: &[usize], attempt: &Attempt<'_>) {
         for route in routes.iter().filter_map(|&route| self.routes.get(route)) {
             if let Cost::Counted(count) = &route.cost
-                && search.count(count).is_none()
+                && search.count(&count.name()).is_none()
             {
-                search.add_count(count, count.of_attempt(attempt));
+                search.add_count(count.name(), attempts_in(count, attempt));
             }
         }
     }

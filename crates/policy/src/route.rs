@@ -13,7 +13,7 @@ use super::attempt::{Attempt, AttemptBody};
 use super::canonical::Case;
 use super::count::{Count, UnreadableBody};
 use super::exposed::ExposedAction;
-use super::field::{Field, FieldNames, FieldSlots, Half, RequestFields, values_but_cookies};
+use super::field::{BodySearch, Field, FieldNames, FieldSlots, Half, RequestFields, values_but_cookies};
 use super::key::TooManyValues;
 use super::matcher::{HostPattern, MethodReading, Pattern};
 use super::method::MethodReadings;
@@ -127,7 +127,7 @@ impl Cost {
             (Self::Counted(_), AttemptBody::Unread) => Ok(1),
             (Self::Counted(_), AttemptBody::TooLong | AttemptBody::Unsaid) => Err(UnreadableBody),
             (Self::Counted(count), AttemptBody::Whole(_) | AttemptBody::Searched(_)) => {
-                Ok(count.of_attempt(attempt)?.max(1))
+                Ok(attempts_in(count, attempt)?.max(1))
             }
         }
     }
@@ -141,11 +141,23 @@ impl Cost {
     fn finds_none(&self, attempt: &Attempt<'_>) -> bool {
         match (self, attempt.body) {
             (Self::Counted(count), AttemptBody::Whole(_) | AttemptBody::Searched(_)) => {
-                count.tells_attempts() && count.of_attempt(attempt) == Ok(0)
+                count.tells_attempts() && attempts_in(count, attempt) == Ok(0)
             }
             _ => false,
         }
     }
+}
+
+/// What is counted in an attempt whose body was read; not again if it was searched.
+pub(super) fn attempts_in(count: &Count, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
+    let (bytes, known) = match &attempt.body {
+        AttemptBody::Whole(bytes) => (*bytes, None),
+        AttemptBody::Searched(searched) => {
+            (searched.bytes, BodySearch::of(searched).and_then(|search| search.count(&count.name())))
+        }
+        AttemptBody::Unread | AttemptBody::TooLong => return Err(UnreadableBody),
+    };
+    known.unwrap_or_else(|| count.of_request(attempt.headers, attempt.query, bytes))
 }
 
 impl Route {

@@ -13,7 +13,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use rustix::process::nice;
 use tokio::sync::oneshot;
 
 /// The searches of all workers.
@@ -49,18 +48,16 @@ struct BodySearchJob {
 }
 
 impl BodySearches {
-    /// Starts the threads; each calls `confine` before it searches anything.
+    /// Starts the threads; each calls `prepare` before it searches anything, to lower its priority and its rights.
     ///
     /// # Errors
     /// A thread cannot start.
-    pub fn start(threads: usize, confine: impl Fn() + Clone + Send + 'static) -> io::Result<Self> {
+    pub fn start(threads: usize, prepare: impl Fn() + Clone + Send + 'static) -> io::Result<Self> {
         let queue = Arc::new(SearchQueue { state: Mutex::default(), has_ready: Condvar::new() });
         for number in 0..threads.max(1) {
-            let (queue, confine) = (Arc::clone(&queue), confine.clone());
+            let (queue, prepare) = (Arc::clone(&queue), prepare.clone());
             thread::Builder::new().name(format!("search-{number}")).spawn(move || {
-                // Without it searches compete with workers, and are bounded all the same.
-                let _ = nice(LOWER_PRIORITY);
-                confine();
+                prepare();
                 loop {
                     queue.run_next();
                 }
@@ -157,9 +154,6 @@ impl std::fmt::Debug for SearchQueue {
         write!(f, "SearchQueue({} prefixes)", self.state().owners.len())
     }
 }
-
-/// Steps of priority below a worker: a tenth of its share of a processor that both want.
-const LOWER_PRIORITY: i32 = 10;
 
 #[cfg(test)]
 mod tests {

@@ -12,9 +12,8 @@ use http::Request;
 
 use super::head_check::UnreadAttempt;
 use super::server::Server;
-use super::service::attempt;
 use crate::engine::Rules;
-use crate::policy::attempt::{AttemptBody, Client, SearchedBody};
+use crate::policy::attempt::{Attempt, AttemptBody, Client, SearchedBody};
 use crate::policy::body_coding::{BodyCoding, UndecodableBody};
 use crate::policy::field::BodySearch;
 use crate::proxy::body::{self, BufferedBody, MemoryReservation};
@@ -132,7 +131,18 @@ impl LongBody {
             },
         };
         let (policy, generation) = (&self.rules.policy, self.rules.generation);
-        let attempt = attempt(&self.request, &self.host, (self.client, None), AttemptBody::Whole(&bytes));
+        let uri = self.request.uri();
+        let attempt = Attempt {
+            method: self.request.method(),
+            path: uri.path(),
+            query: uri.query(),
+            host: &self.host,
+            client: self.client,
+            headers: self.request.headers(),
+            body: AttemptBody::Whole(&bytes),
+            descriptor: None,
+            tls: None,
+        };
         let before = match generation == self.generation {
             true => self.routes,
             false => policy.routes_of(&attempt),

@@ -46,7 +46,7 @@ fn find_strictly(
         form::find(body, names, &[], found);
     } else {
         for part in multipart::parts(kind, body).map_err(|_| AmbiguousBody)? {
-            part.names().for_each(|sent| add_named(names, &sent, part.content, found));
+            part.names().for_each(|sent| names.add_named(&sent, part.content, found));
         }
     }
     let is_declared = is("json");
@@ -54,7 +54,7 @@ fn find_strictly(
         return Ok(());
     }
     let read = json::find(body, names.in_body(), found);
-    if read == Err(json::Unread::TooDeep) || (is_declared && read.is_err()) {
+    if read == Err(json::UnreadDocument::TooDeep) || (is_declared && read.is_err()) {
         return Err(AmbiguousBody);
     }
     // A form may begin like a document without being declared as one.
@@ -74,21 +74,6 @@ fn find_strictly(
 /// Whether the headers leave open that a body is readable.
 pub(super) fn is_legible_by_head(headers: &HeaderMap) -> bool {
     legibility::check_headers(headers).is_ok() && content_type(headers).is_some()
-}
-
-/// Adds a value to the fields that a decoded name means.
-pub(super) fn add_named(names: &FieldNames, sent: &[u8], value: &[u8], found: &mut FoundInBody) {
-    names.for_each_decoded(letters(sent), |name| {
-        names.in_body().with_name(name).iter().for_each(|slot| found.add(*slot, value));
-    });
-}
-
-/// The characters of a text; U+FFFD for what is no UTF-8.
-pub(super) fn letters(text: &[u8]) -> impl Iterator<Item = char> {
-    text.utf8_chunks().flat_map(|chunk| {
-        let broken = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
-        chunk.valid().chars().chain(broken)
-    })
 }
 
 /// The content type; empty if there is none, `None` if there are several.

@@ -4,8 +4,9 @@
 
 use smallvec::SmallVec;
 
-use super::super::count::{Count, UnreadableBody};
-use super::json::FoldedName;
+use super::super::attempt::SearchedBody;
+use super::super::legibility::UnreadableBody;
+use super::member::FoldedName;
 use super::name::FieldName;
 use super::{Field, TooManyValues, Values};
 
@@ -148,7 +149,8 @@ impl std::fmt::Debug for FoundInBody {
 #[derive(Debug, Default)]
 pub struct BodySearch {
     fields: FoundInBody,
-    counts: SmallVec<[(Count, Result<u32, UnreadableBody>); 1]>,
+    /// By [names](super::super::count::Count::name) of what is counted.
+    counts: SmallVec<[(String, Result<u32, UnreadableBody>); 1]>,
 }
 
 impl BodySearch {
@@ -161,11 +163,16 @@ impl BodySearch {
     }
 
     /// What was counted; `None` if it was not.
-    pub(crate) fn count(&self, count: &Count) -> Option<Result<u32, UnreadableBody>> {
-        self.counts.iter().find(|(known, _)| known == count).map(|(_, found)| *found)
+    pub(crate) fn count(&self, name: &str) -> Option<Result<u32, UnreadableBody>> {
+        self.counts.iter().find(|(known, _)| known == name).map(|(_, found)| *found)
     }
 
-    pub(crate) fn add_count(&mut self, count: &Count, found: Result<u32, UnreadableBody>) {
-        self.counts.push((count.clone(), found));
+    pub(crate) fn add_count(&mut self, name: String, found: Result<u32, UnreadableBody>) {
+        self.counts.push((name, found));
+    }
+
+    /// What was found in this body.
+    pub(crate) fn of<'a>(searched: &SearchedBody<'a>) -> Option<&'a Self> {
+        searched.found.downcast_ref()
     }
 }

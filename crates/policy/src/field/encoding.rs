@@ -8,8 +8,8 @@ use memchr::memmem;
 use smallvec::SmallVec;
 
 use super::super::legibility::contains_ascii;
-use super::body::letters;
 use super::lookup::FieldNames;
+use super::name::letters;
 
 /// An encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,15 +3,15 @@
 //! It decodes and compares names, and returns the values of the requested fields. A field has several values where
 //! applications differ: `;` separates for some of them, and `%u0061` is a character for some.
 
-use std::borrow::Cow;
-
-use memchr::{memchr, memchr_iter, memchr2};
+use memchr::memchr2;
 
 use super::super::urlencoded::{decode, first_byte, readings};
-use super::body::add_named;
 use super::body_fields::FoundInBody;
 use super::encoding::TextEncoding;
 use super::lookup::FieldNames;
+use super::pairs::name_and_value;
+#[cfg(test)]
+use super::pairs::split;
 
 /// Adds the values of all fields; scans the text once. With `encodings`, names and values may also be percent-encoded
 /// bytes of these.
@@ -98,7 +98,7 @@ impl<'n> FormReader<'n> {
                 let value = encoding.decode_value(&decode(value, false));
                 let Some(value) = value else { continue };
                 if is_named {
-                    add_named(self.names, &sent, &value, found);
+                    self.names.add_named(&sent, &value, found);
                 }
                 if is_short {
                     let add = |name: usize| {
@@ -117,22 +117,6 @@ impl<'n> FormReader<'n> {
 fn without_mark(text: &[u8]) -> &[u8] {
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
     text.strip_prefix(b"?").unwrap_or(text)
-}
-
-pub(crate) fn name_and_value(field: &[u8]) -> (&[u8], &[u8]) {
-    let end = memchr(b'=', field).unwrap_or(field.len());
-    (&field[..end], field.get(end + 1..).unwrap_or_default())
-}
-
-pub(crate) fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
-    let ends = memchr_iter(separator, text).chain([text.len()]);
-    ends.scan(0, move |start, end| text.get(std::mem::replace(start, end + 1)..end))
-}
-
-/// The decodings of a cookie's value: PHP keeps a plus, ASP makes it a blank.
-pub(super) fn readings_of_a_cookie(value: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
-    let with_plus = percent_encoding::percent_decode(value).into();
-    [Some(with_plus), value.contains(&b'+').then(|| decode(value, false))].into_iter().flatten()
 }
 
 /// Bytes of a name in another encoding at most.

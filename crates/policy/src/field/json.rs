@@ -11,6 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use smallvec::SmallVec;
 
 use super::body_fields::{BodyFields, FoundInBody};
+use super::member::{FoldedName, hash_folded};
 use super::nesting::is_too_deep;
 
 /// Whether a reader that ignores the content type could read the body as JSON, or as JSON with a prefix.
@@ -32,7 +33,7 @@ pub(super) fn members(pointer: &str) -> Vec<String> {
 
 /// Why a document was not read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unread {
+pub(super) enum UnreadDocument {
     /// It nests deeper than is read.
     TooDeep,
     /// It is no JSON.
@@ -43,12 +44,16 @@ pub(super) enum Unread {
 pub(super) type OddFields = SmallVec<[usize; 2]>;
 
 /// Adds the scalar at the pointer of each field, or those in an array there, in one pass for all fields.
-pub(super) fn find(body: &[u8], fields: &BodyFields, found: &mut FoundInBody) -> Result<OddFields, Unread> {
+pub(super) fn find(
+    body: &[u8],
+    fields: &BodyFields,
+    found: &mut FoundInBody,
+) -> Result<OddFields, UnreadDocument> {
     // Skips byte order marks and blanks of any kind.
     let Some(start) = body.iter().position(u8::is_ascii_graphic) else { return Ok(OddFields::new()) };
     let text = &body[start..];
     if is_too_deep(text) {
-        return Err(Unread::TooDeep);
+        return Err(UnreadDocument::TooDeep);
     }
     let mut json = serde_json::Deserializer::from_slice(text);
     let mut search = Search { fields, found, odd: OddFields::new(), scalars: 0 };
@@ -56,56 +61,8 @@ pub(super) fn find(body: &[u8], fields: &BodyFields, found: &mut FoundInBody) ->
     let seed = ValueSeed { search: &mut search, paths };
     match seed.deserialize(&mut json).and_then(|()| json.end()) {
         Ok(()) => Ok(search.odd),
-        Err(_) => Err(Unread::Broken),
+        Err(_) => Err(UnreadDocument::Broken),
     }
-}
-
-/// The folded name of a member: without case, and without dashes and underscores as with Go's `case:ignore`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FoldedName {
-    hash: u64,
-    folded: String,
-    /// As an item of an array.
-    pub(super) index: Option<usize>,
-}
-
-impl FoldedName {
-    pub(super) fn new(name: &str) -> Self {
-        let (hash, folded) = (hash_folded(name.chars()), folded(name.chars()).collect());
-        Self { hash, folded, index: name.parse().ok() }
-    }
-
-    /// Whether it is no position in an array.
-    pub(super) fn is_name(&self) -> bool {
-        !self.folded.bytes().all(|byte| byte.is_ascii_digit())
-    }
-
-    /// Whether a name with this [hash](hash_folded) is this one.
-    pub(super) fn is(&self, hash: u64, name: impl Iterator<Item = char>) -> bool {
-        self.hash == hash && folded(name).eq(self.folded.chars())
-    }
-}
-
-fn folded(name: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
-    let letters = name.filter(|letter| !matches!(letter, '_' | '-'));
-    letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase)
-}
-
-/// A hash of the folded name: FNV-1a.
-pub(super) fn hash_folded(name: impl Iterator<Item = char>) -> u64 {
-    let push = |hash: u64, number: u32| (hash ^ u64::from(number)).wrapping_mul(0x0100_0000_01b3);
-    let mut hash = 0xcbf2_9ce4_8422_2325;
-    for letter in name {
-        match letter {
-            '_' | '-' => {}
-            '\0'..='\x7f' => hash = push(hash, u32::from(letter.to_ascii_lowercase())),
-            _ => {
-                let letters = letter.to_uppercase().flat_map(char::to_lowercase);
-                hash = letters.fold(hash, |hash, letter| push(hash, u32::from(letter)));
-            }
-        }
-    }
-    hash
 }
 
 /// What is looked for, and what was found.

@@ -13,10 +13,10 @@ use smallvec::SmallVec;
 
 use self::document::find as find_in_document;
 use super::super::legibility::charsets;
-use super::body::{add_named, letters};
 use super::body_fields::FoundInBody;
 use super::encoding::TextEncoding;
 use super::lookup::FieldNames;
+use super::name::letters;
 use super::{basic, form, json};
 
 /// Adds what may be a value of a field, in all encodings that the body may have.
@@ -146,7 +146,7 @@ impl PartName {
     }
 
     fn add(&self, names: &FieldNames, value: &[u8], found: &mut FoundInBody) {
-        self.each().for_each(|sent| add_named(names, sent, value, found));
+        self.each().for_each(|sent| names.add_named(sent, value, found));
     }
 }
 

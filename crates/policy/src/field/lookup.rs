@@ -10,14 +10,13 @@ use http::HeaderMap;
 use memchr::{memchr, memchr2_iter};
 use smallvec::SmallVec;
 
-use super::super::attempt::{Attempt, AttemptBody};
+use super::super::attempt::Attempt;
 use super::super::cookies;
 use super::super::urlencoded::{DecodedChars, readings};
-use super::body;
 use super::body_fields::{BodyFields, FoundInBody};
 use super::filter::{NameFilter, NameKinds};
-use super::form::{name_and_value, readings_of_a_cookie, split};
-use super::name::{FieldName, ends_a_name, separates};
+use super::name::{FieldName, ends_a_name, letters, separates};
+use super::pairs::{name_and_value, readings_of_a_cookie, split};
 use super::{Field, TooManyValues, Values};
 
 /// The names of fields; their positions are slots.
@@ -37,7 +36,7 @@ pub(crate) struct FieldSlots {
     in_query: Vec<usize>,
     in_cookies: Vec<usize>,
     /// Positions among [`BodyFields`].
-    in_body: Vec<usize>,
+    pub(super) in_body: Vec<usize>,
 }
 
 impl FieldNames {
@@ -157,6 +156,13 @@ impl FieldNames {
             }
         }
         search.matched_slot().into_iter().filter(|slot| last != Some(*slot)).for_each(callback);
+    }
+
+    /// Adds a value to the fields that a decoded name means.
+    pub(super) fn add_named(&self, sent: &[u8], value: &[u8], found: &mut FoundInBody) {
+        self.for_each_decoded(letters(sent), |name| {
+            self.in_body.with_name(name).iter().for_each(|slot| found.add(*slot, value));
+        });
     }
 
     /// Compares a name character by character, as long as a known name begins so. Returns whether it could be decoded
@@ -348,27 +354,18 @@ type Fields<'a> = SmallVec<[(&'a str, NameKinds); 4]>;
 /// The values of all known fields of a request outside its body; looked up on first use.
 pub(crate) struct RequestFields<'a> {
     pub(crate) attempt: &'a Attempt<'a>,
-    field_names: &'a FieldNames,
+    pub(super) field_names: &'a FieldNames,
     /// The parts of the query that could contain a name of the filter.
     fields: OnceCell<Fields<'a>>,
     query: OnceCell<FoundValues>,
     cookies: OnceCell<FoundValues>,
-    body: OnceCell<FoundInBody>,
+    pub(super) body: OnceCell<FoundInBody>,
 }
 
 impl<'a> RequestFields<'a> {
     pub(crate) fn with(attempt: &'a Attempt<'a>, field_names: &'a FieldNames) -> Self {
         let (fields, query, cookies, body) = Default::default();
         Self { attempt, field_names, fields, query, cookies, body }
-    }
-
-    /// What the body holds for all fields.
-    pub(crate) fn search_body(attempt: &Attempt<'_>, field_names: &FieldNames) -> FoundInBody {
-        match attempt.body {
-            AttemptBody::Whole(bytes) => body::find(field_names, (attempt.headers, bytes)),
-            AttemptBody::Searched(searched) => body::find(field_names, (attempt.headers, searched.bytes)),
-            AttemptBody::Unread | AttemptBody::TooLong | AttemptBody::Unsaid => FoundInBody::default(),
-        }
     }
 
     /// The parts of the query between two `&` that could contain a name of this kind.
@@ -404,25 +401,6 @@ impl<'a> RequestFields<'a> {
     /// Adds the values in the query.
     pub(super) fn add_query(&self, slots: &FieldSlots, values: &mut Values) -> Result<(), TooManyValues> {
         if slots.in_query.is_empty() { Ok(()) } else { self.query().copy_values(&slots.in_query, values) }
-    }
-
-    /// Adds the values in the body.
-    pub(super) fn add_body(&self, slots: &FieldSlots, values: &mut Values) -> Result<(), TooManyValues> {
-        if slots.in_body.is_empty() {
-            return Ok(());
-        }
-        match self.attempt.body {
-            AttemptBody::Unread => Ok(()),
-            AttemptBody::TooLong | AttemptBody::Unsaid => {
-                values.is_unreadable = true;
-                Ok(())
-            }
-            AttemptBody::Searched(searched) => searched.found.fields().copy_values(&slots.in_body, values),
-            AttemptBody::Whole(_) => {
-                let found = self.body.get_or_init(|| Self::search_body(self.attempt, self.field_names));
-                found.copy_values(&slots.in_body, values)
-            }
-        }
     }
 
     /// Adds the values in cookies.

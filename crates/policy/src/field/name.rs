@@ -76,6 +76,14 @@ pub(super) fn separates(letter: char) -> bool {
     matches!(letter, '[' | ']' | '.' | '_' | '\0') || letter.is_whitespace()
 }
 
+/// The characters of a text; U+FFFD for what is no UTF-8.
+pub(super) fn letters(text: &[u8]) -> impl Iterator<Item = char> {
+    text.utf8_chunks().flat_map(|chunk| {
+        let broken = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
+        chunk.valid().chars().chain(broken)
+    })
+}
+
 /// A folded name, and whether a separator is pending.
 #[derive(Default)]
 pub(super) struct FieldNameFold(String, bool);

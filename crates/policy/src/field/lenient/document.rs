@@ -2,9 +2,9 @@
 //!
 //! It compares only the last name on the way to a value, at any depth.
 
-use super::super::body::letters;
 use super::super::body_fields::{BodyFields, FoundInBody};
-use super::super::json::{FoldedName, hash_folded};
+use super::super::member::{FoldedName, hash_folded};
+use super::super::name::letters;
 
 /// Adds the values after the last name on the way to each field.
 pub(super) fn find(text: &[u8], fields: &BodyFields, found: &mut FoundInBody) {
