@@ -5,11 +5,10 @@
 use smallvec::SmallVec;
 
 use super::Refusal;
-use super::attempt_facts::AttemptFacts;
 use crate::bucket::{Admission, Effect, Verdict};
 use crate::event::LimitDecision;
-use crate::policy::{Charge, Charges, LimitKind, Policy};
-use crate::time::{Span, Time};
+use crate::policy::{Charge, LimitKind, Policy};
+use crate::time::Span;
 
 /// The status of each limit of an attempt, in the order of the file.
 pub type LimitStatuses = SmallVec<[LimitStatus; 2]>;
@@ -24,17 +23,6 @@ pub struct LimitStatus {
 }
 
 impl Refusal {
-    /// A refusal by these limits; takes the facts of the attempt.
-    pub(super) fn of(
-        policy: &Policy,
-        found: &mut Charges,
-        statuses: LimitStatuses,
-        (route, now): (usize, Time),
-    ) -> Self {
-        let (wait, facts) = (longest_wait(policy, &statuses), AttemptFacts::take(found, now));
-        Self { route, wait, statuses, facts }
-    }
-
     /// The limits that refused.
     pub fn violated(&self) -> impl Iterator<Item = &LimitStatus> {
         self.statuses.iter().filter(|status| status.refuses())
