@@ -47,7 +47,6 @@ pub use self::store_observer::store_observer;
 use self::attack_mode::AttackModes;
 use self::earned_attempts::EarnedAttempts;
 use self::known_addresses::AddressSets;
-use self::limit_status::longest_wait;
 use self::network_outcomes::NetworkOutcomes;
 use self::own_rates::RateOwners;
 use self::recent_sign_ins::RecentSignIns;
@@ -375,7 +374,7 @@ impl Engine {
         let mut found = self.charges_of(rules, attempt, routes, (own, now))?;
         if let Some(verdict) = Self::banned_verdict(rules, &found, attempt.client, now) {
             let statuses = self.limit_statuses(rules, &found, &verdict);
-            return Ok(Some(Refusal::of(rules, &mut found, statuses, (route, now))));
+            return Ok(Some(Refusal::of(&rules.policy, &mut found, statuses, (route, now))));
         }
         if self.must_ask_for_address(rules, &found, now) {
             return Ok(None);
@@ -385,7 +384,7 @@ impl Engine {
         let Some(verdict) = refused.map_err(|stale| self.undecided(stale))? else { return Ok(None) };
         let mut statuses = self.limit_statuses(rules, &found, &verdict);
         rules.count_consecutive(&mut statuses, false, now);
-        Ok(Some(Refusal::of(rules, &mut found, statuses, (route, now))))
+        Ok(Some(Refusal::of(&rules.policy, &mut found, statuses, (route, now))))
     }
 
     /// The statuses of an attempt's limits; takes nothing.
@@ -471,14 +470,7 @@ impl Decision {
             return Self::Admitted(Reservation::new(rules, found, statuses, (decided_by, now)));
         }
         let route = found.routes.first().copied().unwrap_or_default();
-        Self::Refused(Refusal::of(rules, &mut found, statuses, (route, now)))
-    }
-}
-
-impl Refusal {
-    fn of(rules: &Rules, found: &mut Charges, statuses: LimitStatuses, (route, now): (usize, Time)) -> Self {
-        let (wait, facts) = (longest_wait(&rules.policy, &statuses), AttemptFacts::take(found, now));
-        Self { route, wait, statuses, facts }
+        Self::Refused(Refusal::of(&rules.policy, &mut found, statuses, (route, now)))
     }
 }
 

@@ -4,13 +4,13 @@
 
 use smallvec::SmallVec;
 
-use super::limit_status::{self, LimitStatus};
+use super::limit_status::{self, LimitStatus, LimitStatuses, longest_wait};
 use crate::bucket::{Admission, Effect};
 use crate::event::{AttemptRecord, LimitDecision, LimitRecord};
 use crate::policy::{Charges, ExposedAction, LimitKind, Policy};
 use crate::time::{Span, Time};
 
-use super::Rules;
+use super::{Refusal, Rules};
 
 /// What the policy found out about an attempt besides its charges.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +23,19 @@ pub struct AttemptFacts {
     is_bait: bool,
     exposed: Option<ExposedAction>,
     failures_before: u32,
+}
+
+impl Refusal {
+    /// A refusal by these limits; takes the facts of the attempt.
+    pub(super) fn of(
+        policy: &Policy,
+        found: &mut Charges,
+        statuses: LimitStatuses,
+        (route, now): (usize, Time),
+    ) -> Self {
+        let (wait, facts) = (longest_wait(policy, &statuses), AttemptFacts::take(found, now));
+        Self { route, wait, statuses, facts }
+    }
 }
 
 impl AttemptFacts {

@@ -6,7 +6,7 @@
 //! convert its fill level without knowing that configuration. The fingerprint is over the bytes of the spec and reveals
 //! foreign bytes.
 
-use super::standing_order::StandingOrder;
+use super::standing_order::{BOUNDLESS, StandingOrder, is_ban, is_exemption};
 use super::units::{Span, Time};
 use super::{
     Continuous, Distinct, Escalation, Floor, Interval, Op, PeriodStart, Recent, Rolling, Spec, SpecError,
@@ -52,13 +52,13 @@ impl Own {
     /// Whether this is a [ban](Self::ban).
     #[must_use]
     pub fn is_ban(&self) -> bool {
-        self.rate.burst() == 1 && self.rate.initial() == 0
+        is_ban(self.rate)
     }
 
     /// Whether this is an [exemption](Self::exemption).
     #[must_use]
     pub fn is_exemption(&self) -> bool {
-        self.rate.burst() == BOUNDLESS
+        is_exemption(self.rate)
     }
 }
 
@@ -130,7 +130,9 @@ impl RecordHeader {
     /// Decides one operation of an attempt as [`step`](step()) does. A [ban](Own::ban) refuses every attempt and an
     /// [exemption](Own::exemption) admits every one; both last until their end, whatever attempts take or give back.
     pub fn step(&self, state: &mut [u64], now: Time, op: Op) -> Step {
-        if let Some(order) = StandingOrder::of(self, state).filter(|order| order.is_in_force(now)) {
+        let own = self.spec.rate().zip(self.own_until);
+        let order = own.and_then(|own| StandingOrder::of(own, state));
+        if let Some(order) = order.filter(|order| order.is_in_force(now)) {
             return order.step(state, now, op);
         }
         let words = self.spec.words().min(state.len());
@@ -411,8 +413,6 @@ impl RecordReader<'_> {
 /// The version of the layout: increases when the meaning of the bytes changes.
 pub const LAYOUT: u8 = 1;
 const OWN: u8 = 0x80;
-/// Tokens a second, and in the bucket, that no gate can use up.
-const BOUNDLESS: u32 = 1_000_000_000;
 /// A shape byte and two continuous buckets.
 const MAX_SPEC_LEN: usize = 1 + 2 * 28;
 

@@ -4,9 +4,8 @@
 //! before the ban that gives its tokens back would shorten it. So no attempt changes the state while an order is in force.
 //! The bytes are left to [`record`](super::record).
 
-use super::record::{Own, RecordHeader};
 use super::units::{Span, Time};
-use super::{Admission, Op, PlainOp, Receipt, Step, Verdict};
+use super::{Admission, Continuous, Op, PlainOp, Receipt, Step, Verdict};
 
 /// An order for one bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,13 +17,12 @@ pub(super) enum StandingOrder {
 }
 
 impl StandingOrder {
-    /// The order in a record.
-    pub(super) fn of(header: &RecordHeader, state: &[u64]) -> Option<Self> {
-        let (until, rate) = (header.own_until?, header.spec.rate()?);
-        let own = Own { rate, until };
+    /// The order that a rate of the bucket's own stands for, if it does.
+    pub(super) fn of((rate, until): (Continuous, Time), state: &[u64]) -> Option<Self> {
         // Gates of earlier versions wrote bans with a full start balance: their only token comes with the end of the rate.
-        let is_ban = || own.is_ban() || rate.burst() == 1 && state.first() == Some(&until.as_nanos());
-        if own.is_exemption() {
+        let is_unmarked = || rate.burst() == 1 && state.first() == Some(&until.as_nanos());
+        let is_ban = || is_ban(rate) || is_unmarked();
+        if is_exemption(rate) {
             Some(Self::Exempt(until, rate.burst()))
         } else {
             is_ban().then_some(Self::Ban(until))
@@ -69,6 +67,19 @@ impl StandingOrder {
         }
     }
 }
+
+/// Whether this is the rate of a ban: one token, and none to begin with.
+pub(super) fn is_ban(rate: Continuous) -> bool {
+    rate.burst() == 1 && rate.initial() == 0
+}
+
+/// Whether this is the rate of an exemption.
+pub(super) fn is_exemption(rate: Continuous) -> bool {
+    rate.burst() == BOUNDLESS
+}
+
+/// Tokens a second, and in the bucket, that no gate can use up.
+pub(super) const BOUNDLESS: u32 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests;

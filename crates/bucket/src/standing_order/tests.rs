@@ -1,4 +1,4 @@
-use super::super::{Continuous, Spec};
+use super::super::{Own, RecordHeader, Spec};
 use super::*;
 
 const S: u64 = 1_000_000_000;
