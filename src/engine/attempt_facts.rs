@@ -146,6 +146,6 @@ fn wait_of(policy: &Policy, status: &LimitStatus) -> Option<Span> {
     enforcing.charge.effect = Effect::Enforce { owner: 0 };
     match status.verdict.admission {
         Admission::Held { .. } | Admission::Admitted => Some(Span::ZERO),
-        Admission::Refused { .. } | Admission::NeverFits => limit_status::longest_wait(policy, &[enforcing]),
+        Admission::Refused { .. } | Admission::NeverFits => longest_wait(policy, &[enforcing]),
     }
 }

@@ -16,8 +16,8 @@ mod lookup;
 mod member;
 mod multipart;
 mod name;
-mod ntlm;
 mod nesting;
+mod ntlm;
 mod pairs;
 
 use http::{HeaderMap, HeaderName};
@@ -228,7 +228,7 @@ impl RequestFields<'_> {
         match attempt.body {
             AttemptBody::Whole(bytes) => body::find(field_names, (attempt.headers, bytes)),
             AttemptBody::Searched(searched) => body::find(field_names, (attempt.headers, searched.bytes)),
-            AttemptBody::Unread | AttemptBody::TooLong => FoundInBody::default(),
+            AttemptBody::Unread | AttemptBody::TooLong | AttemptBody::Unsaid => FoundInBody::default(),
         }
     }
 
@@ -239,7 +239,7 @@ impl RequestFields<'_> {
         }
         match self.attempt.body {
             AttemptBody::Unread => Ok(()),
-            AttemptBody::TooLong => {
+            AttemptBody::TooLong | AttemptBody::Unsaid => {
                 values.is_unreadable = true;
                 Ok(())
             }

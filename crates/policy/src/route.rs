@@ -155,7 +155,7 @@ pub(super) fn attempts_in(count: &Count, attempt: &Attempt<'_>) -> Result<u32, U
         AttemptBody::Searched(searched) => {
             (searched.bytes, BodySearch::of(searched).and_then(|search| search.count(&count.name())))
         }
-        AttemptBody::Unread | AttemptBody::TooLong => return Err(UnreadableBody),
+        AttemptBody::Unread | AttemptBody::TooLong | AttemptBody::Unsaid => return Err(UnreadableBody),
     };
     known.unwrap_or_else(|| count.of_request(attempt.headers, attempt.query, bytes))
 }
