@@ -126,6 +126,9 @@ impl Error {
             Self::Undecodable(_) | Self::Undecided(Undecided::Unchargeable(Unchargeable::Undecodable(_))) => {
                 ProblemKind::UnknownCoding
             }
+            Self::Undecided(Undecided::Unchargeable(Unchargeable::UnknownCharset(_))) => {
+                ProblemKind::UnknownCharset
+            }
             Self::Malformed(_) | Self::Undecided(Undecided::Unchargeable(_)) | Self::ClientDisconnected => {
                 ProblemKind::Malformed
             }

@@ -152,7 +152,7 @@ fn a_wrong_word_about_a_body_hides_no_account() {
     let of =
         |charset: &'static str| Kind::of(charset, "/login", &format!("{FORM}; charset={charset}"), plain());
     let mut kinds: Vec<Kind> =
-        ["shift_jis", "euc-jp", "utf-7", "nonsense", "utf-16"].into_iter().map(of).collect();
+        ["iso-8859-2", "koi8-r", "utf-7", "windows-1251", "utf-16"].into_iter().map(of).collect();
     kinds.extend([
         Kind::of("two types, the first", "/login", FORM, plain()).with("Content-Type", "text/plain"),
         Kind::of("two types, the last", "/login", "text/plain", in_parts())
@@ -161,6 +161,18 @@ fn a_wrong_word_about_a_body_hides_no_account() {
         Kind::of("two boundaries", "/login", "multipart/form-data; boundary=y; boundary=x", in_parts()),
     ]);
     assert_eq!(past_the_account(&kinds), []);
+}
+
+/// M2: Express reads a hundred charsets, of which the gate knows few.
+#[test]
+fn a_charset_that_is_not_known_reaches_nothing_where_an_account_is_needed() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file(ROUTES));
+    for charset in ["utf-7-imap", "shift_jis", "gbk", "hz-gb-2312", "cesu-8", "nonsense", ""] {
+        let kind = Kind::of("unknown", "/login", &format!("{FORM}; charset={charset}"), plain());
+        assert_eq!(gate.ask(kind.request("none")).status, 415, "{charset}");
+    }
+    assert!(upstream.bytes().is_empty());
 }
 
 /// D17: aiohttp and Express decode what is said to be compressed.

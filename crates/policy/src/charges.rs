@@ -17,6 +17,7 @@ use super::geo::Origin;
 use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
 use super::known_address::AccountAddress;
+use super::legibility::UnknownCharset;
 use super::second_step::{Remembered, SignIn};
 use super::suspicion::QuickFailure;
 use super::{Limit, LimitKind, MatchedRoutes, Mode, Policy, Route, Unit};
@@ -56,6 +57,9 @@ pub enum Unchargeable {
     /// The body is in a coding that is not read.
     #[error(transparent)]
     Undecodable(#[from] UndecodableBody),
+    /// The body is in a charset that is not read.
+    #[error(transparent)]
+    UnknownCharset(#[from] UnknownCharset),
 }
 
 /// The policy's result for a request.

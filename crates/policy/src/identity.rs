@@ -18,6 +18,7 @@ use super::field::{Field, Half, RequestFields, Values, values_of};
 use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
+use super::legibility::decode_name;
 use super::route::RouteFieldSlots;
 use super::second_step::{SessionCookie, SignIn, SignedInAccount, SignedInAccounts};
 use tollgate_bucket::{Key, Time};
@@ -89,9 +90,11 @@ impl Identity {
         let mut accounts: SmallVec<[Account; 1]> = SmallVec::new();
         for user in users.iter() {
             let user = if is_of_domains { without_domain(user) } else { user };
+            let fold = |name: &[u8]| Account::fold_cut(name, route.user_length);
             let later = Account::fold_without_later(user, route.user_length);
+            let decoded = decode_name(request.attempt.headers, user).map(|name| fold(name.as_bytes()));
             // An empty name is no account: an empty form, or Basic with a token as password.
-            for account in std::iter::once(Account::fold_cut(user, route.user_length)).chain(later) {
+            for account in std::iter::once(fold(user)).chain(later).chain(decoded) {
                 if !account.as_bytes().is_empty() && !accounts.contains(&account) {
                     accounts.push(account);
                 }

@@ -3,6 +3,7 @@
 //! It goes by headers alone. What is done with a body that cannot be read is left to its readers, and its compression to
 //! `body_coding`.
 
+use encoding_rs::{Encoding, UTF_8, WINDOWS_1252, X_USER_DEFINED};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 
@@ -10,6 +11,11 @@ use http::{HeaderMap, HeaderValue};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the body cannot be read")]
 pub struct UnreadableBody;
+
+/// A body is in a charset that the gate does not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the charset of the body is not read here")]
+pub struct UnknownCharset;
 
 /// Checks that a body with these headers can be read as it is: in no encoding but supersets of ASCII.
 ///
@@ -37,13 +43,69 @@ pub(super) fn charsets(kind: &[u8]) -> Vec<String> {
     labels.map(|(_, label)| label.trim().trim_matches(['"', '\'']).to_owned()).collect()
 }
 
-/// Whether an encoding is a superset of ASCII, and no other character contains ASCII bytes.
+/// Whether an encoding is a superset of ASCII, and no other character contains ASCII bytes. Labels are those of browsers
+/// (Encoding Standard, 4.2).
 pub(super) fn contains_ascii(label: &str) -> bool {
-    let label = label.to_ascii_lowercase();
-    let exact = ["utf-8", "utf8", "us-ascii", "ascii", "latin1"];
-    let families = ["iso-8859-", "windows-125", "cp125"];
-    exact.contains(&&*label) || families.iter().any(|family| label.starts_with(family))
+    Encoding::for_label(label.as_bytes()).is_some_and(|encoding| {
+        encoding == UTF_8 || (encoding.is_single_byte() && encoding != X_USER_DEFINED)
+    })
 }
+
+/// Checks that the charsets of a body are read here: supersets of ASCII, and those of
+/// [`encoding`](super::field), which hide ASCII. An application may read any other.
+///
+/// # Errors
+/// [`UnknownCharset`] if one is not.
+pub(super) fn check_charsets(headers: &HeaderMap) -> Result<(), UnknownCharset> {
+    let is_known = |value: &HeaderValue| {
+        charsets(value.as_bytes()).iter().all(|label| contains_ascii(label) || hides_ascii(label))
+    };
+    if headers.get_all(CONTENT_TYPE).iter().all(is_known) { Ok(()) } else { Err(UnknownCharset) }
+}
+
+/// Whether a label is that of a wide encoding, of UTF-7 or of EBCDIC.
+fn hides_ascii(label: &str) -> bool {
+    let label: String = label.chars().filter(|letter| !matches!(letter, '-' | '_' | ' ')).collect();
+    let page = label.strip_prefix("ibm").or_else(|| label.strip_prefix("cp"));
+    WIDE.contains(&&*label)
+        || page.is_some_and(|page| EBCDIC.contains(&page.trim_start_matches('0')))
+        || label.starts_with("ebcdic")
+}
+
+/// What a name means in the charset of a body, if it is one byte a character and not that of Western Europe.
+pub(super) fn decode_name(headers: &HeaderMap, name: &[u8]) -> Option<String> {
+    if name.is_ascii() {
+        return None;
+    }
+    let labels = headers.get_all(CONTENT_TYPE).iter().flat_map(|line| charsets(line.as_bytes()));
+    let encoding = labels
+        .filter_map(|label| Encoding::for_label(label.as_bytes()))
+        .find(|encoding| encoding.is_single_byte() && ![WINDOWS_1252, X_USER_DEFINED].contains(encoding))?;
+    Some(encoding.decode_without_bom_handling(name).0.into_owned())
+}
+
+/// Without hyphens and underscores.
+const WIDE: [&str; 14] = [
+    "utf16",
+    "utf16le",
+    "utf16be",
+    "utf32",
+    "utf32le",
+    "utf32be",
+    "ucs2",
+    "ucs2le",
+    "ucs4",
+    "iso10646ucs2",
+    "iso10646ucs4",
+    "utf7",
+    "csutf7",
+    "unicode11utf7",
+];
+/// Code pages that differ in no letter and no digit.
+const EBCDIC: [&str; 23] = [
+    "37", "273", "277", "278", "280", "284", "285", "297", "500", "871", "924", "1047", "1140", "1141",
+    "1142", "1143", "1144", "1145", "1146", "1147", "1148", "1149", "1153",
+];
 
 #[cfg(test)]
 mod tests {
@@ -67,6 +129,66 @@ mod tests {
         {
             assert_eq!(check_headers(&headers(CONTENT_TYPE, value)), Ok(()), "{value}");
         }
+    }
+
+    #[test]
+    fn m2_only_charsets_that_are_read_are_known() {
+        let of = |label: &str| {
+            let value = format!("application/x-www-form-urlencoded; charset={label}").parse().unwrap();
+            check_charsets(&HeaderMap::from_iter([(CONTENT_TYPE, value)])).is_ok()
+        };
+        for known in [
+            "utf-8",
+            "UTF8",
+            "us-ascii",
+            "latin1",
+            "iso-8859-15",
+            "windows-1251",
+            "koi8-r",
+            "utf-16",
+            "UTF-16LE",
+            "ucs2",
+            "utf-7",
+            "cp037",
+            "ibm-1047",
+            "\"utf-8\"",
+        ] {
+            assert!(of(known), "{known}");
+        }
+        for unknown in [
+            "utf-7-imap",
+            "utf7imap",
+            "shift_jis",
+            "euc-jp",
+            "gbk",
+            "big5",
+            "iso-2022-jp",
+            "hz-gb-2312",
+            "cesu-8",
+            "utf-9",
+            "x-user-defined",
+            "base64",
+            "hex",
+            "nonsense",
+            "",
+            "cp932",
+        ] {
+            assert!(!of(unknown), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn m2_a_name_is_read_in_its_charset() {
+        let of = |label: &str, name: &[u8]| {
+            let value = format!("text/plain; charset={label}").parse().unwrap();
+            decode_name(&HeaderMap::from_iter([(CONTENT_TYPE, value)]), name)
+        };
+        assert_eq!(of("iso-8859-3", b"\xf5ina").as_deref(), Some("\u{121}ina"));
+        assert_eq!(of("koi8-r", b"\xc1").as_deref(), Some("\u{430}"));
+        assert_eq!(
+            [of("utf-8", b"\xf5"), of("iso-8859-1", b"\xf5"), of("iso-8859-3", b"gina")],
+            [None, None, None]
+        );
     }
 
     #[test]

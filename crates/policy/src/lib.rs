@@ -349,7 +349,7 @@ impl Policy {
     /// path matches another route.
     ///
     /// # Errors
-    /// [`Unchargeable::Unreadable`] or [`Unchargeable::Undecodable`] if the headers show that the body cannot be read.
+    /// [`Unchargeable::Unreadable`], [`Unchargeable::Undecodable`] or [`Unchargeable::UnknownCharset`] if the headers show that the body cannot be read.
     pub fn body_requirement(
         &self,
         attempt: &Attempt<'_>,
@@ -368,6 +368,9 @@ impl Policy {
                     && (needs_cost || is_uncertain || !self.only_candidates_need_accounts(route)));
             if is_needed {
                 BodyCoding::of(attempt.headers)?;
+            }
+            if is_needed && needs_accounts {
+                legibility::check_charsets(attempt.headers)?;
             }
             if needs_cost {
                 legibility::check_headers(attempt.headers)?;

@@ -31,6 +31,8 @@ pub enum ProblemKind {
     TargetTooLong,
     /// 415: the coding of the body is not read.
     UnknownCoding,
+    /// 415: the charset of the body is not read.
+    UnknownCharset,
     /// 417: `Expect` with anything but `100-continue`.
     Expectation,
     /// 431: too many or too long headers.
@@ -59,7 +61,7 @@ impl ProblemKind {
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TargetTooLong => StatusCode::URI_TOO_LONG,
-            Self::UnknownCoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::UnknownCoding | Self::UnknownCharset => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
@@ -101,6 +103,7 @@ impl ProblemKind {
             Self::BodyTooLarge => "The request carries more than is accepted here.",
             Self::TargetTooLong => "The address that was asked for is too long.",
             Self::UnknownCoding => "Bodies are read here as they are, or in gzip or deflate.",
+            Self::UnknownCharset => "The text of this request is in a charset that is not read here.",
             Self::Expectation => "What this request expects is not available here.",
             Self::HeadersTooLarge => "The request carries too many or too large headers.",
             Self::BadGateway => {

@@ -328,6 +328,7 @@ fn every_problem_has_its_status_in_every_form() {
         (ProblemKind::BodyTooLarge, 413),
         (ProblemKind::TargetTooLong, 414),
         (ProblemKind::UnknownCoding, 415),
+        (ProblemKind::UnknownCharset, 415),
         (ProblemKind::HeadersTooLarge, 431),
         (ProblemKind::BadGateway, 502),
         (busy, 503),
