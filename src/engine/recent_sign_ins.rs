@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn m5_a_cookie_that_everybody_has_shuts_nobody_out() {
+    fn a_cookie_that_everybody_has_shuts_nobody_out() {
         let mut attacker = Attacker::new();
         for user in 0..20 {
             attacker.signs_in(user, &[999, user], &[]);

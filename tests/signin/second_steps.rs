@@ -155,7 +155,7 @@ fn right_codes_cost_nothing_and_end_no_row_of_failures_of_an_account_that_did_no
 }
 
 #[test]
-fn a_cookie_of_several_accounts_charges_each_and_one_of_more_than_eight_is_refused() {
+fn a_cookie_of_several_accounts_charges_each_and_one_of_more_than_three_is_no_session() {
     let application = application();
     let gate = Gate::start(&application.file(FILE));
     let line = "Cookie: sid=0123456789abcdef\r\n";
@@ -169,9 +169,91 @@ fn a_cookie_of_several_accounts_charges_each_and_one_of_more_than_eight_is_refus
         assert_eq!(session_from(&gate, HOME, user), None, "{user}");
     }
     (0..8).for_each(|number| sign_in(&format!("user{number}")));
-    assert_eq!(code_from(&gate, stranger(50), "sid=0123456789abcdef", "wrong"), 400);
+    assert_eq!((0..20).filter(guess).count(), 10, "now it is a stranger's");
     let own = session_from(&gate, HOME, "carol").unwrap();
     assert_eq!(code_from(&gate, HOME, &format!("sid={own}"), &code_of("carol")), 302);
+}
+
+/// M4: applications decode cookies in as many ways as they have frameworks.
+#[test]
+fn a_session_in_any_spelling_and_place_pays_from_its_account() {
+    let application = application();
+    let gate = Gate::start(&application.file(FILE));
+    let session = session_from(&gate, HOME, "alice").unwrap();
+    let (first, rest) = session.split_at(1);
+    let byte = first.as_bytes()[0];
+    let spellings = [
+        format!("%{byte:02x}{rest}"),
+        format!("%25{byte:02X}{rest}"),
+        format!("\"{session}\""),
+        format!("\"\\{byte:03o}{rest}\""),
+        session.to_ascii_uppercase(),
+        format!("{session},x"),
+        format!("x; sid={session}"),
+    ];
+    let in_cookies = (0..40).zip(spellings.iter().cycle()).filter(|(number, spelling)| {
+        code_from(&gate, stranger(*number), &format!("sid={spelling}"), "wrong") == 200
+    });
+    assert_eq!(in_cookies.count(), 10);
+    for target in [format!("/code;jsessionid={session}"), format!("/code?PHPSESSID={session}")] {
+        assert_eq!(ask_from(&gate, stranger(50), post(&target, "", "code=wrong")).status, 429, "{target}");
+    }
+    let own = session_from(&gate, HOME, "bob").unwrap();
+    assert_eq!(code_from(&gate, HOME, &format!("sid=\"{own}\""), "wrong"), 200, "no other's");
+}
+
+/// M4: a session that the gate does not know may be anybody's.
+#[test]
+fn codes_in_sessions_that_are_not_known_pay_together_wherever_they_come_from() {
+    let application = application();
+    let gate = Gate::start(&application.file(FILE));
+    let own = session_from(&gate, HOME, "alice").unwrap();
+    let guess = |number: &u32| {
+        let cookies = format!("sid={number:032x}; other={number}");
+        code_from(&gate, stranger(*number), &cookies, "wrong") == 200
+    };
+    assert_eq!((100..300).filter(guess).count(), 10);
+    for _ in 0..20 {
+        assert_eq!(code_from(&gate, HOME, &format!("sid={own}"), &code_of("alice")), 302, "who is known");
+    }
+}
+
+/// M5: a balancer gives all browsers the same long cookie.
+#[test]
+fn a_cookie_that_everybody_has_shuts_nobody_out_of_the_second_step() {
+    let application = application();
+    let gate = Gate::start(&application.file(FILE));
+    let all = "route=balancer-0123456789";
+    for number in 0..10 {
+        let line = format!("Cookie: {all}\r\n");
+        ask_from(&gate, stranger(0), post("/login", &line, &form(&format!("user{number}"), "wrong")));
+    }
+    for number in 0..20 {
+        let (user, home) = (format!("user{number}"), stranger(100 + number));
+        let line = format!("Cookie: {all}\r\n");
+        let answer = ask_from(&gate, home, post("/login", &line, &form(&user, &right(&user))));
+        let session = cookie(&answer, "sid").unwrap();
+        let cookies = format!("{all}; sid={session}");
+        assert_eq!(code_from(&gate, home, &cookies, "wrong"), 200, "{user}");
+        assert_eq!(code_from(&gate, home, &cookies, &code_of(&user)), 302, "{user}");
+    }
+}
+
+/// M5: where the file names the session's cookie, no other pays.
+#[test]
+fn with_step_cookie_only_the_named_cookie_is_followed() {
+    let application = application();
+    let gate = Gate::start(&application.file(&FILE.replace("step = ", "step_cookie = \"sid\"\nstep = ")));
+    let line = "Cookie: visitor=0123456789abcdef\r\n";
+    for user in ["alice", "bob"] {
+        ask_from(&gate, HOME, post("/login", line, &form(user, "wrong")));
+    }
+    let own = session_from(&gate, HOME, "bob").unwrap();
+    let guess = |number: &u32| {
+        code_from(&gate, stranger(*number), &format!("visitor=0123456789abcdef; sid={own}"), "wrong") == 200
+    };
+    assert_eq!((0..20).filter(guess).count(), 9, "one went to the password");
+    assert!(session_from(&gate, HOME, "alice").is_some(), "the other cookie is nobody's");
 }
 
 /// The README says that strangers lock no owner out: not at the second step either.

@@ -62,8 +62,9 @@ const CHARACTERS: &str = "CREATE TABLE names AS SELECT seq AS n, CONVERT(CAST(UN
                           CHARACTER SET utf16) USING utf8mb4) COLLATE utf8mb4_bin AS c FROM seq_32_to_65533 \
                           WHERE seq NOT BETWEEN 55296 AND 57343";
 
+/// M1: inside of a name, and at its ends.
 #[test]
-fn m1_characters_that_a_database_takes_for_the_same_are_one_account() {
+fn characters_that_a_database_takes_for_the_same_are_one_account() {
     let database = MariaDb::start().unwrap();
     database.sql(CHARACTERS);
     let mut equal = 0;
@@ -86,8 +87,9 @@ const PIECES: &str = "SELECT seq, CONVERT(CONCAT(ELT(1 + FLOOR(RAND(seq) * 12), 
                       's', 'i'), (SELECT c FROM names WHERE n = pool.n), ELT(1 + FLOOR(RAND(seq + 7) * 6), '', 'e', 's', 'a', \
                       ' ', 'h')) USING utf8mb4) AS piece FROM pool";
 
+/// M1: three pieces, each in another spelling.
 #[test]
-fn m1_names_respelled_at_random_are_one_account() {
+fn names_respelled_at_random_are_one_account() {
     let database = MariaDb::start().unwrap();
     database.sql(CHARACTERS);
     database.sql(

@@ -163,6 +163,92 @@ fn a_wrong_word_about_a_body_hides_no_account() {
     assert_eq!(past_the_account(&kinds), []);
 }
 
+/// M1: collations ignore some signs and equate digits of all scripts (`tests/stores/account_names.rs` asks a database for all).
+#[test]
+fn an_account_that_is_respelled_as_its_database_reads_it_is_one() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file(ROUTES));
+    let ignored = ["\u{901}", "\u{e47}", "\u{600}", "\u{200b}", "\u{fc5e}", "\u{1d165}"];
+    let ones = ["1", "\u{661}", "\u{967}", "\u{b9}", "\u{ff11}", "\u{1d7cf}"];
+    let spellings = (1..=5).flat_map(|at| {
+        ignored.iter().zip(ones).flat_map(move |(sign, one)| {
+            [
+                format!("{}{sign}{}{one}", &"admin"[..at], &"admin"[at..]),
+                format!("admin{one}{}", sign.repeat(at)),
+            ]
+        })
+    });
+    let mut passed = 0;
+    for (address, name) in (1..).zip(spellings) {
+        let body = format!("login={}&pw=guess", String::from_utf8(percent(name.as_bytes())).unwrap());
+        let mut client = gate.connect_from(Ipv4Addr::new(127, 0, 1, address));
+        client.send(asked("/login", &format!("Content-Type: {FORM}\r\n"), &body));
+        passed += usize::from(client.answer().status == 200);
+    }
+    assert_eq!(passed, 5);
+}
+
+/// M1: an application may cut names.
+#[test]
+fn names_that_the_application_cuts_are_one_account() {
+    let upstream = Upstream::start();
+    let gate =
+        Gate::start(&upstream.file(&ROUTES.replace("\"form:login\"", "\"form:login\"\nuser_length = 10")));
+    let passed = (1..=60).filter(|address| {
+        let mut client = gate.connect_from(Ipv4Addr::new(127, 0, 1, *address));
+        client.send(asked(
+            "/login",
+            &format!("Content-Type: {FORM}\r\n"),
+            &format!("login=abcdefghij{address}&pw=x"),
+        ));
+        client.answer().status == 200
+    });
+    assert_eq!(passed.count(), 5);
+}
+
+/// M3: Exchange takes guesses by NTLM and Negotiate wherever it takes Basic.
+#[test]
+fn guesses_by_ntlm_are_charged_to_their_account_and_others_to_their_client() {
+    let upstream = Upstream::answering(|_, _| {
+        support::Reply::text("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+    });
+    let owa = "[route.owa]\npreset = \"owa\"\n[limit.account]\nkey = \"user\"\nrate = \"5 per 1h\"\ncount = \"failures\"\n";
+    let gate = Gate::start(&upstream.file(owa));
+    let from = |address: Ipv4Addr, credentials: &str| {
+        let mut client = gate.connect_from(address);
+        client.send(asked("/ews/exchange.asmx", &format!("Authorization: {credentials}\r\n"), ""));
+        client.answer().status == 401
+    };
+    let domains = ["CORP", "corp.example", "", "OTHER"];
+    let guesses = (1..=100).zip(domains.iter().cycle()).filter(|(address, domain)| {
+        let message = STANDARD.encode(ntlm(3, domain, "anna"));
+        let scheme = ["NTLM", "Negotiate"][usize::from(*address) % 2];
+        from(Ipv4Addr::new(127, 0, 1, *address), &format!("{scheme} {message}"))
+    });
+    assert_eq!(guesses.count(), 5, "whatever domain is named");
+    let basic = STANDARD.encode("CORP\\anna:guess");
+    assert!(!from(Ipv4Addr::new(127, 0, 1, 200), &format!("Basic {basic}")), "it is one account");
+    let one = Ipv4Addr::new(127, 0, 2, 1);
+    let opening = format!("NTLM {}", STANDARD.encode(ntlm(1, "", "")));
+    assert_eq!((0..20).filter(|_| from(one, &opening)).count(), 20, "asking for a challenge is no guess");
+    assert_eq!((0..20).filter(|_| from(one, "Negotiate YIIB")).count(), 5, "a ticket");
+    assert_eq!((0..20).filter(|_| from(Ipv4Addr::new(127, 0, 2, 2), "Digest username=\"a\"")).count(), 5);
+    assert_eq!((0..20).filter(|_| from(Ipv4Addr::new(127, 0, 2, 3), "Bearer eyJ")).count(), 20, "a token");
+}
+
+/// A message of NTLM ([MS-NLMP], 2.2.1) with the texts that a client sends.
+fn ntlm(kind: u32, domain: &str, user: &str) -> Vec<u8> {
+    let text = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let (domain, user) = (text(domain), text(user));
+    let field = |bytes: &[u8], offset: usize| {
+        let length = u16::try_from(bytes.len()).unwrap().to_le_bytes();
+        [&length[..], &length, &u32::try_from(offset).unwrap().to_le_bytes()].concat()
+    };
+    let (of_domain, of_user) = (field(&domain, 64), field(&user, 64 + domain.len()));
+    let head = [b"NTLMSSP\0", &kind.to_le_bytes()[..], &[0; 16]].concat();
+    [&head[..], &of_domain, &of_user, &[0; 16], &1_u32.to_le_bytes(), &domain, &user].concat()
+}
+
 /// M2: Express reads a hundred charsets, of which the gate knows few.
 #[test]
 fn a_charset_that_is_not_known_reaches_nothing_where_an_account_is_needed() {

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn m2_only_charsets_that_are_read_are_known() {
+    fn only_charsets_that_are_read_are_known() {
         let of = |label: &str| {
             let value = format!("application/x-www-form-urlencoded; charset={label}").parse().unwrap();
             check_charsets(&HeaderMap::from_iter([(CONTENT_TYPE, value)])).is_ok()
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn m2_a_name_is_read_in_its_charset() {
+    fn a_name_is_read_in_its_charset() {
         let of = |label: &str, name: &[u8]| {
             let value = format!("text/plain; charset={label}").parse().unwrap();
             decode_name(&HeaderMap::from_iter([(CONTENT_TYPE, value)]), name)

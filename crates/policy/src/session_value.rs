@@ -190,7 +190,7 @@ mod tests {
     const SESSION: &str = "0123456789abcdef:x";
 
     #[test]
-    fn m4_spellings_of_a_session_are_one() {
+    fn spellings_of_a_session_are_one() {
         for spelling in [
             SESSION,
             "0123456789ABCDEF:X",
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn m4_a_session_in_the_path_or_the_query_is_one() {
+    fn a_session_in_the_path_or_the_query_is_one() {
         let expected = SessionValues { found: smallvec::smallvec![SESSION.into()], is_ambiguous: false };
         assert_eq!(values("/a;JSESSIONID=0123456789abcdef:x/code", None, &[], None), expected);
         assert_eq!(values("/code", Some("a=b&PHPSESSID=0123456789abcdef%3Ax"), &[], None), expected);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn m5_only_the_named_cookie_counts_where_the_file_names_it() {
+    fn only_the_named_cookie_counts_where_the_file_names_it() {
         let cookies = ["route=balancer-0123456789; PHP%53ESSID=0123456789abcdef:x"];
         let found = values("/", None, &cookies, Some("PHPSESSID"));
         assert_eq!(found, SessionValues { found: smallvec::smallvec![SESSION.into()], is_ambiguous: false });

@@ -95,7 +95,7 @@ fn f3_names_with_markup_are_one_account_together() {
 }
 
 #[test]
-fn m1_names_that_a_usual_collation_takes_for_the_same_share_an_account() {
+fn names_that_a_usual_collation_takes_for_the_same_share_an_account() {
     let pairs = [
         ("bob1", "bob\u{661}"),
         ("bob1", "bob\u{0967}"),
@@ -113,7 +113,7 @@ fn m1_names_that_a_usual_collation_takes_for_the_same_share_an_account() {
 }
 
 #[test]
-fn m1_letters_that_old_databases_ignore_name_a_second_account() {
+fn letters_that_old_databases_ignore_name_a_second_account() {
     let without = |name: &str| Account::fold_without_later(name.as_bytes(), usize::MAX);
     for later in ["\u{1d41a}", "\u{2c30}", "\u{1e9e}", "\u{7c1}"] {
         assert!(without(&format!("ad{later}min")) == Some(Account::fold(b"admin")), "{later:?}");
@@ -123,7 +123,7 @@ fn m1_letters_that_old_databases_ignore_name_a_second_account() {
 }
 
 #[test]
-fn m1_a_name_is_read_as_far_as_its_application_reads_it() {
+fn a_name_is_read_as_far_as_its_application_reads_it() {
     let cut = |name: &str, length| String::from_utf8(Account::fold_cut(name.as_bytes(), length).0).unwrap();
     assert_eq!(cut("alice   x", 7), "alice");
     assert_eq!(cut("alice", 60), "alice");

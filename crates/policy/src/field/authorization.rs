@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn m3_a_scheme_that_is_not_read_is_a_guess_without_an_account() {
+    fn a_scheme_that_is_not_read_is_a_guess_without_an_account() {
         for scheme in ["Digest username=\"a\"", "NTLM TlRMTVNTUAADAAAA", "Negotiate YII=", "Foo x", "NTLM !"]
         {
             assert_eq!(users(&[Field::Basic], &[scheme]), (Vec::new(), true), "{scheme}");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn m3_the_account_of_ntlm_is_read_by_the_field_of_its_scheme() {
+    fn the_account_of_ntlm_is_read_by_the_field_of_its_scheme() {
         let last = message(3, "CORP", "anna");
         let (ntlm, negotiate) = (format!("NTLM {last}"), format!("negotiate {last}"));
         assert_eq!(users(&[Field::Ntlm], &[&ntlm]), (vec!["anna".to_owned()], false));
