@@ -27,7 +27,8 @@ fn attempt(gate: &Gate, client: u8, user: &str) -> u16 {
     connection.answer().status
 }
 
-fn drained_buckets_and_words_come_back_to_an_emptied_store(mut server: impl Server) {
+/// M11: Redis without persistence and memcached come back empty.
+pub(crate) fn drained_buckets_and_words_come_back_to_an_emptied_store(mut server: impl Server) {
     let upstream = Upstream::start();
     let [one, other] = two_gates(&server, &upstream.file(FILE));
     // Five clients are drained at each gate, and no other gate has seen them.

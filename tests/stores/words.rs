@@ -181,6 +181,7 @@ fn words_outlive_the_gates_that_heard_them(server: impl Server) {
     assert_eq!((0..5).map(|_| login(&gate)).collect::<Vec<_>>(), [200; 5]);
 }
 
+/// M10: a gate hands out no lease of its own bucket behind an operator.
 #[test]
 fn a_word_about_a_busy_bucket_of_one_gate_holds_at_once() {
     let upstream = Upstream::start();
