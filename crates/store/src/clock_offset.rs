@@ -5,10 +5,8 @@
 //! replies together give the time far more exactly than one, because each narrows the bounds.
 //!
 //! Decisions are made at the earliest time that it can be: no gate decides at a time that has not come at the store,
-//! and no token is given out before it is due there. A store that tells whole seconds leaves a gate's own clock alone
-//! as long as both bounds allow it: that clock may be right to the millisecond. It is asked when its next second begins for
-//! gates, until the bounds are so close that gates agree: a gate that is a second late takes what another one has just
-//! written for a time to come. Where a backend and not the store decides whether a record has expired, it needs both bounds.
+//! and no token is given out before it is due there. Where a backend and not the store decides whether a record has
+//! expired, it needs both bounds.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -39,8 +37,6 @@ pub(crate) struct TimeBounds {
 struct ClockSample {
     own: Time,
     store: TimeBounds,
-    /// Whether the store tells whole seconds.
-    is_coarse: bool,
 }
 
 /// A large correction of the offset.
@@ -74,31 +70,20 @@ impl ClockOffset {
         known.map(|known| known.at(own))
     }
 
-    /// For a store that tells whole seconds, when its time is not known well enough: the time until a reply tells most, in
-    /// the middle between both bounds. At most a second.
-    pub(crate) fn until_next_tick(&self, own: Time) -> Option<Span> {
-        let known = (*self.known.lock().unwrap_or_else(PoisonError::into_inner))?;
-        let TimeBounds { earliest, latest } = known.at(own);
-        let width = latest.since(earliest);
-        let middle = earliest.after(Span::from_nanos(width.as_nanos() / 2)).as_nanos();
-        let until = SECOND.as_nanos() - middle % SECOND.as_nanos();
-        (known.is_coarse && width > JITTER).then(|| Span::from_nanos(until))
-    }
-
     /// Records the reply to a request that was sent when this process's clock showed `sent`, and that arrived when it
     /// showed `own`. Returns a correction of more than two seconds.
     pub(crate) fn record(&self, clock: StoreClock, sent: Time, own: Time) -> Option<ClockCorrection> {
         let told = TimeBounds::told(clock, own.since(sent));
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let store = known.map_or(told, |known| known.at(own).narrowed(told));
-        let is_coarse = matches!(clock, StoreClock::Seconds(_));
-        *known = Some(ClockSample { own, store, is_coarse });
+        *known = Some(ClockSample { own, store });
         self.is_known.store(true, Ordering::Relaxed);
         let current = self.nanos.load(Ordering::Relaxed);
-        let estimate = shifted(own, current);
-        let is_likely = is_coarse && store.is_within(SECOND, estimate);
-        let now = if is_likely { estimate.max(store.earliest).min(store.latest) } else { store.earliest };
-        let nanos = difference(now, own);
+        // Whole seconds are too coarse to correct an offset that may be right to the millisecond.
+        if matches!(clock, StoreClock::Seconds(_)) && current == 0 && store.is_within(SECOND, own) {
+            return None;
+        }
+        let nanos = difference(store.earliest, own);
         self.nanos.store(nanos, Ordering::Relaxed);
         (nanos.saturating_sub(current).abs() > WORTH_TELLING).then_some(ClockCorrection { nanos })
     }
@@ -235,12 +220,10 @@ mod tests {
     }
 
     #[test]
-    fn whole_seconds_leave_alone_what_they_allow_and_correct_the_rest() {
+    fn whole_seconds_leave_small_differences_alone_and_correct_large_ones() {
         let offset = ClockOffset::default();
-        assert_eq!(offset.record(seconds(0), at(900), at(900)), None);
-        assert_eq!(offset.apply(at(5)), at(5), "it may be right");
-        assert_eq!(offset.record(seconds(2000), at(1900), at(1900)), None);
-        assert_eq!(offset.apply(at(1900)), at(2000), "it is late, by a tenth of a second at least");
+        assert_eq!(offset.record(seconds(0), at(1900), at(1900)), None);
+        assert_eq!(offset.apply(at(5)), at(5));
         assert!(offset.record(seconds(300_000), at(700), at(700)).is_some());
         // Of the replies within a second the most exact one counts.
         for millis in (800..3100).step_by(100) {
@@ -264,28 +247,6 @@ mod tests {
         }
         let TimeBounds { earliest, latest } = known(&offset, at(37 * 499 + ahead + 4));
         assert!(latest.since(earliest) < Span::from_millis(60), "{:?}", latest.since(earliest));
-    }
-
-    /// Two gates three quarters of a second before and after the store once took each other's writing for a time to come.
-    #[test]
-    fn gates_seconds_apart_agree_after_a_few_replies_that_come_at_the_right_time() {
-        for (ahead, phase) in [(750_u64, 40), (750, 610), (250, 333), (1_750, 900), (950, 0)] {
-            // The store's time is a second less; both clocks run alike.
-            let (offset, mut store) = (ClockOffset::default(), phase);
-            let own = |store: u64| at(store + ahead);
-            let told = |store: u64| seconds(1_000 + store);
-            let mut replies = 0;
-            loop {
-                offset.record(told(store), own(store), own(store + 2));
-                replies += 1;
-                let Some(pause) = offset.until_next_tick(own(store + 2)) else { break };
-                assert!(pause <= SECOND && replies < 6, "{pause:?}");
-                store += 2 + pause.as_nanos() / 1_000_000;
-            }
-            let (now, there) = (offset.apply(own(store)), at(1_000 + store));
-            let apart = now.since(there).max(there.since(now));
-            assert!(apart <= Span::from_millis(120), "{apart:?} after {replies} replies, {ahead} {phase}");
-        }
     }
 
     #[test]

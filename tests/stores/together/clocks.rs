@@ -10,20 +10,18 @@ use std::time::Duration;
 use crate::together::exact::{LATE, ROOMY, run_at};
 use crate::together::fleet::Plan;
 use support::servers::dynamodb::Dynalite;
-use support::servers::memcached::{Memcached, Memcacheds};
+use support::servers::memcached::Memcacheds;
 use support::servers::mysql::MariaDb;
 use support::servers::postgres::Postgres;
 use support::servers::redis::Redis;
-use support::{Server, mount, post, started};
+use support::{Server, mount, started};
 
 mount!(redis, super::Redis, together::clocks: five_minutes_apart_admit_not_one_more);
 mount!(postgres, super::Postgres, together::clocks: five_minutes_apart_admit_not_one_more);
 mount!(mariadb, super::MariaDb, together::clocks: five_minutes_apart_admit_not_one_more);
 mount!(memcached, super::Memcacheds, together::clocks: five_minutes_apart_admit_two_seconds_of_rate_more_at_most);
 mount!(dynamodb, super::Dynalite, together::clocks: five_minutes_apart_admit_two_seconds_of_rate_more_at_most
-    seconds_apart_admit_two_seconds_of_rate_more_at_most
-    a_gate_that_is_late_says_when_the_next_token_comes);
-mount!(memcached_alone, super::Memcached, together::clocks: a_gate_that_is_late_says_when_the_next_token_comes);
+    seconds_apart_admit_two_seconds_of_rate_more_at_most);
 
 fn five_minutes_apart_admit_not_one_more<S: Server>(server: S) {
     apart::<S>(&server, ["+5m", "+0", "-5m", "+0"], Duration::from_secs(3), 0.0);
@@ -45,24 +43,6 @@ fn seconds_apart_admit_two_seconds_of_rate_more_at_most<S: Server>(server: S) {
     apart::<S>(&server, ["+0.9", "+0", "-0.9", "+0"], Duration::from_secs(5), 2.0);
 }
 
-/// A gate that was a second and a half behind another one took the bucket for one that the other fills in a moment: it refused its
-/// last token, and said `Retry-After: 1` for 360.
-fn a_gate_that_is_late_says_when_the_next_token_comes<S: Server>(server: S) {
-    let environments = ["+0.75", "-0.75"].map(shifted).into();
-    let fleet = Plan { environments, ..Plan::patient(server.url(), "rate = \"10 per 1h\"") }.start();
-    // Until both know when the store's seconds begin.
-    std::thread::sleep(Duration::from_secs(4));
-    let ask = |gate: usize| fleet.gates[gate].ask(post("/login", ""));
-    assert_eq!(ask(0).status, 200);
-    std::thread::sleep(Duration::from_millis(200));
-    let answers: Vec<_> = (0..12).map(|_| ask(1)).collect();
-    let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
-    let waits: Vec<_> = refused.iter().map(|answer| answer.retry_after()).collect();
-    assert_eq!(refused.len(), 3, "the bucket has ten: {waits:?}");
-    assert!(waits.iter().all(|wait| (350..=361).contains(wait)), "{waits:?}");
-    drop(server);
-}
-
 #[test]
 #[ignore = "two minutes, for benches/STORES.md"]
 fn ten_seconds_five_minutes_apart() {
@@ -82,6 +62,10 @@ fn ten_seconds<S: Server>(shifts: [&str; 4], seconds: f64) {
 
 /// Four gates with these shifts; at most so many seconds of rate more, or less.
 fn apart<S: Server>(server: &S, shifts: [&str; 4], time: Duration, seconds: f64) {
+    assert!(
+        Path::new(LIBRARY).exists(),
+        "this test needs {LIBRARY}, which the Debian package faketime brings"
+    );
     let promise = ROOMY;
     let line = promise.line();
     let environments = shifts.iter().map(|shift| shifted(shift)).collect();
@@ -104,10 +88,6 @@ fn shifted(by: &str) -> Vec<(String, String)> {
     if by == "+0" {
         return Vec::new();
     }
-    assert!(
-        Path::new(LIBRARY).exists(),
-        "this test needs {LIBRARY}, which the Debian package faketime brings"
-    );
     let all = [("LD_PRELOAD", LIBRARY), ("FAKETIME", by), ("DONT_FAKE_MONOTONIC", "1")];
     all.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
 }

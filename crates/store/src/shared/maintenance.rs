@@ -180,7 +180,6 @@ async fn watch_servers(shared: Weak<SharedStore>, first: mpsc::Sender<()>) {
 
 /// Probes a server as long as the store has it: now and then while it is up, often while it is down.
 async fn probe_loop(shared: Weak<SharedStore>, server: Weak<StoreServer>, first: mpsc::Sender<()>) {
-    let mut looks = 0;
     loop {
         let (Some(shared), Some(server)) = (shared.upgrade(), server.upgrade()) else { return };
         shared.probe(&server).await;
@@ -195,15 +194,9 @@ async fn probe_loop(shared: Weak<SharedStore>, server: Weak<StoreServer>, first:
         }
         let pause = if is_well { PROBE_INTERVAL } else { PROBE_INTERVAL_WHILE_DOWN };
         let pause = pause + shared.jitter(pause);
-        let tick = server.offset.until_next_tick(shared.clock.now()).filter(|_| is_well);
-        looks = tick.map_or(0, |_| looks + 1);
         // Holds no reference while it waits: the store must end when its last user drops it.
         let to_probe = Arc::clone(&server.to_probe);
         drop((shared, server));
-        if let Some(tick) = tick.filter(|_| looks <= MAX_LOOKS) {
-            tokio::time::sleep(tick.to_std()).await;
-            continue;
-        }
         // The refusals of attempts call for no more probes than a server that is down gets.
         tokio::time::sleep(if is_well { PROBE_INTERVAL_WHILE_DOWN } else { pause }).await;
         if is_well {
@@ -237,8 +230,6 @@ const RESPAWN_PAUSE: Duration = Duration::from_secs(1);
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 const PROBE_INTERVAL_WHILE_DOWN: Duration = Duration::from_millis(150);
-/// More replies at chosen times than a clock of whole seconds needs: over a slow network it stays as vague as that is slow.
-const MAX_LOOKS: u32 = 8;
 /// A record stays this much longer than it is needed, and each gate looks this often for what is due.
 const PURGE_INTERVAL: Duration = Duration::from_secs(30);
 const PURGE_INTERVAL_WHILE_BUSY: Duration = Duration::from_millis(200);
