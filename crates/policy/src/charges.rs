@@ -22,7 +22,7 @@ use super::second_step::{Remembered, SignIn};
 use super::suspicion::QuickFailure;
 use super::{Limit, LimitKind, MatchedRoutes, Mode, Policy, Route, Unit};
 use tollgate_bucket::Time;
-use tollgate_bucket::{Effect, Key, Spec};
+use tollgate_bucket::{Continuous, Effect, Key, Spec};
 
 /// One bucket that an attempt is charged to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -348,6 +348,7 @@ impl Policy {
                 }
                 continue;
             };
+            let spec = if target.is_of_strangers() { for_strangers(spec) } else { spec };
             let Some((tag, split)) = plan.split_cost(limit, &spec) else { return Ok(()) };
             let SplitCost { total: cost, basic: basic_cost } = split;
             let charge = |key| Charge { limit: index, key, class, spec, cost, basic_cost, tag, effect };
@@ -420,7 +421,20 @@ impl ChargeTarget {
     fn listed(&self) -> Option<Fingerprint> {
         self.named_account()?.listed
     }
+
+    fn is_of_strangers(&self) -> bool {
+        self.named_account().is_some_and(NamedAccount::is_of_strangers)
+    }
 }
+
+/// The bucket that all strangers of a route share: larger than that of one client, so that none empties it alone.
+fn for_strangers(spec: Spec) -> Spec {
+    let burst = spec.burst().saturating_mul(STRANGERS);
+    Continuous::new(burst, spec.window(), burst).map_or(spec, Spec::Continuous)
+}
+
+/// As much as so many clients have.
+const STRANGERS: u32 = 4;
 
 impl Charge {
     /// Adds the charge of another route to the same bucket: what is counted once is charged once, and so are

@@ -23,30 +23,32 @@ pub(super) struct SessionValues {
 type Pair<'a> = (&'a [u8], &'a [u8]);
 
 impl SessionValues {
-    /// Those of a request; with the name of the session's cookie those of this name alone.
+    /// Those of a request; those of the session's cookie alone, if the request has it.
     ///
     /// # Errors
     /// [`TooManyValues`] beyond [`MAX_SESSIONS`].
     pub(super) fn of(attempt: &Attempt<'_>, cookie: Option<&str>) -> Result<Self, TooManyValues> {
-        let mut values = Self::default();
-        let is_it = |name: &[u8]| cookie.is_none_or(|cookie| is_name(name, cookie));
-        for (name, value) in cookies::pairs(attempt.headers).filter(|(name, _)| is_it(name)) {
-            values.add(value)?;
-            let has_same_name =
-                || cookies::pairs(attempt.headers).filter(|(other, _)| *other == name).count() > 1;
-            values.is_ambiguous |= cookie.is_some() && has_same_name();
-        }
-        for (name, value) in
-            path_parameters(attempt.path).chain(parameters(attempt.query.unwrap_or_default()))
-        {
-            let is_session = match cookie {
-                Some(cookie) => is_name(name, cookie),
-                None => has_name_of_session(name),
-            };
-            if is_session {
-                values.add(value)?;
+        if let Some(cookie) = cookie {
+            let named = Self::called(attempt, |name| is_name(name, cookie), |name| is_name(name, cookie))?;
+            if named != Self::default() {
+                let times = cookies::pairs(attempt.headers).filter(|(name, _)| is_name(name, cookie)).count();
+                return Ok(Self { is_ambiguous: named.is_ambiguous || times > 1, ..named });
             }
         }
+        Self::called(attempt, |_| true, has_name_of_session)
+    }
+
+    /// Those of cookies with such a name, and of parameters with such a name.
+    fn called(
+        attempt: &Attempt<'_>,
+        is_cookie: impl Fn(&[u8]) -> bool,
+        is_parameter: impl Fn(&[u8]) -> bool,
+    ) -> Result<Self, TooManyValues> {
+        let mut values = Self::default();
+        let in_target = path_parameters(attempt.path).chain(parameters(attempt.query.unwrap_or_default()));
+        let in_target = in_target.filter(|(name, _)| is_parameter(name));
+        let in_cookies = cookies::pairs(attempt.headers).filter(|(name, _)| is_cookie(name));
+        in_cookies.chain(in_target).try_for_each(|(_, value)| values.add(value))?;
         Ok(values)
     }
 
