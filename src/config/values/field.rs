@@ -39,13 +39,13 @@ struct FieldPrefix {
 }
 
 impl FieldPrefix {
-    const fn whole(prefix: &'static str, field: Field) -> Self {
-        Self { prefix, noun: "", example: "", read: |_| None, whole: Some(field) }
+    const fn whole(prefix: &'static str, noun: &'static str, field: Field) -> Self {
+        Self { prefix, noun, example: "", read: |_| None, whole: Some(field) }
     }
 
     fn read(&self, text: &str, name: &str) -> Result<Field, Mistake> {
         if let Some(field) = &self.whole {
-            let hint = format!("it has one name and one password; write \"{}\"", self.prefix);
+            let hint = format!("it has {}; write \"{}\"", self.noun, self.prefix);
             return (text == self.prefix)
                 .then(|| field.clone())
                 .ok_or_else(|| Mistake::new(format!("`{}` has no parts", self.prefix), hint));
@@ -104,9 +104,9 @@ const KINDS: [FieldPrefix; 7] = [
         read: |name| name.parse().ok().map(Field::Header),
         whole: None,
     },
-    FieldPrefix::whole("basic", Field::Basic),
-    FieldPrefix::whole("ntlm", Field::Ntlm),
-    FieldPrefix::whole("negotiate", Field::Negotiate),
+    FieldPrefix::whole("basic", "one name and one password", Field::Basic),
+    FieldPrefix::whole("ntlm", "one name", Field::Ntlm),
+    FieldPrefix::whole("negotiate", "one name", Field::Negotiate),
 ];
 
 #[cfg(test)]
