@@ -30,8 +30,9 @@ fn an_admitted_attempt_is_one_question<S: Server>(server: S) {
     let figures = Fleet::of(4, &server).attempt(3, 400);
     figures.print::<S>();
     assert_eq!(figures.admitted, 400);
-    // Probes are not counted; the first request of a gate reads the clock.
-    assert!(figures.questions <= 404, "{figures:?}");
+    // Probes are not counted; the first request of a gate reads the clock, and now and then one is asked again whether the
+    // store has lost its records.
+    assert!(figures.questions <= 416, "{figures:?}");
 }
 
 #[test]
