@@ -18,8 +18,8 @@ impl Account {
     /// forms (NFKC). It reads at most 4 KiB, and the result has at most 256 bytes.
     ///
     /// All names with markup or escapes, which some applications remove, are one account. WordPress reads `adm<i>in`,
-    /// `ad%20min` and `&amp;admin` as `admin`, and a client can make any number of such spellings. Names of which
-    /// nothing is left are that account, too.
+    /// `ad%20min` and `&amp;admin` as `admin`, and a client can make any number of such spellings. Names of nothing
+    /// but later characters (emoji) are that account, too.
     #[must_use]
     pub fn fold(name: &[u8]) -> Self {
         Self::fold_cut(name, usize::MAX)
@@ -29,7 +29,6 @@ impl Account {
     /// characters.
     #[must_use]
     pub fn fold_cut(name: &[u8], length: usize) -> Self {
-        let is_empty = name.is_empty();
         let name = cut(name, length);
         let mut fold = AccountFold::with_capacity(name.len());
         if name.is_ascii() {
@@ -37,7 +36,7 @@ impl Account {
         } else {
             fold.push_text(unicode::decode_text(name).chars());
         }
-        fold.end(name, is_empty)
+        fold.end(name)
     }
 
     /// The same name to a database of old, which ignores characters that came after Unicode 3.2. `None` if there are
@@ -55,7 +54,7 @@ impl Account {
         }
         let mut fold = AccountFold::with_capacity(old.len());
         fold.push_text(old.chars());
-        Some(fold.end(name, false))
+        Some(fold.end(name))
     }
 
     /// The bytes of the folded name, for hashing.
@@ -125,14 +124,16 @@ impl AccountFold {
         }
     }
 
-    fn end(self, name: &[u8], is_empty: bool) -> Account {
+    fn end(self, name: &[u8]) -> Account {
         let Self { mut folded, .. } = self;
         while folded.len() > MAX_FOLDED_BYTES {
             folded.pop();
         }
         folded.truncate(folded.trim_end().len());
         let is_ambiguous = name.contains(&0) || has_markup(folded.as_bytes());
-        if is_ambiguous || (folded.is_empty() && !is_empty) {
+        // Some databases take all characters of four bytes for one, others ignore them.
+        let has_later = || name.iter().any(|byte| *byte >= 0xf0);
+        if is_ambiguous || (folded.is_empty() && has_later()) {
             Account::ambiguous()
         } else {
             Account(folded.into_bytes())

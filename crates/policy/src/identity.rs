@@ -86,20 +86,7 @@ impl Identity {
             Some(user) => Values::of(user),
             None => values_of(&route.user, &slots.user, Half::User, request)?,
         };
-        let is_of_domains = route.user.iter().any(|field| matches!(field, Field::Ntlm | Field::Negotiate));
-        let mut accounts: SmallVec<[Account; 1]> = SmallVec::new();
-        for user in users.iter() {
-            let user = if is_of_domains { without_domain(user) } else { user };
-            let fold = |name: &[u8]| Account::fold_cut(name, route.user_length);
-            let later = Account::fold_without_later(user, route.user_length);
-            let decoded = decode_name(request.attempt.headers, user).map(|name| fold(name.as_bytes()));
-            // An empty name is no account: an empty form, or Basic with a token as password.
-            for account in std::iter::once(fold(user)).chain(later).chain(decoded) {
-                if !account.as_bytes().is_empty() && !accounts.contains(&account) {
-                    accounts.push(account);
-                }
-            }
-        }
+        let accounts = accounts_of(route, request, &users);
         let IdentityReaders { devices, lists_users, .. } = readers;
         let bearer = devices.map(|devices| (devices, devices.verified_tokens(request.attempt.headers, now)));
         let known = |account: &Account| {
@@ -254,6 +241,25 @@ impl Identity {
             _ => None,
         }
     }
+}
+
+/// The accounts of these names, in each reading that a database may have.
+fn accounts_of(route: &Route, request: &RequestFields<'_>, users: &Values) -> SmallVec<[Account; 1]> {
+    let is_of_domains = route.user.iter().any(|field| matches!(field, Field::Ntlm | Field::Negotiate));
+    let mut accounts: SmallVec<[Account; 1]> = SmallVec::new();
+    for user in users.iter() {
+        let user = if is_of_domains { without_domain(user) } else { user };
+        let fold = |name: &[u8]| Account::fold_cut(name, route.user_length);
+        let later = Account::fold_without_later(user, route.user_length);
+        let decoded = decode_name(request.attempt.headers, user).map(|name| fold(name.as_bytes()));
+        // An empty name is no account: an empty form, or Basic with a token as password.
+        for account in std::iter::once(fold(user)).chain(later).chain(decoded) {
+            if !account.as_bytes().is_empty() && !accounts.contains(&account) {
+                accounts.push(account);
+            }
+        }
+    }
+    accounts
 }
 
 /// The user of `domain\user` and of `user@domain`. A server of Windows takes a domain that it does not know for its own,

@@ -132,11 +132,13 @@ fn a_name_is_read_as_far_as_its_application_reads_it() {
 }
 
 #[test]
-fn names_of_which_nothing_is_left_are_one_account() {
-    for name in ["\u{200b}", "\u{901}", "\u{1f600}", "_", " ", "\u{a0}", "\u{7f}"] {
+fn names_of_emoji_are_one_account_and_names_of_nothing_are_none() {
+    for name in ["\u{1f600}", "\u{1f601}\u{1f602}", " \u{20bb7}"] {
         assert_eq!(fold(name), "<", "{name:?}");
     }
-    assert_eq!(fold(""), "");
+    for name in ["", " \t", "\u{200b}", "\u{901}", "_", "\u{a0}", "\u{7f}", "\u{80}"] {
+        assert_eq!(fold(name), "", "{name:?}");
+    }
 }
 
 #[test]

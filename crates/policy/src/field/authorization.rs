@@ -41,16 +41,16 @@ pub(super) fn find(
 
 /// A line of `Authorization`.
 #[derive(Clone, Copy)]
-struct Credentials<'h> {
+struct AuthorizationLine<'h> {
     scheme: &'h [u8],
     credentials: &'h [u8],
 }
 
-fn lines(headers: &HeaderMap) -> impl Iterator<Item = Credentials<'_>> {
-    headers.get_all(AUTHORIZATION).iter().filter_map(|line| Credentials::of(line.as_bytes()))
+fn lines(headers: &HeaderMap) -> impl Iterator<Item = AuthorizationLine<'_>> {
+    headers.get_all(AUTHORIZATION).iter().filter_map(|line| AuthorizationLine::of(line.as_bytes()))
 }
 
-impl<'h> Credentials<'h> {
+impl<'h> AuthorizationLine<'h> {
     /// `None` for a scheme alone.
     fn of(line: &'h [u8]) -> Option<Self> {
         let line = line.trim_ascii();
