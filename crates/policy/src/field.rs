@@ -176,13 +176,10 @@ pub(super) fn values_but_cookies(
     let mut found = Values::default();
     request.add_query(slots, &mut found)?;
     for field in fields {
-        match field {
-            Field::Header(name) => {
-                for (_, value) in attempt.headers.iter().filter(|(sent, _)| is_read_as(sent, name)) {
-                    found.add(value.as_bytes())?;
-                }
+        if let Field::Header(name) = field {
+            for (_, value) in attempt.headers.iter().filter(|(sent, _)| is_read_as(sent, name)) {
+                found.add(value.as_bytes())?;
             }
-            _ => {}
         }
     }
     request.add_body(slots, &mut found)?;
