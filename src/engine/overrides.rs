@@ -70,7 +70,7 @@ pub enum OverrideError {
     /// There are [`MAX_EXEMPTIONS`] already.
     #[error("there are {MAX_EXEMPTIONS} exemptions already: end one first, or write networks into the file")]
     TooMany,
-    /// There are [`MAX_BANS`] already.
+    /// There are as many as are kept already.
     #[error(
         "there are {MAX_BANS} bans of prefixes already: end one first, or refuse networks before the gate"
     )]

@@ -6,7 +6,7 @@
 //!
 //! Which cookie is the session's, the file may say (`step_cookie`); else any that is long enough to be one counts, but
 //! for those that many accounts have, such as a balancer's. Of several, and of several accounts of one, all pay: a client
-//! chooses what it sends, and must not hide an account behind another. [`session_value`](super::session_value) reads them.
+//! chooses what it sends, and must not hide an account behind another. `session_value` reads them.
 
 use http::HeaderMap;
 use http::header::SET_COOKIE;
