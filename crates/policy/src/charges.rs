@@ -38,7 +38,7 @@ pub struct Charge {
     /// Tokens to take, at least 1.
     pub cost: u32,
     /// The part of `cost` for the credentials in `Authorization`.
-    pub basic_cost: u32,
+    pub authorization_cost: u32,
     /// The hash of what the limit counts once, if it does.
     pub tag: Option<u64>,
     /// What a refusal by the bucket does.
@@ -113,9 +113,9 @@ enum IdentityState {
 impl IdentityState {
     /// Whether the request carries credentials elsewhere than in `Authorization`; `None` if the route's fields
     /// were not read.
-    fn is_beside_basic(&self) -> Option<bool> {
+    fn is_beside_authorization(&self) -> Option<bool> {
         match self {
-            Self::Known(identity) => Some(identity.is_beside_basic),
+            Self::Known(identity) => Some(identity.is_beside_authorization),
             Self::Unknown => Some(false),
             Self::NotNeeded => None,
         }
@@ -224,8 +224,11 @@ impl Policy {
                 Some(so_far) => so_far.and(here),
             });
             let known = route.with_known_host(attempt);
-            let locations =
-                CredentialLocations::of((route, &self.slots[index]), &request, identity.is_beside_basic());
+            let locations = CredentialLocations::of(
+                (route, &self.slots[index]),
+                &request,
+                identity.is_beside_authorization(),
+            );
             let plan = ChargePlan { route, attempt: &known, origin, hasher, cost, locations, identity };
             for &limit in &route.limits {
                 match self.charge(limit, &plan, &mut found) {
@@ -350,8 +353,9 @@ impl Policy {
             };
             let spec = if target.is_of_strangers() { for_strangers(spec) } else { spec };
             let Some((tag, split)) = plan.split_cost(limit, &spec) else { return Ok(()) };
-            let SplitCost { total: cost, basic: basic_cost } = split;
-            let charge = |key| Charge { limit: index, key, class, spec, cost, basic_cost, tag, effect };
+            let SplitCost { total: cost, basic: authorization_cost } = split;
+            let charge =
+                |key| Charge { limit: index, key, class, spec, cost, authorization_cost, tag, effect };
             let keys = plan.hasher.keys(limit, name, plan.key_inputs(), target.named_account())?;
             for key in keys {
                 match (target, found.charges.iter_mut().find(|c| c.limit == index && c.key == key)) {
@@ -440,10 +444,10 @@ impl Charge {
     /// Adds the charge of another route to the same bucket: what is counted once is charged once, and so are
     /// credentials that both routes read in the same place.
     fn add(&mut self, other: SplitCost, tag: Option<u64>) {
-        let known = SplitCost { total: self.cost, basic: self.basic_cost };
+        let known = SplitCost { total: self.cost, basic: self.authorization_cost };
         let is_same = tag.is_some() && self.tag == tag;
         let sum = if is_same { known.or(other) } else { known.and(other).within(self.spec.burst()) };
-        (self.cost, self.basic_cost) = (sum.total, sum.basic);
+        (self.cost, self.authorization_cost) = (sum.total, sum.basic);
         self.tag = self.tag.filter(|_| is_same);
     }
 }

@@ -10,7 +10,7 @@ use super::route::{Cost, Route, RouteFieldSlots};
 /// The locations in which a route finds credentials: at least one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CredentialLocations {
-    is_in_basic: bool,
+    is_in_authorization: bool,
     is_beside: bool,
 }
 
@@ -32,17 +32,18 @@ impl CredentialLocations {
     ) -> Self {
         let attempt = request.attempt;
         if !has_authorization(attempt) {
-            return Self { is_in_basic: false, is_beside: true };
+            return Self { is_in_authorization: false, is_beside: true };
         }
         let is_counted = matches!(route.cost, Cost::Counted(_)) && route.may_have_body(attempt);
-        let is_beside = is_counted || read.unwrap_or_else(|| carries_beside_basic((route, slots), request));
-        Self { is_in_basic: route.reads_basic() || !is_beside, is_beside }
+        let is_beside =
+            is_counted || read.unwrap_or_else(|| carries_beside_authorization((route, slots), request));
+        Self { is_in_authorization: route.reads_authorization() || !is_beside, is_beside }
     }
 
     /// Charges `tokens` for each location.
     pub(super) fn each(self, tokens: u32) -> SplitCost {
         let of = |is_there: bool| if is_there { tokens } else { 0 };
-        let basic = of(self.is_in_basic);
+        let basic = of(self.is_in_authorization);
         SplitCost { total: basic.saturating_add(of(self.is_beside)), basic }
     }
 
@@ -75,7 +76,10 @@ impl SplitCost {
 }
 
 /// Whether the request carries credentials beside Basic, as far as that shows without reading the body.
-fn carries_beside_basic((route, slots): (&Route, &RouteFieldSlots), request: &RequestFields<'_>) -> bool {
+fn carries_beside_authorization(
+    (route, slots): (&Route, &RouteFieldSlots),
+    request: &RequestFields<'_>,
+) -> bool {
     let reads_no_more = route.fields().next().is_some() && route.fields().all(Field::is_in_authorization);
     if reads_no_more {
         return false;

@@ -67,7 +67,7 @@ pub enum Half {
 pub struct Values {
     found: SmallVec<[Vec<u8>; 1]>,
     is_unreadable: bool,
-    is_beside_basic: bool,
+    is_beside_authorization: bool,
 }
 
 impl Field {
@@ -160,7 +160,7 @@ pub(super) fn values_of(
 ) -> Result<Values, TooManyValues> {
     let mut found = values_but_cookies(fields, slots, half, request)?;
     // A user name in a cookie is only remembered and no guess.
-    found.is_beside_basic |= half == Half::Password && request.has_in_cookies(slots);
+    found.is_beside_authorization |= half == Half::Password && request.has_in_cookies(slots);
     request.add_cookies(slots, &mut found)?;
     Ok(found)
 }
@@ -183,7 +183,7 @@ pub(super) fn values_but_cookies(
         }
     }
     request.add_body(slots, &mut found)?;
-    found.is_beside_basic = found.is_unreadable || !found.is_empty();
+    found.is_beside_authorization = found.is_unreadable || !found.is_empty();
     authorization::find(fields, attempt.headers, half, &mut found)?;
     Ok(found)
 }
@@ -256,7 +256,11 @@ impl RequestFields<'_> {
 impl Values {
     /// A single value.
     pub(super) fn of(value: &[u8]) -> Self {
-        Self { found: smallvec![shortened(value).to_vec()], is_unreadable: false, is_beside_basic: true }
+        Self {
+            found: smallvec![shortened(value).to_vec()],
+            is_unreadable: false,
+            is_beside_authorization: true,
+        }
     }
 
     /// The values, decoded as by the application.
@@ -277,8 +281,8 @@ impl Values {
     }
 
     /// Whether a guess is, or may be, elsewhere than in `Authorization`.
-    pub(super) fn is_beside_basic(&self) -> bool {
-        self.is_beside_basic
+    pub(super) fn is_beside_authorization(&self) -> bool {
+        self.is_beside_authorization
     }
 
     /// Overwrites the values, which may be passwords.

@@ -38,7 +38,7 @@ pub(super) struct Identity {
     /// The number of accounts.
     pub(super) accounts: u32,
     /// Whether a guess stands elsewhere than in `Authorization: Basic`.
-    pub(super) is_beside_basic: bool,
+    pub(super) is_beside_authorization: bool,
     /// Whether a password is on the list of exposed ones.
     pub(super) is_exposed: bool,
     /// Whether it names an account that no person uses, from no known device of it.
@@ -103,7 +103,7 @@ impl Identity {
             identity.named.push(NamedAccount::NONE);
         }
         identity.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
-        identity.is_beside_basic = users.is_beside_basic();
+        identity.is_beside_authorization = users.is_beside_authorization();
         if readers.reads_passwords {
             identity.read_passwords((route, slots), request, (hasher, now), readers)?;
         }
@@ -198,7 +198,7 @@ impl Identity {
         readers: IdentityReaders<'_>,
     ) -> Result<(), TooManyValues> {
         let mut passwords = values_of(&route.password, &slots.password, Half::Password, request)?;
-        self.is_beside_basic |= passwords.is_beside_basic();
+        self.is_beside_authorization |= passwords.is_beside_authorization();
         let mut all = passwords.iter();
         let first = all.next();
         let count = u32::from(first.is_some()) + u32::try_from(all.count()).unwrap_or(u32::MAX - 1);

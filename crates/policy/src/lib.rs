@@ -100,7 +100,7 @@ pub struct Policy {
     /// Whether a body may make a request match more routes than before it was read.
     body_adds_routes: bool,
     /// Whether a route reads `Authorization`.
-    reads_basic: bool,
+    reads_authorization: bool,
     /// Whether accounts are listed: with rates of their own under a limit, or as bait.
     lists_users: bool,
     /// Whether a route is a second step.
@@ -131,7 +131,7 @@ struct RouteSearch {
 
 impl RouteSearch {
     fn includes(&self, route: &Route) -> bool {
-        self.any || (self.basic && route.reads_basic())
+        self.any || (self.basic && route.reads_authorization())
     }
 }
 
@@ -147,7 +147,7 @@ impl Policy {
         let names = PrivateNames::of(field_names);
         let slots = routes.iter().map(|route| RouteFieldSlots::of(route, names.field_names())).collect();
         let body_adds_routes = routes.iter().any(Route::may_be_added_by_body);
-        let reads_basic = routes.iter().any(Route::reads_basic);
+        let reads_authorization = routes.iter().any(Route::reads_authorization);
         let lists_users = limits.iter().any(|limit| limit.rates.lists_users())
             || routes.iter().any(|route| route.bait.is_some());
         let has_second_steps = routes.iter().any(|route| route.is_second_step);
@@ -163,7 +163,7 @@ impl Policy {
             slots,
             parameters,
             body_adds_routes,
-            reads_basic,
+            reads_authorization,
             lists_users,
             has_second_steps,
         }
@@ -224,7 +224,10 @@ impl Policy {
     #[must_use]
     pub fn routes_with_body(&self, mut before: MatchedRoutes, attempt: &Attempt<'_>) -> MatchedRoutes {
         let is_empty = attempt.body == AttemptBody::Whole(&[]);
-        if is_empty || self.body_adds_routes || (self.reads_basic && field::has_authorization(attempt)) {
+        if is_empty
+            || self.body_adds_routes
+            || (self.reads_authorization && field::has_authorization(attempt))
+        {
             return self.routes_of(attempt);
         }
         if before.iter().any(|&route| self.routes[route].is_chosen_by_body()) {
@@ -255,7 +258,7 @@ impl Policy {
                     matches
                 }
             };
-        let has_authorization = self.reads_basic && field::has_authorization(attempt);
+        let has_authorization = self.reads_authorization && field::has_authorization(attempt);
         let mut match_reading = |reading: &[&[u8]]| {
             for candidates in &candidates {
                 let mut search = RouteSearch { any: true, basic: has_authorization };
@@ -271,7 +274,7 @@ impl Policy {
                         found.push(*index);
                     }
                     search.any &= !is_last;
-                    search.basic &= !route.reads_basic();
+                    search.basic &= !route.reads_authorization();
                 }
             }
         };

@@ -199,7 +199,7 @@ impl Route {
         [&self.user, &self.password, &self.when].into_iter().flatten()
     }
 
-    pub(super) fn reads_basic(&self) -> bool {
+    pub(super) fn reads_authorization(&self) -> bool {
         self.fields().any(Field::is_in_authorization)
     }
 

@@ -60,13 +60,17 @@ impl SessionValues {
             self.is_ambiguous = true;
             return Ok(());
         };
-        let first = canonical.split(|&byte| byte == b',').next().unwrap_or_default().to_vec();
-        for value in [canonical, first] {
-            if value.len() >= MIN_BYTES && !self.found.contains(&value) {
-                self.found.push(value);
-            }
+        if let Some(comma) = canonical.iter().position(|&byte| byte == b',') {
+            self.push(canonical[..comma].to_vec());
         }
+        self.push(canonical);
         if self.found.len() > MAX_SESSIONS { Err(TooManyValues) } else { Ok(()) }
+    }
+
+    fn push(&mut self, value: Vec<u8>) {
+        if value.len() >= MIN_BYTES && !self.found.contains(&value) {
+            self.found.push(value);
+        }
     }
 }
 
@@ -78,7 +82,12 @@ pub(super) fn canonical_of_new(value: &[u8]) -> Option<Vec<u8>> {
 /// Decodes a value until nothing changes, and folds its case: sessions may be kept in a database that folds it. `None` if
 /// that takes too long, or for bytes that no session has.
 fn canonical(value: &[u8]) -> Option<Vec<u8>> {
-    let mut value = value.get(..MAX_BYTES).unwrap_or(value).to_vec();
+    let value = value.get(..MAX_BYTES).unwrap_or(value);
+    // Most values have nothing to decode.
+    if value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:=/".contains(byte)) {
+        return Some(value.to_ascii_lowercase());
+    }
+    let mut value = value.to_vec();
     for _ in 0..MAX_ROUNDS {
         let decoded = decode(&value);
         if decoded == value {

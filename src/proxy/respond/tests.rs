@@ -35,7 +35,7 @@ fn status(limit: usize, admission: Admission) -> LimitStatus {
         class: 0,
         spec: spec(),
         cost: 1,
-        basic_cost: 0,
+        authorization_cost: 0,
         tag: None,
         effect: Effect::Enforce { owner: 0 },
     };
