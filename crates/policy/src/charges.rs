@@ -224,11 +224,8 @@ impl Policy {
                 Some(so_far) => so_far.and(here),
             });
             let known = route.with_known_host(attempt);
-            let locations = CredentialLocations::of(
-                (route, &self.slots[index]),
-                &request,
-                identity.is_beside_authorization(),
-            );
+            let is_beside = identity.is_beside_authorization();
+            let locations = CredentialLocations::of((route, &self.slots[index]), &request, is_beside);
             let plan = ChargePlan { route, attempt: &known, origin, hasher, cost, locations, identity };
             for &limit in &route.limits {
                 match self.charge(limit, &plan, &mut found) {
@@ -353,7 +350,7 @@ impl Policy {
             };
             let spec = if target.is_of_strangers() { for_strangers(spec) } else { spec };
             let Some((tag, split)) = plan.split_cost(limit, &spec) else { return Ok(()) };
-            let SplitCost { total: cost, basic: authorization_cost } = split;
+            let SplitCost { total: cost, authorization: authorization_cost } = split;
             let charge =
                 |key| Charge { limit: index, key, class, spec, cost, authorization_cost, tag, effect };
             let keys = plan.hasher.keys(limit, name, plan.key_inputs(), target.named_account())?;
@@ -444,10 +441,10 @@ impl Charge {
     /// Adds the charge of another route to the same bucket: what is counted once is charged once, and so are
     /// credentials that both routes read in the same place.
     fn add(&mut self, other: SplitCost, tag: Option<u64>) {
-        let known = SplitCost { total: self.cost, basic: self.authorization_cost };
+        let known = SplitCost { total: self.cost, authorization: self.authorization_cost };
         let is_same = tag.is_some() && self.tag == tag;
         let sum = if is_same { known.or(other) } else { known.and(other).within(self.spec.burst()) };
-        (self.cost, self.authorization_cost) = (sum.total, sum.basic);
+        (self.cost, self.authorization_cost) = (sum.total, sum.authorization);
         self.tag = self.tag.filter(|_| is_same);
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct SplitCost {
     /// The cost of both locations.
     pub(super) total: u32,
     /// The cost of `Authorization`.
-    pub(super) basic: u32,
+    pub(super) authorization: u32,
 }
 
 impl CredentialLocations {
@@ -43,22 +43,22 @@ impl CredentialLocations {
     /// Charges `tokens` for each location.
     pub(super) fn each(self, tokens: u32) -> SplitCost {
         let of = |is_there: bool| if is_there { tokens } else { 0 };
-        let basic = of(self.is_in_authorization);
-        SplitCost { total: basic.saturating_add(of(self.is_beside)), basic }
+        let authorization = of(self.is_in_authorization);
+        SplitCost { total: authorization.saturating_add(of(self.is_beside)), authorization }
     }
 
     /// Charges `tokens` for both locations together.
     pub(super) fn once(self, tokens: u32) -> SplitCost {
-        SplitCost { total: tokens, basic: if self.is_beside { 0 } else { tokens } }
+        SplitCost { total: tokens, authorization: if self.is_beside { 0 } else { tokens } }
     }
 }
 
 impl SplitCost {
     /// The combined cost of two routes for the same request.
     pub(super) fn and(self, other: Self) -> Self {
-        let beside = |cost: Self| cost.total.saturating_sub(cost.basic);
-        let basic = self.basic.max(other.basic);
-        Self { total: basic.saturating_add(beside(self).max(beside(other))), basic }
+        let beside = |cost: Self| cost.total.saturating_sub(cost.authorization);
+        let authorization = self.authorization.max(other.authorization);
+        Self { total: authorization.saturating_add(beside(self).max(beside(other))), authorization }
     }
 
     /// The higher of two costs of the same thing.
@@ -69,9 +69,9 @@ impl SplitCost {
     /// At most a full bucket, unless one location alone costs more: a client that signs in behind a server with Basic
     /// of its own must not be refused for good.
     pub(super) fn within(self, burst: u32) -> Self {
-        let dearest = self.basic.max(self.total.saturating_sub(self.basic));
+        let dearest = self.authorization.max(self.total.saturating_sub(self.authorization));
         let total = self.total.min(burst.max(dearest));
-        Self { total, basic: self.basic.min(total) }
+        Self { total, authorization: self.authorization.min(total) }
     }
 }
 
@@ -99,8 +99,10 @@ mod tests {
 
     fn split_cost() -> impl Strategy<Value = SplitCost> {
         let tokens = || prop_oneof![0..20_u32, Just(u32::MAX)];
-        (tokens(), tokens())
-            .prop_map(|(basic, beside)| SplitCost { total: basic.saturating_add(beside), basic })
+        (tokens(), tokens()).prop_map(|(authorization, beside)| SplitCost {
+            total: authorization.saturating_add(beside),
+            authorization,
+        })
     }
 
     proptest! {
@@ -117,7 +119,7 @@ mod tests {
         #[test]
         fn two_places_cost_no_more_than_a_full_bucket_holds(cost in split_cost(), burst in 1..30_u32) {
             let within = cost.within(burst);
-            let dearest = cost.basic.max(cost.total - cost.basic);
+            let dearest = cost.authorization.max(cost.total - cost.authorization);
             prop_assert!(within.total <= burst.max(dearest) && within.total >= dearest);
             prop_assert!(cost.total > burst || within == cost);
         }
