@@ -27,8 +27,18 @@ pub async fn probe_server(
 /// A key at this server that no bucket has; `None` if the server holds none, as far as is known.
 pub(crate) fn unused_key(backend: &dyn CompareAndSwap, server: ServerId) -> Option<Key> {
     let first = u128::from(RecordVersion::random().0);
-    let mut keys = (first..).take(MAX_KEYS).map(Key);
-    keys.find(|key| backend.server_of(*key) == server)
+    key_at(backend, server, (first..).map(Key))
+}
+
+/// The first of these keys that this server has; `None` if the server holds none, as far as is known.
+pub(crate) fn key_at(
+    backend: &(impl CompareAndSwap + ?Sized),
+    server: ServerId,
+    keys: impl Iterator<Item = Key>,
+) -> Option<Key> {
+    // A server that has left its cluster has no key: all of them would be tried.
+    let is_known = backend.servers().iter().any(|entry| entry.id == server);
+    is_known.then(|| keys.take(MAX_KEYS).find(|key| backend.server_of(*key) == server)).flatten()
 }
 
 /// Reads the record of this key, and takes a token there.

@@ -1,7 +1,9 @@
 //! Tomcat with Debian's examples, of which one has a form sign-in by the container.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
 
 use support::application::{cookie, post};
 use support::{Answer, Client, Gate, get_with, installed, root};
@@ -32,11 +34,23 @@ fn started(place: &Place) -> (Workers, Gate) {
     );
     command.env("CATALINA_OPTS", options);
     let tomcat = Workers::listening(command, place, address);
+    compile_form(address);
     let gate = Gate::start(&format!(
         "upstream = \"http://{address}\"\n[route.login]\npreset = \"tomcat\"\n\
          [limit.address]\nrate = \"10 per 1h\"\ncount = \"failures\"\n[proxy]\nclient_rate = \"off\"\n"
     ));
     (tomcat, gate)
+}
+
+/// Tomcat compiles a page when it is asked for it first, which takes it long on a busy machine.
+fn compile_form(address: SocketAddr) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
+    let request = get_with(PAGE, "Connection: close\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("j_security_check"), "{answer}");
 }
 
 /// A browser that keeps the cookie of the session.

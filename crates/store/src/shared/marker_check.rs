@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::SharedStore;
 use super::server::StoreServer;
+use crate::attempt_probe::key_at;
 use crate::{CompareAndSwap, ServerId};
 use tollgate_bucket::{Key, Time};
 
@@ -39,8 +40,5 @@ fn marker_key(backend: &dyn CompareAndSwap, server: ServerId) -> Option<Key> {
             Sha256::new().chain_update(b"tollgate marker").chain_update(number.to_be_bytes()).finalize();
         Key(hash.first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes)))
     };
-    (0..MAX_KEYS).map(key).find(|key| backend.server_of(*key) == server)
+    key_at(backend, server, (0..).map(key))
 }
-
-/// More than are needed to find one for a server with a hundredth of the keys.
-const MAX_KEYS: u32 = 1_000;

@@ -1,14 +1,19 @@
 //! A store of two servers: outages, clocks and throttling stay where they are.
 
 use super::*;
+use crate::attempt_probe::key_at;
 
 /// Keys of even numbers are on one server, odd ones on the other.
 #[derive(Default)]
-struct Pair([Ledger; 2]);
+struct Pair {
+    servers: [Ledger; 2],
+    /// How often it was asked which server has a key.
+    lookups: AtomicUsize,
+}
 
 impl Pair {
     fn of(&self, Key(key): Key) -> &Ledger {
-        &self.0[usize::from(key % 2 == 1)]
+        &self.servers[usize::from(key % 2 == 1)]
     }
 }
 
@@ -22,6 +27,7 @@ impl CompareAndSwap for Pair {
     }
 
     fn server_of(&self, Key(key): Key) -> ServerId {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
         ServerId(u32::from(key % 2 == 1))
     }
 
@@ -34,7 +40,7 @@ impl CompareAndSwap for Pair {
     }
 
     fn probe(&self, ServerId(server): ServerId) -> StoreFuture<'_, ()> {
-        self.0[usize::from(server == 1)].probe(ServerId::ONLY)
+        self.servers[usize::from(server == 1)].probe(ServerId::ONLY)
     }
 }
 
@@ -110,12 +116,12 @@ impl Gate {
 fn keys_of_a_server_that_answers_never_notice_another_that_does_not() {
     let pair = Arc::new(Pair::default());
     let gate = Gate::on(&pair);
-    pair.0[1].away.store(true, Ordering::SeqCst);
+    pair.servers[1].away.store(true, Ordering::SeqCst);
     gate.await_up(false);
     for key in 0..100 {
         assert_eq!(gate.take(key), if key % 2 == 1 { Err(Unavailable) } else { Ok(true) }, "key {key}");
     }
-    pair.0[1].away.store(false, Ordering::SeqCst);
+    pair.servers[1].away.store(false, Ordering::SeqCst);
     gate.await_up(true);
     assert_eq!(gate.take(1), Ok(true));
     gate.assert_told(&["odd down", "odd up"]);
@@ -125,11 +131,11 @@ fn keys_of_a_server_that_answers_never_notice_another_that_does_not() {
 fn a_server_that_answers_and_takes_no_writes_is_down_until_it_does() {
     let pair = Arc::new(Pair::default());
     let gate = Gate::on(&pair);
-    pair.0[1].is_full.store(true, Ordering::SeqCst);
+    pair.servers[1].is_full.store(true, Ordering::SeqCst);
     gate.await_up(false);
     std::thread::sleep(Duration::from_millis(700));
     assert!(!gate.shared.is_up(), "its probes write");
-    pair.0[1].is_full.store(false, Ordering::SeqCst);
+    pair.servers[1].is_full.store(false, Ordering::SeqCst);
     gate.await_up(true);
     gate.assert_told(&["odd down", "odd up"]);
 }
@@ -138,7 +144,7 @@ fn a_server_that_answers_and_takes_no_writes_is_down_until_it_does() {
 fn a_key_that_is_throttled_is_one_key() {
     let pair = Arc::new(Pair::default());
     let gate = Gate::on(&pair);
-    *pair.0[0].throttled.lock().unwrap() = Some(2);
+    *pair.servers[0].throttled.lock().unwrap() = Some(2);
     let begun = std::time::Instant::now();
     while begun.elapsed() < Duration::from_millis(300) {
         assert_eq!(gate.take(2), Err(Unavailable));
@@ -151,7 +157,7 @@ fn a_key_that_is_throttled_is_one_key() {
 #[test]
 fn each_server_decides_by_its_own_clock_and_one_that_is_far_off_is_told_once() {
     let pair = Arc::new(Pair::default());
-    for (ledger, ahead) in pair.0.iter().zip([0, 6]) {
+    for (ledger, ahead) in pair.servers.iter().zip([0, 6]) {
         *ledger.clock.lock().unwrap() = Some(Clock::manual(NOW.after(Span::from_secs(ahead))));
     }
     let gates = [Gate::on(&pair), Gate::on(&pair)];
@@ -168,4 +174,14 @@ fn each_server_decides_by_its_own_clock_and_one_that_is_far_off_is_told_once() {
         let told = "odd: the store's clock is 6 s ahead of this machine's; the store's decides";
         gate.assert_told(&[told]);
     }
+}
+
+/// Ten thousand keys were tried for a server that a cluster had left: a tenth of a second at each start, in which every attempt
+/// was denied.
+#[test]
+fn no_key_is_sought_at_a_server_that_the_store_does_not_have() {
+    let pair = Pair::default();
+    let key = |server| key_at(&pair, ServerId(server), (0..).map(Key));
+    assert_eq!((key(0), key(1), key(2)), (Some(Key(0)), Some(Key(1)), None));
+    assert_eq!(pair.lookups.load(Ordering::Relaxed), 3);
 }
