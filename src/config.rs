@@ -23,7 +23,7 @@ mod stored_policy;
 pub mod values;
 mod worst_case;
 
-pub use check::store::{Secret, StoreSettings};
+pub use check::store::{StoreSecrets, StoreSettings};
 pub use diagnostic::{Diagnostic, Severity, grouped};
 pub use include::{Included, OwnFiles};
 pub use restart_only::RestartOnly;

@@ -22,7 +22,7 @@ impl FleetLink {
     /// `None` if this gate shares its buckets with no other.
     pub(super) fn of(parts: &Parts, settings: &StoreSettings) -> Option<Self> {
         let store = Arc::clone(parts.engine.store().database()?);
-        Some(Self { store, keys: FleetKeys::new(&settings.names, settings.secret.reveal()) })
+        Some(Self { store, keys: FleetKeys::new(&settings.names, settings.secrets.reveal()) })
     }
 
     /// What there is: one question.
@@ -33,6 +33,14 @@ impl FleetLink {
     /// The text of a policy.
     pub(super) async fn policy(&self, entry: PolicyEntry) -> Result<String, FleetError> {
         self.run(move |fleet| async move { fleet.policy(&entry).await }).await
+    }
+
+    /// Seals with the newest secret what an older one has sealed.
+    pub(super) async fn reseal(&self) -> Result<(), FleetError> {
+        if !self.keys.have_older_secret() {
+            return Ok(());
+        }
+        self.run(async |fleet: Fleet| fleet.reseal().await).await
     }
 
     /// Writes back what the store has lost: the head as last seen, the changes in force, and a policy if its text is known.

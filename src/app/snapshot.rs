@@ -131,7 +131,7 @@ pub(super) fn build_engine(
     let received =
         old_process.map(|old| old.receive_snapshot().map_err(AppStartError::OldProcess)).transpose()?;
     if !is_lost_at_end {
-        let secret = store.names.key_secret(store.secret.reveal());
+        let secret = store.names.key_secret(store.secrets.reveal_newest());
         return Ok(engine.with_hasher(KeyHasher::of_secret(secret)));
     }
     Ok(match (received.flatten(), &store.snapshot) {

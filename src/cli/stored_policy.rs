@@ -56,7 +56,7 @@ impl SharedPolicies {
         let Some(opened) = open(store)? else {
             bail!("the buckets are in memory: a policy needs `store.url`")
         };
-        let keys = FleetKeys::new(&store.names, store.secret.reveal());
+        let keys = FleetKeys::new(&store.names, store.secrets.reveal());
         let (fleet, name) = (opened.fleet(keys), store.address.to_string());
         Ok(Self { opened, fleet, name })
     }

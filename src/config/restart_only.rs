@@ -57,7 +57,7 @@ impl RestartOnly {
         f: &mut Findings,
     ) {
         // All fields are named, so that none is forgotten.
-        let StoreSettings { address, names, secret, options, capacity, snapshot } = &self.store;
+        let StoreSettings { address, names, secrets, options, capacity, snapshot } = &self.store;
         let collector =
             |otel: &Option<OtelSettings>| otel.as_ref().map(|otel| (otel.host.clone(), otel.port));
         let sample = |otel: &Option<OtelSettings>| otel.as_ref().map(|otel| otel.sample_ppm);
@@ -71,7 +71,7 @@ impl RestartOnly {
             ("admin.listen", same(&self.admin, &new.admin)),
             ("store.url", *address == new.store.address),
             ("store.prefix", *names == new.store.names),
-            ("store.secret", *secret == new.store.secret),
+            ("store.secret", *secrets == new.store.secrets),
             ("store.timeout", options.timeout == new.store.options.timeout),
             ("store.on_error", options.on_error == new.store.options.on_error),
             ("store.arithmetic", options.arithmetic == new.store.options.arithmetic),

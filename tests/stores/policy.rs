@@ -280,3 +280,66 @@ fn a_policy_of_another_secret_is_not_taken() {
     assert!(eventually(SOON, is_told), "{}", gate.messages());
     assert_eq!([login(&gate), login(&gate)], [200, 429]);
 }
+
+const NEW_SECRET: &str = "another secret that is just as long as the one";
+
+impl Desk {
+    fn with_secret(&self, secret: &str, words: &[&str]) -> (i32, String) {
+        let mut command = self.command(&[&["policy"], words].concat());
+        let output = command.env("TOLLGATE_STORE__SECRET", secret).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+    }
+}
+
+fn with_secrets(desk: &Desk, secrets: &str) -> Launch {
+    let store = format!("[store]\nurl = \"{}\"\nsecret = \"{secrets}\"\ntimeout = \"2s\"\n", desk.url);
+    Launch::new(&format!("policy = \"store\"\n{store}"))
+}
+
+/// Once a policy had been pushed, the secret could not be changed any more.
+#[test]
+fn a_secret_is_changed_by_way_of_two_and_the_policy_stays() {
+    let server = started::<Redis>();
+    let (desk, upstream) = (Desk::at(&server), Upstream::start());
+    desk.push(&policy(&upstream, "1 per 1h"));
+    let gate = follower(&desk).start();
+    let mut command = Command::new(binary());
+    command.args(["mode", "observe", "--for", "1h", "--socket"]).arg(gate.admin_socket());
+    assert!(command.status().unwrap().success());
+    // Modes are a part of what is sealed.
+    let observes = |gate: &Gate| [login(gate), login(gate), login(gate)] == [200; 3];
+    assert!(observes(&gate));
+    drop(gate);
+    let gate = with_secrets(&desk, &format!("{NEW_SECRET}\\n{SECRET}")).start();
+    assert!(has_version(&gate, 1) && eventually(SOON, || observes(&gate)), "{}", gate.messages());
+    let is_sealed_anew = || desk.with_secret(NEW_SECRET, &["show"]).0 == 0;
+    assert!(eventually(SOON, is_sealed_anew), "{}", gate.messages());
+    drop(gate);
+    let gate = with_secrets(&desk, NEW_SECRET).start();
+    assert!(has_version(&gate, 1) && eventually(SOON, || observes(&gate)), "{}", gate.messages());
+    desk.file("new.toml", &policy(&upstream, "2 per 1h"));
+    let (code, said) = desk.with_secret(NEW_SECRET, &["push", "new.toml"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(has_version(&gate, 2), "{}", gate.messages());
+}
+
+/// There was no way out of a policy that could not be read.
+#[test]
+fn a_policy_that_cannot_be_read_is_replaced_on_demand() {
+    let server = started::<Redis>();
+    let (desk, upstream) = (Desk::at(&server), Upstream::start());
+    desk.push(&policy(&upstream, "1 per 1h"));
+    let gate = with_secrets(&desk, NEW_SECRET);
+    desk.file("new.toml", &policy(&upstream, "3 per 1h"));
+    let (code, said) = desk.with_secret(NEW_SECRET, &["push", "new.toml"]);
+    assert!(code == 1 && said.contains("`tollgate policy push --replace FILE` takes its place"), "{said}");
+    let (code, said) = desk.with_secret(NEW_SECRET, &["push", "--replace", "new.toml"]);
+    assert!(code == 0 && said.contains("what could not be read is gone"), "{said}");
+    let gate = gate.start();
+    assert!(has_version(&gate, 1), "{}", gate.messages());
+    assert_eq!([login(&gate), login(&gate), login(&gate), login(&gate)], [200, 200, 200, 429]);
+    let (code, said) = desk.with_secret(NEW_SECRET, &["push", "--replace", "new.toml"]);
+    assert!(code == 0 && !said.contains("gone"), "{said}");
+    assert!(has_version(&gate, 2), "{}", gate.messages());
+}

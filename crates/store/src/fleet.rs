@@ -3,7 +3,7 @@
 //!
 //! One small record, the [head](FleetHead), names all others. A text is written once, under a random name, before the
 //! head names it: so a reader finds all of a change or nothing of it, and of two writers one loses the swap of the
-//! head. Every record carries a keyed hash under the installation's secret, because who writes a policy decides where
+//! head. Every record carries a keyed hash under a secret of the installation, because who writes a policy decides where
 //! passwords go. What the texts mean is left to the layers above.
 
 mod head;
@@ -15,7 +15,7 @@ pub use self::head::{FleetHead, MAX_HISTORY, PolicyEntry};
 
 use self::head::DocumentName;
 use self::sealed::DocumentSeal;
-use crate::{CompareAndSwap, Namespace, RecordVersion, StoreError, StoreRecord, Swap};
+use crate::{CompareAndSwap, Namespace, RecordVersion, StoreError, StoreRecord, Stored, Swap};
 use tollgate_bucket::{Key, Span, Time};
 
 /// The shared records of an installation. Each method is a few requests one after the other, without a deadline: the
@@ -40,7 +40,7 @@ pub enum FleetError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The record is damaged, or was written by an installation with another secret.
-    #[error("holds a {0} that was not written with this `store.secret`")]
+    #[error("holds a {0} that was not written with this `store.secret`, or is damaged")]
     Foreign(&'static str),
     /// The head names a text that is gone: the database has dropped it.
     #[error("has lost the {0}")]
@@ -65,10 +65,16 @@ pub struct PolicyNote {
 }
 
 impl FleetKeys {
-    /// For the installation with this prefix and secret.
+    /// For the installation with this prefix and these secrets, the newest first: it seals, and each of them opens.
     #[must_use]
-    pub fn new(namespace: &Namespace, secret: &[u8]) -> Self {
-        Self { namespace: namespace.clone(), seal: DocumentSeal::new(secret) }
+    pub fn new(namespace: &Namespace, secrets: &[impl AsRef<[u8]>]) -> Self {
+        Self { namespace: namespace.clone(), seal: DocumentSeal::new(secrets) }
+    }
+
+    /// Whether there is an older secret beside the newest.
+    #[must_use]
+    pub fn have_older_secret(&self) -> bool {
+        self.seal.has_older()
     }
 
     /// The key of the head.
@@ -120,10 +126,60 @@ impl Fleet {
         if head.newest().map(|entry| entry.version) != newest {
             return Err(FleetError::Conflict);
         }
+        self.push_onto(&mut head, version, text, &note).await
+    }
+
+    /// Makes this text the policy of all gates, whatever is there. What cannot be read is given up: the history, the changes
+    /// of operators.
+    ///
+    /// # Errors
+    /// See [`FleetError`]; [`Conflict`](FleetError::Conflict) if another writer comes first.
+    pub async fn replace(&self, text: &str, note: PolicyNote) -> Result<PolicyEntry, FleetError> {
+        let stored = self.backend.load(self.keys.head()).await?.value;
+        let mut head = stored.as_ref().and_then(|stored| self.opened_head(stored)).unwrap_or_default();
+        match self.overrides(&head).await {
+            Err(FleetError::Foreign(_) | FleetError::Lost(_)) => head.overrides = None,
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+        self.push_onto(&mut head, stored.map(|stored| stored.version), text, &note).await
+    }
+
+    async fn push_onto(
+        &self,
+        head: &mut FleetHead,
+        version: Option<RecordVersion>,
+        text: &str,
+        note: &PolicyNote,
+    ) -> Result<PolicyEntry, FleetError> {
         let name = self.write_text(text.as_bytes(), "policy").await?;
-        let (entry, dropped) = head.push(name, text, &note);
-        self.replace_head(version, &head, name, dropped).await?;
+        let (entry, dropped) = head.push(name, text, note);
+        self.replace_head(version, head, name, dropped).await?;
         Ok(entry)
+    }
+
+    /// Seals anew what an older secret has sealed, so that the older one may go.
+    ///
+    /// # Errors
+    /// See [`FleetError`].
+    pub async fn reseal(&self) -> Result<(), FleetError> {
+        let head = self.head().await?;
+        let texts = head.policies().iter().map(|entry| (entry.name, "policy"));
+        let texts = texts.chain(head.overrides.map(|name| (name, "overrides")));
+        for (name, what) in texts {
+            self.reseal_record(self.keys.text(name), what).await?;
+        }
+        self.reseal_record(self.keys.head(), "policies").await
+    }
+
+    async fn reseal_record(&self, key: Key, what: &str) -> Result<(), FleetError> {
+        let Some(stored) = self.backend.load(key).await?.value else { return Ok(()) };
+        match self.keys.seal.open(key, &stored.bytes) {
+            Some(old) if !old.is_current => {
+                settled(self.swap(key, Some(stored.version), old.text, what).await)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The changes of operators, as they were written; empty if there are none.
@@ -187,8 +243,12 @@ impl Fleet {
     async fn load_head(&self) -> Result<(FleetHead, Option<RecordVersion>), FleetError> {
         let key = self.keys.head();
         let Some(stored) = self.backend.load(key).await?.value else { return Ok(Default::default()) };
-        let head = self.keys.seal.open(key, &stored.bytes).and_then(FleetHead::decode);
-        Ok((head.ok_or(FleetError::Foreign("policy"))?, Some(stored.version)))
+        let head = self.opened_head(&stored).ok_or(FleetError::Foreign("policy"))?;
+        Ok((head, Some(stored.version)))
+    }
+
+    fn opened_head(&self, stored: &Stored) -> Option<FleetHead> {
+        FleetHead::decode(self.keys.seal.open(self.keys.head(), &stored.bytes)?.text)
     }
 
     /// Puts the new head in the place of the one that was read; without success it takes back the new text. With it,
@@ -217,8 +277,8 @@ impl Fleet {
     async fn text(&self, name: DocumentName, what: &'static str) -> Result<Vec<u8>, FleetError> {
         let key = self.keys.text(name);
         let stored = self.backend.load(key).await?.value.ok_or(FleetError::Lost(what))?;
-        let text = self.keys.seal.open(key, &stored.bytes).ok_or(FleetError::Foreign(what))?;
-        Ok(text.to_vec())
+        let opened = self.keys.seal.open(key, &stored.bytes).ok_or(FleetError::Foreign(what))?;
+        Ok(opened.text.to_vec())
     }
 
     async fn write_text(&self, text: &[u8], what: &str) -> Result<DocumentName, FleetError> {

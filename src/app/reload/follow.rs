@@ -26,6 +26,8 @@ pub(super) struct Follower {
     seen: FleetHead,
     /// How many times in a row there was none after that.
     lost: u32,
+    /// Whether all is sealed with the newest secret.
+    is_resealed: bool,
     policy: Option<FollowedPolicy>,
     /// Whether changes that last until a reload have ended here, but not in the store.
     has_reloaded: bool,
@@ -58,6 +60,7 @@ impl Follower {
             link: None,
             seen: FleetHead::default(),
             lost: 0,
+            is_resealed: false,
             policy: config.policy_copy.as_ref().map(followed),
             has_reloaded: false,
             failure: None,
@@ -130,6 +133,10 @@ impl Reload {
             return self.restore(&link, parts).await;
         }
         self.follower.lost = 0;
+        if !self.follower.is_resealed {
+            link.reseal().await?;
+            self.follower.is_resealed = true;
+        }
         if let Some(entry) = self.follower.untried(&head) {
             let text = link.policy(entry.clone()).await?;
             self.take_policy(entry, text, parts).await;

@@ -11,7 +11,7 @@ use super::super::stored_policy::SharedPolicies;
 use super::checked::CheckedPolicy;
 use super::{entry_of, opened};
 use crate::config::{StoreSettings, StoredPolicy};
-use crate::store::{PolicyEntry, PolicyNote};
+use crate::store::{Fleet, FleetError, PolicyEntry, PolicyNote};
 use crate::time::Clock;
 
 #[derive(Debug, Args)]
@@ -23,6 +23,9 @@ pub(super) struct PushArgs {
     /// The reason, for the history
     #[arg(short = 'm', long, value_name = "TEXT", default_value = "")]
     comment: String,
+    /// Also in place of one that cannot be read: it is damaged, or was written under another secret
+    #[arg(long)]
+    replace: bool,
 }
 
 #[derive(Debug, Args)]
@@ -39,7 +42,7 @@ pub(super) struct RollbackArgs {
 impl PushArgs {
     pub(super) fn run(&self) -> anyhow::Result<Exit> {
         let CheckedPolicy { text, store } = CheckedPolicy::read(&self.file, &self.config)?;
-        push(store, &text, &self.comment)
+        push(store, &text, &self.comment, self.replace)
     }
 }
 
@@ -57,23 +60,26 @@ impl RollbackArgs {
         })?;
         let comment = self.comment.clone().unwrap_or_else(|| format!("back to {}", stored.version));
         let CheckedPolicy { text, store } = CheckedPolicy::of_stored(stored, own, &self.config)?;
-        push(store, &text, &comment)
+        push(store, &text, &comment, false)
     }
 }
 
-fn push(store: Option<StoreSettings>, text: &str, comment: &str) -> anyhow::Result<Exit> {
+fn push(store: Option<StoreSettings>, text: &str, comment: &str, replaces: bool) -> anyhow::Result<Exit> {
     let Some(store) = store else {
         eprintln!("refused, the policy in the store stays");
         return Ok(Exit::BadConfiguration);
     };
     let policies = SharedPolicies::open(&store)?;
     let entry = policies.run(async |fleet| {
-        let head = fleet.head().await?;
+        let note = PolicyNote { at: Clock::system().now(), by: author(), comment: comment.to_owned() };
+        if replaces {
+            return Ok(Ok(replace(fleet, text, note).await?));
+        }
+        let head = fleet.head().await.map_err(with_hint)?;
         let newest = head.newest();
         if let Some(same) = newest.filter(|newest| newest.hash == PolicyEntry::hash_of(text)) {
             return Ok(Err(same.version));
         }
-        let note = PolicyNote { at: Clock::system().now(), by: author(), comment: comment.to_owned() };
         Ok(Ok(fleet.push(text, newest.map(|newest| newest.version), note).await?))
     })?;
     match entry {
@@ -88,6 +94,30 @@ fn push(store: Option<StoreSettings>, text: &str, comment: &str) -> anyhow::Resu
         }
     }
     Ok(Exit::Ok)
+}
+
+/// Puts it in the place of whatever is there, and says what is lost.
+async fn replace(fleet: &Fleet, text: &str, note: PolicyNote) -> anyhow::Result<PolicyEntry> {
+    let is_unreadable = match fleet.head().await {
+        Ok(head) => matches!(fleet.overrides(&head).await, Err(FleetError::Foreign(_))),
+        Err(error) => matches!(error, FleetError::Foreign(_)),
+    };
+    let entry = fleet.replace(text, note).await?;
+    if is_unreadable {
+        eprintln!(
+            "tollgate: what could not be read is gone: earlier policies, modes, and bans and exemptions of prefixes"
+        );
+    }
+    Ok(entry)
+}
+
+fn with_hint(error: FleetError) -> anyhow::Error {
+    match error {
+        FleetError::Foreign(_) => {
+            anyhow::anyhow!("{error}: `tollgate policy push --replace FILE` takes its place")
+        }
+        error => error.into(),
+    }
 }
 
 /// Who pushes, as far as this machine knows: for people, not for proof.

@@ -7,12 +7,12 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::super::Sources;
-use super::super::diagnostic::{Findings, Spot};
+use super::super::diagnostic::Findings;
 use super::super::raw;
 use super::super::values::CookieName;
 use super::fields::{duration_within, parsed};
 use super::files::Files;
-use super::secret::resolve;
+use super::secret::{parse_keys, resolve};
 use super::settings;
 use crate::bucket::Recent;
 use crate::policy::device::Devices;
@@ -98,31 +98,6 @@ fn addresses(
     Some(KnownAddresses { prefixes, recent: Recent::new(ttl).ok()? })
 }
 
-/// Parses one key a line, newest first. Blank lines and lines that begin with `#` are ignored.
-fn parse_keys(text: &str, origin: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<Vec<u8>>> {
-    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
-    let lines = (1..).zip(lines).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    let lines: Vec<(usize, &str)> = lines.collect();
-    if lines.len() > MAX_KEYS {
-        let message = format!("{origin} holds {} keys", lines.len());
-        f.error(spot, message, format!("at most {MAX_KEYS}, one a line, newest first"));
-        return None;
-    }
-    let (short, long): (Vec<_>, Vec<_>) =
-        lines.into_iter().partition(|(_, line)| line.chars().count() < MIN_KEY_LEN);
-    for (number, _) in &short {
-        f.error(spot, format!("the key on line {number} of {origin} is too short"), MAKE_ONE);
-    }
-    if short.is_empty() && long.is_empty() {
-        f.error(spot, format!("{origin} holds no key"), MAKE_ONE);
-    }
-    let is_good = short.is_empty() && !long.is_empty();
-    is_good.then(|| long.into_iter().map(|(_, line)| line.as_bytes().to_vec()).collect())
-}
-
-const MIN_KEY_LEN: usize = 32;
-const MAKE_ONE: &str = "at least 32 characters; `openssl rand -base64 32` makes a good one";
-const MAX_KEYS: usize = 16;
 const DAYS: u64 = 86_400;
 /// Browsers keep no cookie for longer than 400 days (RFC 6265bis, 5.5).
 const TTL: RangeInclusive<Span> = Span::from_secs(3600)..=Span::from_secs(400 * DAYS);

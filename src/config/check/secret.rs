@@ -75,6 +75,28 @@ fn is_variable(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
+/// Parses one key a line, newest first. Blank lines and lines that begin with `#` are ignored.
+pub(super) fn parse_keys(text: &str, origin: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<Vec<u8>>> {
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    let lines = (1..).zip(lines).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let lines: Vec<(usize, &str)> = lines.collect();
+    if lines.len() > MAX_KEYS {
+        let message = format!("{origin} holds {} keys", lines.len());
+        f.error(spot, message, format!("at most {MAX_KEYS}, one a line, newest first"));
+        return None;
+    }
+    let (short, long): (Vec<_>, Vec<_>) =
+        lines.into_iter().partition(|(_, line)| line.chars().count() < MIN_KEY_LEN);
+    for (number, _) in &short {
+        f.error(spot, format!("the key on line {number} of {origin} is too short"), MAKE_ONE);
+    }
+    if short.is_empty() && long.is_empty() {
+        f.error(spot, format!("{origin} holds no key"), MAKE_ONE);
+    }
+    let is_good = short.is_empty() && !long.is_empty();
+    is_good.then(|| long.into_iter().map(|(_, line)| line.as_bytes().to_vec()).collect())
+}
+
 /// An address with its references resolved.
 pub(super) fn resolve_within(
     address: &Located<SecretText>,
@@ -102,3 +124,7 @@ pub(super) fn resolve_within(
     }
     resolved.map(|resolved| resolved + rest)
 }
+
+const MIN_KEY_LEN: usize = 32;
+const MAKE_ONE: &str = "at least 32 characters; `openssl rand -base64 32` makes a good one";
+const MAX_KEYS: usize = 16;

@@ -13,7 +13,7 @@ use super::super::values::Mistake;
 use super::super::{features, raw};
 use super::fields::{duration_within, one_of, within};
 use super::files::Files;
-use super::secret::{resolve, resolve_within};
+use super::secret::{parse_keys, resolve, resolve_within};
 use crate::policy::{Limit, Route};
 use crate::store::shared::{Arithmetic, OnError, StoreOptions};
 use crate::store::{BadStoreAddress, Namespace, StoreAddress};
@@ -26,8 +26,8 @@ pub struct StoreSettings {
     pub address: StoreAddress,
     /// The name of the installation in the store.
     pub names: Namespace,
-    /// The key of the keyed hash that names buckets in the store.
-    pub secret: Secret,
+    /// The keys of the keyed hashes that name buckets in the store and seal what gates share beside them.
+    pub secrets: StoreSecrets,
     /// Time-out, and what to do on an error.
     pub options: StoreOptions,
     /// Buckets in memory for each limit, at least 1.
@@ -36,21 +36,27 @@ pub struct StoreSettings {
     pub snapshot: Option<PathBuf>,
 }
 
-/// A secret, which `Debug` hides.
+/// Secrets of a store, the newest first, which `Debug` hides. Empty without `store.secret`.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Secret(pub(super) Vec<u8>);
+pub struct StoreSecrets(pub(super) Vec<Vec<u8>>);
 
-impl Secret {
-    /// All of it.
+impl StoreSecrets {
+    /// All of them, the newest first: what any of them has sealed is read.
     #[must_use]
-    pub fn reveal(&self) -> &[u8] {
+    pub fn reveal(&self) -> &[Vec<u8>] {
         &self.0
+    }
+
+    /// The one that names buckets, and seals what is written; empty without any.
+    #[must_use]
+    pub fn reveal_newest(&self) -> &[u8] {
+        self.0.first().map_or(&[], Vec::as_slice)
     }
 }
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for StoreSecrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret")
+        f.write_str("StoreSecrets")
     }
 }
 
@@ -66,7 +72,7 @@ pub(in crate::config) fn check(
     StoreSettings {
         address: address(raw, environment, files, f),
         names: names(raw, f),
-        secret: Secret(secret(raw, environment, files, f).unwrap_or_default()),
+        secrets: StoreSecrets(secrets(raw, environment, files, f).unwrap_or_default()),
         options: StoreOptions {
             timeout: duration_within(raw.timeout.as_ref(), TIMEOUT, f).unwrap_or(default.timeout),
             on_error: on_error(raw.on_error.as_ref(), f).unwrap_or(default.on_error),
@@ -144,7 +150,7 @@ pub(super) fn warn(
         }
         return;
     }
-    if let (Some(url), true) = (&raw.url, store.secret.0.is_empty())
+    if let (Some(url), true) = (&raw.url, store.secrets.0.is_empty())
         && let Some(limit) = limits.iter().find(|limit| limit.needs_accounts() && !limit.is_of_passwords())
     {
         let message = format!("a reader of the store can try out account names, by limit `{}`", limit.name);
@@ -176,22 +182,16 @@ fn address(
     read.unwrap_or_else(StoreAddress::memory)
 }
 
-/// The secret; one that is short enough to be guessed is a mistake.
-fn secret(
+/// The secrets; one that is short enough to be guessed is a mistake.
+fn secrets(
     raw: &raw::RawStore,
     environment: &[(String, String)],
     files: &mut Files<'_>,
     f: &mut Findings,
-) -> Option<Vec<u8>> {
+) -> Option<Vec<Vec<u8>>> {
     let written = raw.secret.as_ref()?;
     let (text, origin) = resolve(written, environment, files, f)?;
-    let text = text.trim();
-    if text.chars().count() < MIN_KEY_LEN {
-        let hint = format!("at least {MIN_KEY_LEN} characters; `openssl rand -base64 32` makes a good one");
-        f.error(&written.spot, format!("{origin} is too short"), hint);
-        return None;
-    }
-    Some(text.as_bytes().to_vec())
+    parse_keys(&text, &origin, &written.spot, f)
 }
 
 /// The path of the snapshot. Its folder must exist: each write replaces the file.
@@ -217,4 +217,3 @@ fn names(raw: &raw::RawStore, f: &mut Findings) -> Namespace {
 
 /// Less is too short for any network; with more, clients would take the gate for dead.
 const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(10);
-const MIN_KEY_LEN: usize = 32;

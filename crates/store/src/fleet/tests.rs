@@ -48,7 +48,7 @@ impl CompareAndSwap for Records {
 
 fn fleet(records: &Arc<Records>, secret: &[u8]) -> Fleet {
     let backend: Arc<dyn CompareAndSwap> = Arc::<Records>::clone(records);
-    Fleet::new(backend, FleetKeys::new(&Namespace::default(), secret))
+    Fleet::new(backend, FleetKeys::new(&Namespace::default(), &[secret]))
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -94,6 +94,54 @@ fn a_text_of_another_secret_or_a_spoilt_one_is_refused() {
     records.spoil();
     let text = run(fleet(&records, b"secret").policy(head.newest().unwrap()));
     assert_eq!(text, Err(FleetError::Foreign("policy")));
+}
+
+/// A secret that was replaced locked out everybody who had to push a policy with the new one.
+#[test]
+fn what_an_older_secret_has_sealed_is_read_and_sealed_anew() {
+    let records = Arc::default();
+    let with = |secrets: &[&[u8]]| {
+        let backend: Arc<dyn CompareAndSwap> = Arc::<Records>::clone(&records);
+        Fleet::new(backend, FleetKeys::new(&Namespace::default(), secrets))
+    };
+    let old = with(&[b"old"]);
+    let entry = run(old.push("a = 1", None, PolicyNote::default())).unwrap();
+    run(old.change_overrides(|_| Ok::<_, ()>(b"changes".to_vec()))).unwrap().unwrap();
+    let both = with(&[b"new", b"old"]);
+    assert_eq!(run(both.policy(&entry)).unwrap(), "a = 1");
+    run(both.reseal()).unwrap();
+    let new = with(&[b"new"]);
+    let head = run(new.head()).unwrap();
+    assert_eq!(run(new.policy(head.newest().unwrap())).unwrap(), "a = 1");
+    assert_eq!(run(new.overrides(&head)).unwrap(), b"changes");
+    assert_eq!(run(old.head()), Err(FleetError::Foreign("policy")));
+    run(both.reseal()).unwrap();
+    assert_eq!(run(new.push("a = 2", Some(1), PolicyNote::default())).unwrap().version, 2);
+}
+
+#[test]
+fn a_policy_that_cannot_be_read_is_replaced_if_the_writer_says_so() {
+    let records = Arc::default();
+    run(fleet(&records, b"lost").push("a = 1", None, PolicyNote::default())).unwrap();
+    let fleet = fleet(&records, b"secret");
+    let refused = run(fleet.push("a = 2", None, PolicyNote::default()));
+    assert_eq!(refused, Err(FleetError::Foreign("policy")));
+    let entry = run(fleet.replace("a = 2", PolicyNote::default())).unwrap();
+    assert_eq!(run(fleet.policy(&entry)).unwrap(), "a = 2");
+    assert_eq!(run(fleet.head()).unwrap().policies(), [entry]);
+}
+
+/// What can be read stays: the history, and what operators have changed.
+#[test]
+fn a_policy_that_can_be_read_is_replaced_as_by_any_push() {
+    let records = Arc::default();
+    let fleet = fleet(&records, b"secret");
+    run(fleet.push("a = 1", None, PolicyNote::default())).unwrap();
+    run(fleet.change_overrides(|_| Ok::<_, ()>(b"changes".to_vec()))).unwrap().unwrap();
+    let entry = run(fleet.replace("a = 1", PolicyNote::default())).unwrap();
+    let head = run(fleet.head()).unwrap();
+    assert_eq!((entry.version, head.policies().len()), (2, 2));
+    assert_eq!(run(fleet.overrides(&head)).unwrap(), b"changes");
 }
 
 #[test]
