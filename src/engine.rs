@@ -8,6 +8,7 @@ mod attack_mode;
 mod attempt_facts;
 mod bucket_admin;
 mod concurrency_limit;
+mod distinct_outcomes;
 mod earned_attempts;
 mod freeze;
 mod known_addresses;
@@ -31,6 +32,7 @@ use arc_swap::{ArcSwap, Guard};
 pub use self::attempt_facts::AttemptFacts;
 pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
 pub use self::concurrency_limit::ConcurrencyPermits;
+pub use self::distinct_outcomes::OutcomeCounts;
 pub use self::earned_attempts::NothingEarned;
 pub use self::known_addresses::KnownAddressCount;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
@@ -45,6 +47,7 @@ pub use self::rules::Rules;
 pub use self::store_observer::store_observer;
 
 use self::attack_mode::AttackModes;
+use self::distinct_outcomes::DistinctOutcomes;
 use self::earned_attempts::EarnedAttempts;
 use self::known_addresses::AddressSets;
 use self::network_outcomes::NetworkOutcomes;
@@ -75,6 +78,7 @@ pub struct Engine {
     sign_ins: RecentSignIns,
     last_failures: LastFailures,
     network_outcomes: NetworkOutcomes,
+    distinct_outcomes: DistinctOutcomes,
 }
 
 /// The decision on a request.
@@ -152,6 +156,7 @@ impl Engine {
             sign_ins: RecentSignIns::default(),
             last_failures: LastFailures::default(),
             network_outcomes: NetworkOutcomes::default(),
+            distinct_outcomes: DistinctOutcomes::default(),
         })
     }
 

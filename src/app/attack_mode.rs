@@ -1,6 +1,6 @@
 //! Watches the outcomes of routes with `[route.NAME.attack]`, and begins and ends attack mode.
 //!
-//! It reads the counters of the metrics, so a request pays nothing for it. When the mode begins and ends is judged by
+//! It reads the counters of the engine: only the attempts of a route with the table are counted. When the mode begins and ends is judged by
 //! the [`detector`]; what follows for attempts is the engine's; reports are sent by the webhooks.
 
 mod detector;
@@ -13,9 +13,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use self::detector::{AttackDetector, Measured};
 use super::Parts;
-use crate::engine::Rules;
+use crate::engine::{OutcomeCounts, Rules};
 use crate::event::{AttackChange, Event};
-use crate::observe::metrics::OutcomeCounts;
 use crate::observe::webhook::Webhooks;
 use crate::policy::AttackRule;
 use crate::proxy::downstream::heartbeat::until_any_works;
@@ -82,7 +81,7 @@ fn check_routes(
             .entry(Arc::clone(&route.name))
             .or_insert_with(|| WatchedRoute { rule: rule.clone(), detector: AttackDetector::default() });
         watched.rule.clone_from(rule);
-        let measured = watched.detector.measure(parts.metrics.outcomes(&route.name), now);
+        let measured = watched.detector.measure(parts.engine.outcome_counts(&route.name), now);
         let was_on = watched.detector.is_on();
         let is_on = watched.detector.judge(measured, rule, now);
         // Each time: a reload may have come between.
@@ -98,9 +97,10 @@ fn report(
     webhooks: &mut Webhooks,
     (route, rule): (&str, &AttackRule),
     begins: bool,
-    Measured { failures, share }: Measured,
+    measured: Measured,
     at: Time,
 ) {
+    let (failures, share) = (measured.failures, measured.highest_share());
     let change = AttackChange { route, rule, begins, failures, share, at };
     parts.events.emit(&Event::AttackMode(change));
     webhooks.send(&change, parts.config.load().settings.upstream_trust.as_ref());

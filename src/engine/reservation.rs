@@ -37,6 +37,7 @@ pub struct Reservation {
     sign_in: Option<Box<SignIn>>,
     quick: Option<Box<QuickFailure>>,
     network: Option<u64>,
+    client: Option<u64>,
     decided_by: DecidedBy,
 }
 
@@ -58,6 +59,7 @@ impl Reservation {
             sign_in,
             quick,
             network,
+            client,
             ..
         } = found;
         Self {
@@ -73,6 +75,7 @@ impl Reservation {
             sign_in,
             quick,
             network,
+            client,
             decided_by,
         }
     }
@@ -128,6 +131,7 @@ impl Reservation {
         }
         self.tell_if_guessed(engine, rules, outcome);
         engine.count_of_network(self.network, outcome);
+        self.count_for_attack_mode(engine, rules, outcome);
         // Limits that enforced would have refused it: it would have no outcome.
         let is_observed_refusal = self.statuses.iter().any(LimitStatus::would_refuse);
         let settled = self.statuses.iter().filter_map(|status| {
@@ -158,6 +162,13 @@ impl Reservation {
         let who = rules.policy.routes.get(self.route()).zip(self.facts.account());
         if let Some((route, account)) = who.filter(|_| is_guess) {
             engine.events.emit(&Event::GuessWorked(GuessWorked { route, account, failures, at }));
+        }
+    }
+
+    fn count_for_attack_mode(&self, engine: &Engine, rules: &Rules, outcome: Outcome) {
+        if let Some((client, route)) = self.client.zip(rules.policy.routes.get(self.route())) {
+            let who = (self.facts.account(), client);
+            engine.distinct_outcomes.count(&route.name, who, outcome, engine.time());
         }
     }
 

@@ -32,7 +32,7 @@ pub struct AttackChange<'a> {
     pub begins: bool,
     /// Failed attempts within the last minute.
     pub failures: u64,
-    /// Their share of all attempts of that minute, from 0 to 1.
+    /// Their share of the attempts of that minute, or that of the accounts that failed if it is higher; from 0 to 1.
     pub share: f64,
     /// When it was measured.
     pub at: Time,

@@ -22,7 +22,6 @@ use prometheus_client::registry::Registry;
 use self::buckets::BucketMetrics;
 pub(super) use self::exposition::{CONTENT_TYPE, OPEN_CONTENT_TYPE, accepts_open_metrics};
 use self::responses::ResponseMetrics;
-pub use self::rules::OutcomeCounts;
 use self::rules::RuleCounters;
 use self::store::StoreCounters;
 use crate::engine::Engine;
@@ -175,12 +174,6 @@ impl Metrics {
     #[must_use]
     pub fn decisions_dropped(&self) -> Counter {
         self.decisions_dropped.clone()
-    }
-
-    /// The outcomes of a route's attempts.
-    #[must_use]
-    pub fn outcomes(&self, route: &Arc<str>) -> OutcomeCounts {
-        self.rules.outcomes(route)
     }
 
     /// All metrics, in Prometheus' text format 0.0.4.

@@ -90,6 +90,25 @@ fn successes_keep_a_busy_route_at_peace() {
     assert!(!is_on(&gate), "22 of 47 fail");
 }
 
+/// M9: 494 failures at 395 a minute never began it, with one sign-in of the attacker's own for three of them.
+#[test]
+fn an_account_of_their_own_does_not_keep_it_off() {
+    let (application, table) = (application(), "[route.login.attack]\nfailures = \"20/min\"\nshare = 0.8\n");
+    let file = application.file(&format!("{ROUTE}{table}[limit.address]\nrate = \"60 per 1h\"\n"));
+    for own_addresses in [1, 9] {
+        let gate = Gate::start(&file);
+        for round in 0..9 {
+            for guess in 0..3 {
+                let stranger = Ipv4Addr::new(127, 0, 8, 3 * round + guess);
+                let _ = status_from(&gate, stranger, &format!("user{}", 3 * round + guess), "wrong");
+            }
+            let own = Ipv4Addr::new(127, 0, 7, round % own_addresses);
+            assert_ne!(status_from(&gate, own, "mallory", &right("mallory")), 429);
+        }
+        assert!(eventually(Duration::from_secs(5), || is_on(&gate)), "from {own_addresses} addresses");
+    }
+}
+
 #[test]
 fn a_webhook_hears_of_begin_and_end_although_it_fails_at_first() {
     let application = application();

@@ -23,7 +23,7 @@ const ROWS: &str = "
     J1 J2 J3 J4 J5 J6 J7 J8
     K1 K2 K3 K4 K5 K6 K7
     L1 L2 L3 L4 L5 L6 L7 L8 L9 L10 L11 L12 L13 L14 L15 L16 L18 L19 L20
-    M1 M2 M3 M4 M5 M6 M7 M10 M11";
+    M1 M2 M3 M4 M5 M6 M7 M8 M9 M10 M11";
 
 #[test]
 fn every_threat_has_a_test_that_names_it() {

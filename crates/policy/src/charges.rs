@@ -15,7 +15,7 @@ use super::field::{RequestFields, has_authorization};
 use super::fingerprint::Fingerprint;
 use super::geo::Origin;
 use super::identity::{Identity, IdentityReaders};
-use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
+use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, PrefixLengths, TooManyValues};
 use super::known_address::AccountAddress;
 use super::legibility::UnknownCharset;
 use super::second_step::{Remembered, SignIn};
@@ -97,6 +97,8 @@ pub struct Charges {
     pub quick: Option<Box<QuickFailure>>,
     /// The hash of its client's network, if a route goes by what succeeds from there.
     pub network: Option<u64>,
+    /// The hash of its client, if a route has attack mode.
+    pub client: Option<u64>,
     /// Whether a route that counts it is under attack, as far as its caller knows.
     pub is_under_attack: bool,
 }
@@ -212,8 +214,11 @@ impl Policy {
                 let bait = route.bait.as_ref().filter(|_| identity.is_bait);
                 found.bait_weight = found.bait_weight.max(bait.map(|bait| bait.weight));
             }
-            if route.attack.as_ref().is_some_and(|rule| rule.worst_factor.is_some()) {
-                found.network = hasher.tag_of_network(origin, attempt.client);
+            if let Some(rule) = &route.attack {
+                found.client = Some(hasher.tag_of_client(PrefixLengths::default(), attempt.client));
+                if rule.worst_factor.is_some() {
+                    found.network = hasher.tag_of_network(origin, attempt.client);
+                }
             }
             if let Some(rule) = route.quick.filter(|_| !found.is_known_device) {
                 found.quick = rule.of(hasher, attempt.client).map(Box::new);

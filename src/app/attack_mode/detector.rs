@@ -1,12 +1,13 @@
 //! When attack mode begins and ends on one route: a function of counters and time.
 //!
-//! It begins when failures and their share reach both thresholds within a minute. While it is on, fewer failures get
+//! It begins when failures and their share reach both thresholds within a minute, or accounts that failed and their share
+//! of the accounts do: who has many addresses can have many successes with one account. While it is on, fewer failures get
 //! through, so the share alone keeps it on as long as these few would be enough without the mode. It ends when both have
 //! been below for the rule's `calm`.
 
 use std::collections::VecDeque;
 
-use crate::observe::metrics::OutcomeCounts;
+use crate::engine::OutcomeCounts;
 use crate::policy::AttackRule;
 use crate::time::{Span, Time};
 
@@ -24,7 +25,17 @@ pub(super) struct AttackDetector {
 pub(super) struct Measured {
     pub(super) failures: u64,
     /// The share of failures among the attempts, from 0 to 1.
-    pub(super) share: f64,
+    share: f64,
+    failed_accounts: u64,
+    /// The share of accounts that failed among the accounts, from 0 to 1.
+    share_of_accounts: f64,
+}
+
+impl Measured {
+    /// The higher one of both shares.
+    pub(super) fn highest_share(&self) -> f64 {
+        self.share.max(self.share_of_accounts)
+    }
 }
 
 impl AttackDetector {
@@ -41,29 +52,39 @@ impl AttackDetector {
         }
         self.samples.push_back((now, counts));
         let first = self.samples.front().map_or(counts, |(_, first)| *first);
-        let failures = counts.failures.saturating_sub(first.failures);
-        let attempts = counts.attempts.saturating_sub(first.attempts);
-        #[expect(clippy::cast_precision_loss, reason = "a share needs no 52 bits")]
-        let share = if attempts == 0 { 0.0 } else { failures as f64 / attempts as f64 };
-        Measured { failures, share }
+        let since = |count: fn(&OutcomeCounts) -> u64| count(&counts).saturating_sub(count(&first));
+        let (failures, failed_accounts) = (since(|of| of.failures), since(|of| of.failed_accounts));
+        Measured {
+            failures,
+            failed_accounts,
+            share: share(failures, since(|of| of.successes)),
+            share_of_accounts: share(failed_accounts, since(|of| of.succeeded_accounts)),
+        }
     }
 
     /// Whether the mode is on from now on.
     pub(super) fn judge(&mut self, measured: Measured, rule: &AttackRule, now: Time) -> bool {
-        let Measured { failures, share } = measured;
-        let (many, mostly) = (failures >= rule.failures, share >= rule.share);
-        let is_reached = match self.last_reached {
-            None => many && mostly,
-            Some(_) => {
-                many || (mostly && failures.saturating_mul(rule.highest_factor().into()) >= rule.failures)
-            }
-        };
+        // While it is on, so many times fewer failures get through.
+        let factor = if self.is_on() { rule.highest_factor().into() } else { 1 };
+        let is_enough = |count: u64| count.saturating_mul(factor) >= rule.failures;
+        let mostly = measured.share >= rule.share
+            || (measured.share_of_accounts >= rule.share && is_enough(measured.failed_accounts));
+        let is_many = self.is_on() && measured.failures >= rule.failures;
+        let is_reached = is_many || (mostly && is_enough(measured.failures));
         if is_reached {
             self.last_reached = Some(now);
         } else if self.last_reached.is_some_and(|reached| now.since(reached) >= rule.calm) {
             self.last_reached = None;
         }
         self.is_on()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share needs no 52 bits")]
+fn share(failed: u64, succeeded: u64) -> f64 {
+    match failed.saturating_add(succeeded) {
+        0 => 0.0,
+        all => failed as f64 / all as f64,
     }
 }
 
@@ -92,7 +113,7 @@ mod tests {
         let mut on = Vec::new();
         for (second, (failures, successes)) in seconds.into_iter().enumerate() {
             counts.failures += failures;
-            counts.attempts += failures + successes;
+            counts.successes += successes;
             let now = start.after(Span::from_secs(second as u64 + 1));
             let measured = detector.measure(counts, now);
             if detector.judge(measured, &RULE, now) {
@@ -111,6 +132,22 @@ mod tests {
         assert_eq!(on_in(steady(2, 0, 60)).first(), Some(&29), "the sixtieth failure");
         assert!(on_in(steady(2, 1, 300)).is_empty(), "two thirds fail");
         assert!(on_in((0..300).map(|second| (u64::from(second % 2 == 0), 0))).is_empty(), "thirty a minute");
+    }
+
+    #[test]
+    fn it_begins_when_so_many_accounts_fail_although_one_succeeds_again_and_again() {
+        let start = Time::from_nanos(1_000_000_000_000);
+        let judged = |failed_accounts, succeeded_accounts| {
+            let mut detector = AttackDetector::default();
+            detector.measure(OutcomeCounts::default(), start);
+            let counts = OutcomeCounts { failures: 120, successes: 40, failed_accounts, succeeded_accounts };
+            let now = start.after(Span::from_secs(30));
+            let measured = detector.measure(counts, now);
+            detector.judge(measured, &RULE, now)
+        };
+        assert!(judged(60, 1), "a list of accounts, and one of the attacker's");
+        assert!(!judged(59, 1), "too few accounts");
+        assert!(!judged(60, 40), "a busy route");
     }
 
     #[test]

@@ -58,25 +58,7 @@ struct RouteLabels {
     route: String,
 }
 
-/// Outcomes of a route's attempts since the gate started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OutcomeCounts {
-    /// Failures.
-    pub failures: u64,
-    /// All settled attempts.
-    pub attempts: u64,
-}
-
 impl RuleCounters {
-    /// The outcomes of a route, by its name.
-    pub(super) fn outcomes(&self, route: &Arc<str>) -> OutcomeCounts {
-        let count = |outcome| {
-            let labels = AttemptLabels { route: Arc::clone(route), outcome: outcome_name(outcome) };
-            self.attempts.get(&labels).map_or(0, |counter| counter.get())
-        };
-        OutcomeCounts { failures: count(Outcome::Failure), attempts: OUTCOMES.map(count).iter().sum() }
-    }
-
     /// Attack mode began or ended on a route.
     pub(super) fn set_attack_mode(&self, route: &str, on: bool) {
         self.attack_modes.get_or_create_owned(&RouteLabels { route: route.to_owned() }).set(on.into());
