@@ -31,7 +31,7 @@ use arc_swap::{ArcSwap, Guard};
 
 pub use self::attempt_facts::AttemptFacts;
 pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
-pub use self::concurrency_limit::ConcurrencyPermits;
+pub use self::concurrency_limit::{ConcurrencyPermits, PermitRequest};
 pub use self::distinct_outcomes::OutcomeCounts;
 pub use self::earned_attempts::NothingEarned;
 pub use self::known_addresses::KnownAddressCount;

@@ -1,11 +1,11 @@
 //! Counts the requests in flight of each route, and of each bucket of a limit that bounds them, over all workers.
 //!
 //! It only counts; its caller refunds the tokens of a request that gets no permit. A route without `in_flight` counts
-//! only held attempts, so that an attempt without a bound shares nothing but the buckets with other threads.
+//! only held attempts, so that an attempt without a bound shares nothing but the buckets with other threads. While others
+//! find no place, one client prefix gets at most half of them.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
@@ -13,13 +13,25 @@ use smallvec::SmallVec;
 use super::{LimitStatus, Reservation, Rules};
 use crate::bucket::Key;
 use crate::policy::{LimitKind, Mode};
-use crate::time::Span;
+use crate::time::{Span, Time};
 
 /// The requests in flight of one route. A route keeps it as long as its name is in the rules.
 #[derive(Debug, Default)]
 pub(super) struct ConcurrencyLimit {
-    bounded: AtomicU32,
-    held: AtomicU32,
+    bounded: Mutex<Places>,
+    held: Mutex<Places>,
+}
+
+/// Who asks for a permit: the prefix of a client, `None` for all without an address; and when.
+pub type PermitRequest = (Option<IpAddr>, Time);
+
+/// The requests of one counter.
+#[derive(Debug, Default)]
+struct Places {
+    taken: u32,
+    of_clients: HashMap<Option<IpAddr>, u32>,
+    /// A client that has its share leaves the rest to others until then: one of them found no place.
+    shared_until: Time,
 }
 
 /// The requests in flight of each bucket of one limit. A limit keeps it as long as its name is in the rules.
@@ -39,6 +51,7 @@ pub struct ConcurrencyPermits {
 struct ConcurrencyPermit {
     limit: Arc<ConcurrencyLimit>,
     kind: PermitKind,
+    client: Option<IpAddr>,
 }
 
 #[derive(Debug)]
@@ -50,7 +63,7 @@ struct BucketPermit {
 /// The counter that a permit belongs to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum PermitKind {
-    /// Counted from the decision to the end of the response.
+    /// Counted from the decision until the response was read to its end.
     Bounded,
     /// Counted while the attempt is held.
     Held,
@@ -58,16 +71,20 @@ enum PermitKind {
 
 impl Rules {
     /// Permits for an attempt; `None` if one of its routes is at its limit of requests in flight, or of held attempts, or
-    /// one of its limits at that of requests in flight for the bucket.
+    /// one of its limits at that of requests in flight for the bucket. Asks who it is for only where something is counted.
     #[must_use]
-    pub fn acquire_permits(&self, reservation: &Reservation) -> Option<ConcurrencyPermits> {
+    pub fn acquire_permits(
+        &self,
+        reservation: &Reservation,
+        asking: impl Fn() -> PermitRequest,
+    ) -> Option<ConcurrencyPermits> {
         if reservation.generation != self.generation {
             return Some(ConcurrencyPermits::default());
         }
         let routes = reservation.routes.iter();
         let limits =
             routes.map(|&route| (&self.concurrency_limits[route], self.policy.routes[route].in_flight));
-        let permits = ConcurrencyPermits::acquire(limits, reservation.hold > Span::ZERO)?;
+        let permits = ConcurrencyPermits::acquire(limits, reservation.hold > Span::ZERO, asking)?;
         let of_buckets = self.acquire_of_buckets(&reservation.statuses)?;
         Some(ConcurrencyPermits { of_buckets, ..permits })
     }
@@ -101,6 +118,7 @@ impl ConcurrencyPermits {
     fn acquire<'f>(
         routes: impl Iterator<Item = (&'f Arc<ConcurrencyLimit>, Option<u32>)>,
         is_held: bool,
+        asking: impl Fn() -> PermitRequest,
     ) -> Option<Self> {
         let mut permits = SmallVec::new();
         for (limit, max) in routes {
@@ -109,8 +127,11 @@ impl ConcurrencyPermits {
                 None if is_held => (PermitKind::Held, MAX_HELD),
                 None => continue,
             };
-            limit.try_acquire(kind, max)?;
-            permits.push(ConcurrencyPermit { limit: Arc::clone(limit), kind });
+            let (client, now) = asking();
+            if !limit.places(kind).try_take(client, max, now) {
+                return None;
+            }
+            permits.push(ConcurrencyPermit { limit: Arc::clone(limit), kind, client });
         }
         Some(Self { of_routes: permits, of_buckets: Vec::new() })
     }
@@ -122,22 +143,48 @@ impl ConcurrencyPermits {
 }
 
 impl ConcurrencyLimit {
-    fn try_acquire(&self, kind: PermitKind, max: u32) -> Option<()> {
-        let increment = |count: u32| (count < max).then_some(count.saturating_add(1));
-        self.counter(kind).fetch_update(Relaxed, Relaxed, increment).ok().map(drop)
-    }
-
-    fn counter(&self, kind: PermitKind) -> &AtomicU32 {
-        match kind {
+    fn places(&self, kind: PermitKind) -> MutexGuard<'_, Places> {
+        let places = match kind {
             PermitKind::Bounded => &self.bounded,
             PermitKind::Held => &self.held,
+        };
+        places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Places {
+    /// Takes one of `max`, if one is free and not another client's.
+    fn try_take(&mut self, client: Option<IpAddr>, max: u32, now: Time) -> bool {
+        let own = self.of_clients.get(&client).copied().unwrap_or_default();
+        let has_share = own >= max.div_ceil(2);
+        if self.taken >= max {
+            if !has_share {
+                self.shared_until = now.after(SHARED_FOR);
+            }
+            return false;
+        }
+        if has_share && now < self.shared_until {
+            return false;
+        }
+        self.taken += 1;
+        self.of_clients.insert(client, own.saturating_add(1));
+        true
+    }
+
+    fn give_back(&mut self, client: Option<IpAddr>) {
+        self.taken = self.taken.saturating_sub(1);
+        if let Some(own) = self.of_clients.get_mut(&client) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                self.of_clients.remove(&client);
+            }
         }
     }
 }
 
 impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
-        self.limit.counter(self.kind).fetch_sub(1, Relaxed);
+        self.limit.places(self.kind).give_back(self.client);
     }
 }
 
@@ -173,17 +220,65 @@ impl Drop for BucketPermit {
 
 /// The held attempts of a route without `in_flight`, at most: each keeps a connection waiting.
 const MAX_HELD: u32 = 32;
+/// Longer than the `Retry-After` of a client that found no place.
+const SHARED_FOR: Span = Span::from_secs(10);
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
+
+    const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
+
+    fn asking() -> PermitRequest {
+        (None, NOW)
+    }
 
     fn take(
         limit: &Arc<ConcurrencyLimit>,
         in_flight: Option<u32>,
         is_held: bool,
     ) -> Option<ConcurrencyPermits> {
-        ConcurrencyPermits::acquire(std::iter::once((limit, in_flight)), is_held)
+        ConcurrencyPermits::acquire(std::iter::once((limit, in_flight)), is_held, asking)
+    }
+
+    /// Of eight, at this second.
+    fn take_as(limit: &Arc<ConcurrencyLimit>, client: u8, second: u64) -> Option<ConcurrencyPermits> {
+        let client = Some(IpAddr::from([192, 0, 2, client]));
+        let asking = || (client, NOW.after(Span::from_secs(second)));
+        ConcurrencyPermits::acquire(std::iter::once((limit, Some(8))), false, asking)
+    }
+
+    /// One client kept all others out for as long as its requests lasted.
+    #[test]
+    fn one_client_has_at_most_half_while_others_find_no_place() {
+        let limit = Arc::default();
+        let mut own: Vec<_> = (0..8).map(|_| take_as(&limit, 1, 0).unwrap()).collect();
+        assert!(take_as(&limit, 2, 0).is_none(), "it was alone and has all of them");
+        let mut others = Vec::new();
+        for second in 1..=4 {
+            drop(own.pop());
+            assert!(take_as(&limit, 1, second).is_none(), "what gets free is for others");
+            others.extend(take_as(&limit, 2, second));
+        }
+        assert_eq!((own.len(), others.len()), (4, 4));
+        drop(own.pop());
+        own.extend(take_as(&limit, 1, 5));
+        assert_eq!(own.len(), 4, "a half is its own");
+        drop(others);
+        assert!(take_as(&limit, 1, 9).is_none());
+        assert!(take_as(&limit, 1, 11).is_some(), "no one has found none for a while");
+    }
+
+    #[test]
+    fn a_client_that_finds_none_beside_its_own_makes_no_room() {
+        let limit = Arc::default();
+        let mut own: Vec<_> = (0..8).map(|_| take_as(&limit, 1, 0).unwrap()).collect();
+        assert!(take_as(&limit, 1, 0).is_none());
+        drop(own.pop());
+        assert!(take_as(&limit, 1, 1).is_some());
     }
 
     #[test]
@@ -212,16 +307,17 @@ mod tests {
         held[0].release_held();
         assert!(take(&limit, None, true).is_some());
         drop((passing, held));
-        assert_eq!((limit.bounded.load(Relaxed), limit.held.load(Relaxed)), (0, 0));
+        assert_eq!([PermitKind::Bounded, PermitKind::Held].map(|kind| limit.places(kind).taken), [0, 0]);
     }
 
     #[test]
     fn a_full_route_takes_no_place_on_the_others() {
         let (wide, narrow) = (Arc::default(), Arc::default());
         let routes = || [(&wide, Some(5)), (&narrow, Some(1))].into_iter();
-        let first = ConcurrencyPermits::acquire(routes(), false);
-        assert!(first.is_some() && ConcurrencyPermits::acquire(routes(), false).is_none());
-        assert_eq!(wide.bounded.load(Relaxed), 1);
+        let acquire = || ConcurrencyPermits::acquire(routes(), false, asking);
+        let first = acquire();
+        assert!(first.is_some() && acquire().is_none());
+        assert_eq!(wide.places(PermitKind::Bounded).taken, 1);
     }
 
     #[test]

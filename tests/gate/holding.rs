@@ -195,6 +195,26 @@ fn slow_requests_of_one_address_leave_places_to_the_others() {
     upstream.wait_for(3);
 }
 
+/// M8: one client had all places for as long as it liked, and everybody else 503.
+#[test]
+fn one_client_leaves_half_of_the_places_to_others_who_find_none() {
+    let upstream = dawdling();
+    let tables = TWO.replace("in_flight = 2", "in_flight = 4").replace("3 per", "30 per");
+    let gate = Gate::start(&upstream.file(&tables));
+    let mut slow = on_their_way(&gate, &upstream, 4);
+    let other = |host| {
+        let mut client = gate.connect_from(Ipv4Addr::new(127, 0, 0, host));
+        client.send(attempt());
+        client
+    };
+    assert_eq!(other(8).answer().status, 503);
+    drop(slow.pop());
+    assert!(eventually(Duration::from_secs(5), || gate.metric("tollgate_connections", "") < 3.5));
+    assert_eq!(gate.ask(attempt()).status, 503, "it has more than its half");
+    let _other = other(9);
+    upstream.wait_for(5);
+}
+
 #[test]
 fn a_place_is_free_again_when_the_answer_has_ended() {
     let upstream = Upstream::start();

@@ -89,6 +89,11 @@ impl ResponseBody {
         self
     }
 
+    /// Whether all of it is here, and nothing is awaited from an upstream.
+    pub(in crate::proxy) fn is_whole(&self) -> bool {
+        matches!(self.content, BodySource::Generated(_))
+    }
+
     /// The headers of the application.
     #[must_use]
     pub(in crate::proxy) fn passed(&self) -> Option<&PassedHeaders> {

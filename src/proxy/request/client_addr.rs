@@ -75,6 +75,12 @@ impl ClientSettings {
         }
     }
 
+    /// The prefix whose clients count as one where they share what is scarce; `None` without an address.
+    #[must_use]
+    pub fn prefix_of(&self, client: Client) -> Option<IpAddr> {
+        client.ip().map(|ip| self.prefixes.mask(ip))
+    }
+
     /// The client behind a peer.
     ///
     /// # Errors

@@ -176,6 +176,10 @@ impl AccessRecord {
         if record.connection.state.closes_after_next() {
             set_connection_close(&mut response);
         }
+        if response.body().is_whole() {
+            // However slowly its client reads.
+            record.leave_upstream();
+        }
         response.body_mut().at_end(self.0);
         response
     }
@@ -225,6 +229,14 @@ fn origin_form(target: &Uri) -> Uri {
 }
 
 impl AccessRecordInner {
+    /// The application has answered: the request holds no place there any more.
+    fn leave_upstream(&mut self) {
+        self.permits = ConcurrencyPermits::default();
+        if std::mem::take(&mut self.is_counted) {
+            self.connection.permit().request_ends();
+        }
+    }
+
     fn emit(&mut self, now: Time) {
         self.is_emitted = true;
         self.entry.duration = now.since(self.entry.at);
@@ -245,9 +257,7 @@ impl Drop for AccessRecordInner {
             }
             self.emit(now);
         }
-        if self.is_counted {
-            self.connection.permit().request_ends();
-        }
+        self.leave_upstream();
     }
 }
 

@@ -80,7 +80,7 @@ impl Server {
         let config = self.config.current();
         let client = config.client_of(connection, request)?;
         let host = target::validate_again(connection, request)?.into_owned();
-        let owner = client.ip().map(|ip| config.shared.client.prefixes.mask(ip));
+        let owner = config.shared.client.prefix_of(client);
         let search = LongBody {
             rules: Arc::clone(&config.shared.rules),
             request: head_of(request),

@@ -132,7 +132,7 @@ impl PreparedRequest {
         record: &mut AccessRecord,
     ) -> Result<Response<ResponseBody>, Error> {
         record.pause(server.engine.clock().now());
-        let owner = record.client().ip().map(|ip| self.config.shared.client.prefixes.mask(ip));
+        let owner = self.config.shared.client.prefix_of(record.client());
         let forwarding = *self.config.group(self.group).forwarding();
         let forwarded = match self.read_ahead(server, owner, forwarding.request_buffer).await {
             Ok(()) => self.forward(connection, record.count_at_upstream()).await,

@@ -65,7 +65,7 @@ impl Server {
         let tls = shared.tls_of(connection);
         let attempt = attempt(request, &host, (client, tls), AttemptBody::Unread);
         let proof = proof::in_query(request.uri().query()).unwrap_or_default();
-        let prefix = client.ip().map(|ip| shared.client.prefixes.mask(ip));
+        let prefix = shared.client.prefix_of(client);
         if let Some(prefix) = prefix
             && self.engine.redeem(rules, &attempt, prefix, proof).await.is_ok()
         {

@@ -165,7 +165,8 @@ impl Server {
             Decision::Admitted(reservation) => {
                 let reservation = Box::new(reservation);
                 let outcome = context.record.admitted(rules, &reservation);
-                let Some(permits) = rules.acquire_permits(&reservation) else {
+                let asking = || (shared.client.prefix_of(context.record.client()), self.engine.clock().now());
+                let Some(permits) = rules.acquire_permits(&reservation, asking) else {
                     reservation.refund(&self.engine, rules);
                     return Answered::undecided(context, &Error::InFlightLimit);
                 };

@@ -54,7 +54,7 @@ impl Server {
         if !is_form || !shows_challenge(config.refuse.pages_of(refusal.route), summary.accept()) {
             return None;
         }
-        let client = config.client.prefixes.mask(client.ip()?);
+        let client = config.client.prefix_of(client)?;
         let challenge = self.engine.challenge(&config.rules, refusal, client, load, now)?;
         Some(challenge.to_string())
     }

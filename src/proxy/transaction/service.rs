@@ -130,7 +130,7 @@ impl Server {
                 let policy = &config.shared.rules.policy;
                 context.permit_origin(policy, unread.routes.first(), request.headers());
                 let timeout = config.shared.settings.body_timeout.to_std();
-                let owner = client.ip().map(|ip| config.shared.client.prefixes.mask(ip));
+                let owner = config.shared.client.prefix_of(client);
                 let memory = self.body_memory.requests.reserve(owner);
                 let (server, connection) = (Rc::clone(self), Rc::clone(connection));
                 let handled =
@@ -346,7 +346,8 @@ impl Server {
                 let reservation = Box::new(reservation);
                 context.permit_origin(&rules.policy, reservation.routes().first(), request.headers());
                 let outcome = context.record.admitted(rules, &reservation);
-                let Some(permits) = rules.acquire_permits(&reservation) else {
+                let asking = || (shared.client.prefix_of(context.record.client()), self.engine.clock().now());
+                let Some(permits) = rules.acquire_permits(&reservation, asking) else {
                     // The application never sees the request, so it is no attempt.
                     reservation.refund(&self.engine, rules);
                     return context.finish_with_error(&Error::InFlightLimit, connection);

@@ -170,7 +170,7 @@ fn a_path_with_two_readings_is_bounded_on_both_routes_and_read_as_far_as_the_lon
     let admitted = || {
         let decided = with_attempt(1, both, |attempt| engine.decide_in_memory(&rules, attempt, NOW));
         let Ok(Decision::Admitted(reservation)) = decided else { panic!("{decided:?}") };
-        rules.acquire_permits(&reservation)
+        rules.acquire_permits(&reservation, || (None, NOW))
     };
     let first = admitted();
     assert!(first.is_some() && admitted().is_none());

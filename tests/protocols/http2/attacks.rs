@@ -252,3 +252,25 @@ fn a_refusal_reaches_a_client_that_sends_its_body_without_waiting() {
     assert!(!reset, "{frames:?}");
     assert!(client.is_alive());
 }
+
+/// M8: one connection that takes no byte of its answers kept 8 of 8 places for 84 s, and everybody else had 503.
+#[test]
+fn who_takes_no_answer_holds_no_place_at_the_application() {
+    for length in [5, 200_000] {
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{}", "a".repeat(length));
+        let upstream = Upstream::answering(move |_, _| Reply::text(&answer));
+        let authority = Authority::new();
+        let tables = ONE_AN_HOUR.replace("[limit", "in_flight = 8\n[limit").replace("1 per", "100 per");
+        let gate = authority.gate(&["app.test"], &upstream.file(&tables));
+        let mut client = Raw::connect(&authority, gate.tls);
+        // SETTINGS_INITIAL_WINDOW_SIZE
+        assert!(client.send(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0])));
+        for number in 0..8 {
+            assert!(client.send(&request(2 * number + 1, "POST", "/login")));
+        }
+        upstream.wait_for(8);
+        let is_free = || gate.ask(post("/login", "")).status == 200;
+        assert!(eventually(Duration::from_secs(5), is_free), "{length} bytes each");
+        assert!(client.is_alive());
+    }
+}
