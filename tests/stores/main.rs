@@ -29,6 +29,7 @@ mod questions;
 mod refusals;
 mod signins;
 mod together;
+mod word_table;
 mod words;
 
 use support::{Gate, Launch, Server, binary};

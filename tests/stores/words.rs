@@ -48,7 +48,7 @@ fn file(upstream: &Upstream, rate: &str) -> String {
 }
 
 /// What the command says, which has to work.
-fn tollgate(gate: &Gate, words: &[&str]) -> String {
+pub(crate) fn tollgate(gate: &Gate, words: &[&str]) -> String {
     let output =
         Command::new(binary()).args(words).arg("--socket").arg(gate.admin_socket()).output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
