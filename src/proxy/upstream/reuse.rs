@@ -10,30 +10,36 @@ use std::time::Duration;
 
 /// The longest rest after which connections to an upstream are reused for any request.
 #[derive(Debug)]
-pub(super) struct ReuseLimit(Cell<Duration>);
+pub(super) struct ReuseLimit {
+    longest: Cell<Duration>,
+    /// Whether any connection was still open after a rest.
+    keeps_connections: Cell<bool>,
+}
 
 impl Default for ReuseLimit {
     fn default() -> Self {
-        Self(Cell::new(Duration::MAX))
+        Self { longest: Cell::new(Duration::MAX), keeps_connections: Cell::new(false) }
     }
 }
 
 impl ReuseLimit {
     /// Whether a connection that has rested for so long is safe for a request that can be sent only once.
     pub(super) fn allows(&self, rested: Duration) -> bool {
-        rested < self.0.get()
+        rested < self.longest.get()
     }
 
     /// A connection that had rested for so long was closed.
     pub(super) fn was_closed(&self, rested: Duration) {
-        // It was closed at any moment before.
-        let likely = if rested < SHORTEST { Duration::ZERO } else { rested / 2 };
-        self.0.set(self.0.get().min(likely));
+        // It was closed at any moment before; on a busy machine that is heard of late.
+        let closes_each = rested < SHORTEST || !self.keeps_connections.get();
+        let likely = if closes_each { Duration::ZERO } else { rested / 2 };
+        self.longest.set(self.longest.get().min(likely));
     }
 
     /// A connection that had rested for so long was not closed.
     pub(super) fn was_open(&self, rested: Duration) {
-        self.0.set(self.0.get().max(rested));
+        self.keeps_connections.set(true);
+        self.longest.set(self.longest.get().max(rested));
     }
 }
 
@@ -48,6 +54,7 @@ mod tests {
     fn an_upstream_that_closes_early_is_remembered_until_a_longer_rest_succeeds() {
         let (limit, rest) = (ReuseLimit::default(), Duration::from_millis);
         assert!(limit.allows(rest(4000)));
+        limit.was_open(rest(1));
         limit.was_closed(rest(20));
         limit.was_closed(rest(900));
         assert!(limit.allows(rest(9)) && !limit.allows(rest(10)));
@@ -57,5 +64,14 @@ mod tests {
         assert!(limit.allows(rest(49)) && !limit.allows(rest(50)));
         limit.was_closed(Duration::from_micros(50));
         assert!(!limit.allows(Duration::ZERO), "it closes after each response");
+    }
+
+    #[test]
+    fn an_upstream_that_never_kept_one_is_not_trusted_however_late_that_is_heard_of() {
+        let (limit, rest) = (ReuseLimit::default(), Duration::from_millis);
+        limit.was_closed(rest(40));
+        assert!(!limit.allows(Duration::ZERO));
+        limit.was_open(rest(50));
+        assert!(limit.allows(rest(49)));
     }
 }
