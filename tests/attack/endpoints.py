@@ -20,6 +20,7 @@ EXAMPLES = ROOT / "examples" / "endpoints"
 WAYS = ("plain", "plain", "h2c", "h2c")
 SHIPPED = '[route.login]\nmatch = "POST /login"\n\n[limit.address]\nrate = "5 per 1h"\n'
 FILE = """
+listen = "{listen}"
 upstream = "{upstream}"
 {shipped}
 [route.login]
@@ -78,6 +79,7 @@ class Proxy(Flask):
     """A proxy with one of the files, which speaks HTTP/2 in clear text at the same address."""
 
     proxy = []
+    doors = ("login", "any", "api", "basic")
 
     @classmethod
     @contextmanager
@@ -85,6 +87,7 @@ class Proxy(Flask):
         """The application, for the length of the block."""
         with super().start(directory, address, site) as flask:
             doors = [Door(**vars(door) | {"neutral": True}) for door in doors_of("", "/api/session")]
+            doors = [door for door in doors if door.name in cls.doors]
             yield Asked(cls.name, flask.log, "", doors, ways=WAYS, proxy=cls)
 
     @classmethod
@@ -92,13 +95,14 @@ class Proxy(Flask):
     def front(cls, binary, directory, inside):
         """The gate and the proxy, for the length of the block."""
         directory.mkdir()
-        clear, admin, *places = (free_address() for _ in range(6))
+        clear, admin, listen, *places = (free_address() for _ in range(7))
         for file in EXAMPLES.iterdir():
             (directory / file.name).write_text(here(file.read_text(), [*places, inside]))
         gate, socket = (directory / "gate.toml").read_text(), str(directory / "admin.sock")
         assert SHIPPED in gate, gate
         words = {"upstream": url(inside), "shipped": gate.replace(SHIPPED, ""), "size": SIZE}
-        (directory / "gate.toml").write_text(FILE.format(**words, admin=url(admin), socket=socket))
+        words |= {"listen": url(listen), "admin": url(admin), "socket": socket}
+        (directory / "gate.toml").write_text(FILE.format(**words))
         cls.prepare(directory, "%s:%d" % places[0], "%s:%d" % clear)
         with running("tollgate", [binary, "run", "-c", str(directory / "gate.toml")], directory / "gate.log") as gate:
             wait_until(lambda: accepts(admin), gate)
@@ -180,9 +184,10 @@ class Envoy(Proxy):
 
 
 class EnvoyRls(Envoy):
-    """Envoy with its rate limit service."""
+    """Envoy with its rate limit service, which is told of no credentials in a header."""
 
     name = "endpoint-envoy-rls"
+    doors = ("login", "any", "api")
     proxy = [*Envoy.proxy[:-1], "envoy-rls.yaml"]
 
 

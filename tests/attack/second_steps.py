@@ -50,6 +50,11 @@ class Siege(StepTarget):
         return trial.session, ()
 
     @staticmethod
+    def compares(line):
+        """Not what honest people are asked."""
+        return StepTarget.compares(line) and '"honest' not in line
+
+    @staticmethod
     def owed(_trial):
         """The accounts' buckets are empty soon, so they say nothing of one case."""
         return {}
