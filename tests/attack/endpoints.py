@@ -59,9 +59,8 @@ class AskedFront(Front):
     """A proxy that asks a gate; of outcomes neither knows."""
 
     def taken(self, client):
-        """What is missing in the client's bucket, which is all that there is."""
-        tried = SIZE - self.ask(f"ip:{client}")["buckets"][0]["tokens"]
-        return tried, tried
+        """What is missing in the client's bucket, which is all that there is; nothing is known of failures."""
+        return SIZE - self.ask(f"ip:{client}")["buckets"][0]["tokens"], 0
 
 
 @dataclass

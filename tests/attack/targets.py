@@ -10,4 +10,4 @@ from steps import COOKIES
 SITES = (PhpBare, Php, PhpFpm, PhpApache, Flask, Express, Rails)
 APPLICATIONS = (Django, TomcatServer, WordPressSite, PhpMyAdminSite, Wiki)
 TARGETS = {one.name: one for one in (*SITES, *APPLICATIONS, *DATABASES, *COOKIES, *ENDPOINTS, SecondSteps)}
-QUICK = ["php-bare", "php-ini", "flask", "express", "django", "tomcat"]
+QUICK = ["php-bare", "php-ini", "flask", "express", "django", "tomcat", "cookies-php", "second-steps"]
