@@ -48,7 +48,7 @@ routes = ["{column}"]
 """
 # All names with a zero byte inside share one limit, since some applications take what is in front of it for the name.
 # Where a collation takes signs of ASCII for letters, or one character for eighteen, the gate does not follow.
-KNOWN = {"latin1": set("[\\]^`{|}~"), "utf8mb4_unicode_520_ci": {"\ufdfa"}}
+KNOWN = {"latin1": set("[\\]^`{|}~"), "utf8mb4_unicode_520_ci": {"\ufdfa"}, "wordpress": {"\ufdfa"}}
 
 
 @dataclass
