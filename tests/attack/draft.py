@@ -37,6 +37,7 @@ class Door:
     xml: str = ""  # a document with {user} and {password}
     named: bool = True  # whether the route says where the account stands
     neutral: bool = False  # whether it gives back what is not refused, and says why
+    grammar: tuple = ()  # names of the edits that are tried there; all of `edits.py` if it is empty
 
 
 @dataclass
@@ -72,6 +73,7 @@ class Draft:
     part: str = ""  # headers of each part of a multipart form
     hang_up: str = ""
     lines: list = field(default_factory=list)  # of the head, as they are
+    others: tuple = ()  # cookies of others who have signed in
     document: str = ""
 
     @classmethod

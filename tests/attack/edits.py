@@ -1,7 +1,8 @@
 """The grammar: single changes to a request, each with the values that it may have.
 
 An edit is a pair of a name and a value that JSON can hold, so that a case can be written down, done again, and made
-smaller by leaving edits out. Edits are applied in the order of `ORDER`, whatever order they were chosen in.
+smaller by leaving edits out. Edits are applied in the order in which they stand here, whatever order they were chosen
+in.
 """
 
 import gzip
@@ -18,7 +19,7 @@ def edit(values):
     """Registers a change with its values: a list, or a function of a random generator and a door."""
 
     def register(change):
-        EDITS[change.__name__] = (values, change)
+        EDITS[change.__name__] = (values, change, len(EDITS))
         return change
 
     return register
@@ -26,7 +27,7 @@ def edit(values):
 
 def draw(random, door):
     """One edit."""
-    name = random.choice(NAMES)
+    name = random.choice(door.grammar or NAMES)
     values = EDITS[name][0]
     value = values(random, door) if callable(values) else random.choice(values)
     return name, value
@@ -34,7 +35,7 @@ def draw(random, door):
 
 def apply(draft, edits):
     """Changes a draft."""
-    for name, value in sorted(edits, key=lambda pair: ORDER[pair[0]]):
+    for name, value in sorted(edits, key=lambda pair: EDITS[pair[0]][2]):
         EDITS[name][1](draft, value)
 
 
@@ -426,7 +427,6 @@ def wrapped(body, way):
 
 
 NAMES = list(EDITS)
-ORDER = {name: number for number, name in enumerate(NAMES)}
 # Drawn more often: what decides whether anything is counted at all, and what it may look like.
 NAMES += (
     ["method"] * 4

@@ -49,10 +49,10 @@ level = "warn"
 [admin]
 listen = ["$admin", "unix:{socket}"]
 """
-ACCOUNT = """
+ACCOUNT = f"""
 [limit.account]
 key = "user"
-rate = "{size} per 3650d"
+rate = "{SIZE} per 3650d"
 """
 
 
@@ -64,6 +64,7 @@ class Front:
     secure: tuple
     socket: str
     gate: Gate
+    by_account: bool = False
     kept: threading.local = field(default_factory=threading.local)
 
     def taken(self, client):
@@ -71,9 +72,9 @@ class Front:
         buckets = {one["limit"]: SIZE - one["tokens"] for one in self.ask(f"ip:{client}")["buckets"]}
         return buckets["tried"], buckets["failed"]
 
-    def paid(self, account):
-        """Whether anything was taken from the bucket of an account."""
-        return any(one["tokens"] < SIZE for one in self.ask(f"user:{account}").get("buckets", ()))
+    def spent(self, account):
+        """What is missing in the bucket of an account."""
+        return max((SIZE - one["tokens"] for one in self.ask(f"user:{account}").get("buckets", ())), default=0)
 
     def ask(self, key):
         """What the gate says of one key; the connection is kept, and opened anew once if it has ended."""
@@ -103,19 +104,25 @@ class Local(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
+def files(routes):
+    """The same routes as people write them, in the opposite order, and for one host and all that no route names."""
+    each = ["\n[route." + one for one in routes.split("\n[route.")[1:]]
+    hosted = "".join(one.rstrip() + '\nhost = "app.example"\nhost_default = true\n' for one in each)
+    return {"plain": routes, "account": "".join(reversed(each)), "hosts": hosted}
+
+
 @contextmanager
-def front(binary, directory, upstream, routes, by_account):
-    """A gate for the length of the block, with limits by account or without; one of both believes another header."""
+def front(binary, directory, upstream, routes, account=""):
+    """A gate for the length of the block, with a limit by account or without; one of both believes another header."""
     directory.mkdir()
     listen, secure, path = free_address(), free_address(), str(directory / "admin.sock")
     certify(directory)
-    account = ACCOUNT.format(size=SIZE) if by_account else ""
     words = {"routes": routes, "size": SIZE, "account": account, "directory": directory, "socket": path}
-    words |= {"secure": "%s:%d" % secure, "header": "Forwarded" if by_account else "X-Forwarded-For"}
+    words |= {"secure": "%s:%d" % secure, "header": "Forwarded" if account else "X-Forwarded-For"}
     template = directory / "template.toml"
     template.write_text(FILE.format(**words))
     with Gate.start(binary, template, directory, listen, upstream, "") as gate:
-        yield Front(listen, secure, path, gate)
+        yield Front(listen, secure, path, gate, bool(account))
 
 
 def certify(directory):

@@ -92,8 +92,8 @@ def request(draft, site, stream):
 class Client(Connection):
     """One connection; requests on streams of their own, one after the other or all at once."""
 
-    def __init__(self, address, source):
-        super().__init__(address, source, "h2")
+    def __init__(self, address, source, tls="h2"):
+        super().__init__(address, source, tls)
         self.stream = 1
 
     def exchange(self, drafts, site, at_once):
@@ -121,7 +121,7 @@ class Client(Connection):
     def begin(self):
         """Preface, no table, and windows that nothing fills."""
         self.open()
-        if self.socket.selected_alpn_protocol() != "h2":
+        if self.tls and self.socket.selected_alpn_protocol() != "h2":
             raise ValueError("not HTTP/2")
         settings = struct.pack(">HIHI", 1, 0, 4, 1 << 24)
         window = frame(WINDOW, 0, 0, struct.pack(">I", 1 << 24))

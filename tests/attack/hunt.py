@@ -7,7 +7,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gates import front
 from processes import free_address
 from report import Wrong
 from search import LATE, Case, Search, known
@@ -16,6 +15,7 @@ CLIENTS = 12
 GRACE = 10  # seconds after the end in which findings are still made small
 ENOUGH = 40  # findings of one application, after which the search only counts
 SMALLER = 40  # cases that may be spent on making one finding small
+WRONG = ("uncounted", "wrongly refunded", "beyond the limit", "honest refused")
 QUICKLY = 0.1  # seconds in which the gate has settled, nearly always
 
 
@@ -46,16 +46,16 @@ class Finding:
 
 
 def hunt(target_class, binary, directory, seconds, seed, findings_file):
-    """Searches for so long; returns the search with all that it counted and found."""
+    """Searches for so long; returns what was counted, and what is said of it."""
     with ExitStack() as stack:
         inside, site = free_address(), "app.example"
         target = stack.enter_context(target_class.start(directory / "app", inside, "http://app.example"))
         fronts = {}
-        for name, routes in files(target.routes).items():
-            started = front(binary, directory / name, inside, routes, name == "account")
-            fronts[name] = stack.enter_context(started)
+        for name, gate in target.gates(binary, directory, inside):
+            fronts[name] = stack.enter_context(gate)
         search = Search(target, fronts, site, seed)
         control(search, replace(fronts["plain"], plain=inside))
+        stack.enter_context(target.beside(search))
         search.began = time.monotonic()
         over = search.began + seconds
         with ThreadPoolExecutor(CLIENTS) as pool:
@@ -67,14 +67,7 @@ def hunt(target_class, binary, directory, seconds, seed, findings_file):
             for one in clients:
                 one.result()
         search.seconds = time.monotonic() - search.began
-        return search
-
-
-def files(routes):
-    """The same routes as people write them, in the opposite order, and for one host and all that no route names."""
-    each = ["\n[route." + one for one in routes.split("\n[route.")[1:]]
-    hosted = "".join(one.rstrip() + '\nhost = "app.example"\nhost_default = true\n' for one in each)
-    return {"plain": routes, "account": "".join(reversed(each)), "hosts": hosted}
+        return search.counts, list(lines(search))
 
 
 def control(search, nothing_between):
@@ -205,6 +198,7 @@ def lines(search):
         "right",
         "right, not given back",
         "stray",
+        *search.target.figures,
     )
     said = ", ".join(f"{counts[name]} {name}" for name in names)
     yield f"{search.target.name}: {counts['requests']} requests ({counts['requests'] / seconds:.0f}/s), {said}"
@@ -215,8 +209,9 @@ def lines(search):
         yield f"  an honest person pays: {what}, {count} times"
 
 
-def hunt_in(directory, *arguments):
+def hunt_in(directory, target, binary, *rest):
     """The same in a directory of its own."""
     place = Path(directory)
     (place / "app").mkdir(parents=True)
-    return hunt(arguments[0], arguments[1], place, *arguments[2:])
+    search = getattr(target, "hunt", None)
+    return search(binary, place / "app", *rest) if search else hunt(target, binary, place, *rest)

@@ -55,12 +55,15 @@ class Trial:
     taken: tuple = (0, 0)
     neutral: bool = False  # the route gives back what is not refused
     unnamed: int = 0  # attempts that the account's bucket does not know
+    beyond: int = 0  # and that are more than it has
+    session: object = None  # the cookies and fields of its client
 
     def hole(self):
         """The worst that is wrong, in words, and how often; nothing is `None`."""
         for what, count in (
             ("uncounted", self.uncounted()),
             ("wrongly refunded", self.refunded()),
+            ("beyond the limit", self.beyond),
             ("not on the account", self.unnamed),
         ):
             if count:
@@ -92,6 +95,7 @@ class Search:
         self.target, self.fronts, self.site = target, fronts, site
         self.random = random.Random(f"{seed} {target.name}")
         self.lock, self.reading = threading.Lock(), threading.Lock()
+        self.ways = target.ways or WAYS
         self.number, self.log_end = 0, 0
         self.trials, self.waiting, self.interesting = {}, deque(), {}
         self.counts, self.statuses, self.honest, self.strays, self.findings = Counter(), Counter(), Counter(), [], []
@@ -107,7 +111,7 @@ class Search:
                 case = self.changed(self.random.choice(list(self.interesting.values())))
             else:
                 count = self.random.choice([1, 1, 1, 2])
-                case = Case(self.random.choice(WAYS), [self.fresh() for _ in range(count)])
+                case = Case(self.random.choice(self.ways), [self.fresh() for _ in range(count)])
                 case.at_once = count > 1 and self.random.random() < 0.3
             if any(known(finding, case) for finding in self.findings) and self.random.random() < 0.9:
                 return None
@@ -135,7 +139,7 @@ class Search:
             one[0] = self.random.choice(self.target.doors).name
         if what == "right":
             one[2] = not one[2]
-        way = self.random.choice(WAYS) if what == "way" else case.way
+        way = self.random.choice(self.ways) if what == "way" else case.way
         return Case(way, requests, case.at_once and len(requests) > 1)
 
     def run(self, case):
@@ -148,10 +152,10 @@ class Search:
         says = ("X-Forwarded-For", client) if case.way == "proxied" else ("Forwarded", f"for={client}")
         trial = Trial(case, number, client, self.fronts[FRONTS.get(case.way, "plain")])
         self.trials[number] = trial
-        drafts = self.drafts(case, number)
+        drafts = self.drafts(trial)
         source = PROXY if behind else client
-        if case.way == "h2":
-            connection = Client(trial.front.secure, source)
+        if case.way in ("h2", "h2c"):
+            connection = Client(trial.front.secure, source, "h2" if case.way == "h2" else False)
             trial.answers = connection.exchange(drafts, self.site, case.at_once)
             trial.raw = [describe(draft) for draft in drafts]
         else:
@@ -168,12 +172,13 @@ class Search:
         trial.due = time.monotonic() + (SETTLED if whole else LATE)
         return trial
 
-    def drafts(self, case, number):
+    def drafts(self, trial):
         """The case's requests, each with passwords of its own."""
         drafts = []
-        for place, (name, changes, right) in enumerate(case.requests):
-            guesses = {letter: self.guess(number, place, letter, right) for letter in LETTERS}
-            draft = Draft.of(self.target.door(name), guesses, self.target.session())
+        for place, (name, changes, right) in enumerate(trial.case.requests):
+            guesses = {letter: self.guess(trial.number, place, letter, right) for letter in LETTERS}
+            draft = Draft.of(self.target.door(name), guesses, self.target.session_for(trial))
+            draft.others = self.target.others
             edits.apply(draft, changes)
             drafts.append(draft)
         return drafts
@@ -221,10 +226,13 @@ class Search:
         trial.neutral = any(door.neutral for door in touched)
         if trial.wrong or trial.right:
             trial.taken = trial.front.taken(trial.client)
-            if trial.case.way == "account" and not trial.uncounted() and all(door.named for door in touched):
+            if trial.front.by_account and not trial.uncounted() and all(door.named for door in touched):
                 trial.unnamed = sum(
-                    not trial.front.paid(user) for user in trial.users.values() if TOKEN.fullmatch(user)
+                    max(0, owed - trial.front.spent(user))
+                    for user, owed in self.target.owed(trial).items()
+                    if TOKEN.fullmatch(user)
                 )
+            trial.beyond = self.target.beyond(trial)
         self.note(trial)
         self.trials.pop(trial.number, None)
         return trial.hole()
@@ -238,6 +246,7 @@ class Search:
         counts["uncounted"] += trial.uncounted()
         counts["wrongly refunded"] += trial.refunded()
         counts["not on the account"] += trial.unnamed
+        counts["beyond the limit"] += trial.beyond
         counts["right"] += len(trial.right)
         counts["right, not given back"] += trial.overpaid()
         statuses = [answer.status for answer in trial.answers]
