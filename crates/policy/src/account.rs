@@ -6,6 +6,7 @@
 
 mod unicode;
 
+use smallvec::{SmallVec, smallvec};
 use unicode_normalization::UnicodeNormalization;
 
 /// A folded account name; its `Debug` form hides it.
@@ -22,14 +23,7 @@ impl Account {
     /// but later characters (emoji) are that account, too.
     #[must_use]
     pub fn fold(name: &[u8]) -> Self {
-        Self::fold_cut(name, usize::MAX)
-    }
-
-    /// Folds a name that the application cuts to this length. It is cut to as many bytes, which are no more than as many
-    /// characters.
-    #[must_use]
-    pub fn fold_cut(name: &[u8], length: usize) -> Self {
-        let name = cut(name, length);
+        let name = readable(name);
         let mut fold = AccountFold::with_capacity(name.len());
         if name.is_ascii() {
             name.iter().for_each(|byte| fold.push(char::from(byte.to_ascii_lowercase())));
@@ -42,8 +36,8 @@ impl Account {
     /// The same name to a database of old, which ignores characters that came after Unicode 3.2. `None` if there are
     /// none, or nothing else.
     #[must_use]
-    pub fn fold_without_later(name: &[u8], length: usize) -> Option<Self> {
-        let name = cut(name, length);
+    pub fn fold_without_later(name: &[u8]) -> Option<Self> {
+        let name = readable(name);
         if name.is_ascii() {
             return None;
         }
@@ -55,6 +49,23 @@ impl Account {
         let mut fold = AccountFold::with_capacity(old.len());
         fold.push_text(old.chars());
         Some(fold.end(name))
+    }
+
+    /// What an application may read of a name that it cuts to this length: all of it, since some compare before they cut;
+    /// and so many bytes, units of UTF-16, or letters of it.
+    #[must_use]
+    pub fn cuts(name: &[u8], length: usize) -> SmallVec<[&[u8]; 1]> {
+        let name = trim(name);
+        let mut cuts: SmallVec<[&[u8]; 1]> = smallvec![name];
+        if name.len() > length {
+            for size in [|(bytes, _)| bytes, |(_, units)| units, |_| 1] {
+                let cut = cut(name, length, size);
+                if !cuts.contains(&cut) {
+                    cuts.push(cut);
+                }
+            }
+        }
+        cuts
     }
 
     /// The bytes of the folded name, for hashing.
@@ -77,16 +88,34 @@ fn trim(name: &[u8]) -> &[u8] {
     &name[start..end]
 }
 
-/// The part of a name that is read: at most as many bytes, and whole characters.
-fn cut(name: &[u8], length: usize) -> &[u8] {
+/// The part of a name that is read.
+fn readable(name: &[u8]) -> &[u8] {
     let name = trim(name);
-    let limit = length.min(MAX_READ_LEN);
-    if name.len() <= limit {
-        return name;
+    if name.len() <= MAX_READ_LEN { name } else { cut(name, MAX_READ_LEN, |(bytes, _)| bytes) }
+}
+
+/// As many whole letters as have this size together.
+fn cut(name: &[u8], length: usize, size: fn(LetterSize) -> usize) -> &[u8] {
+    let (mut end, mut used) = (0, 0);
+    for letter in letter_sizes(name) {
+        used += size(letter);
+        if used > length {
+            break;
+        }
+        end += letter.0;
     }
-    let is_start = |at: &usize| !(0x80..0xc0).contains(&name[*at]);
-    let end = (limit.saturating_sub(3)..=limit).rfind(is_start).unwrap_or(limit);
     trim(&name[..end])
+}
+
+/// Bytes of a letter, and its units in UTF-16.
+type LetterSize = (usize, usize);
+
+/// The letters of a name; a byte that is no UTF-8 is one.
+fn letter_sizes(name: &[u8]) -> impl Iterator<Item = LetterSize> {
+    name.utf8_chunks().flat_map(|chunk| {
+        let letters = chunk.valid().chars().map(|letter| (letter.len_utf8(), letter.len_utf16()));
+        letters.chain(chunk.invalid().iter().map(|_| (1, 1)))
+    })
 }
 
 /// A folded name while it grows: no blanks in front, one between words.
@@ -131,8 +160,8 @@ impl AccountFold {
         }
         folded.truncate(folded.trim_end().len());
         let is_ambiguous = name.contains(&0) || has_markup(folded.as_bytes());
-        // Some databases take all characters of four bytes for one, others ignore them.
-        let has_later = || name.iter().any(|byte| *byte >= 0xf0);
+        // Some databases ignore such characters, and others take them for letters, or all of them for one.
+        let has_later = || unicode::decode_text(name).chars().any(unicode::is_later);
         if is_ambiguous || (folded.is_empty() && has_later()) {
             Account::ambiguous()
         } else {

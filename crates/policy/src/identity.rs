@@ -249,12 +249,16 @@ fn accounts_of(route: &Route, request: &RequestFields<'_>, users: &Values) -> Sm
     let mut accounts: SmallVec<[Account; 1]> = SmallVec::new();
     for user in users.iter() {
         let user = if is_of_domains { without_domain(user) } else { user };
-        let fold = |name: &[u8]| Account::fold_cut(name, route.user_length);
-        let later = Account::fold_without_later(user, route.user_length);
-        let decoded = decode_name(request.attempt.headers, user).map(|name| fold(name.as_bytes()));
+        let decoded = decode_name(request.attempt.headers, user);
+        let decoded = decoded.as_deref().map(str::as_bytes);
+        let cuts = |name| Account::cuts(name, route.user_length);
+        let read = cuts(user)
+            .into_iter()
+            .flat_map(|name| std::iter::once(Account::fold(name)).chain(Account::fold_without_later(name)));
+        let decoded = decoded.into_iter().flat_map(cuts).map(Account::fold);
         // An empty name is no account: an empty form, or Basic with a token as password.
-        for account in std::iter::once(fold(user)).chain(later).chain(decoded) {
-            if !account.as_bytes().is_empty() && !accounts.contains(&account) {
+        for account in read.chain(decoded).filter(|account| !account.as_bytes().is_empty()) {
+            if !accounts.contains(&account) {
                 accounts.push(account);
             }
         }

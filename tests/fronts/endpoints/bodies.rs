@@ -10,11 +10,13 @@ use tokio::net::TcpSocket;
 use super::front::{Front, Proxy};
 use crate::legacy::{Place, Workers, free_address};
 
-/// Notes every password that it gets, whatever the method.
+/// Notes every password that it gets, whatever the method, and every request whose path a header has moved.
 const APPLICATION: &str = "
 import os
 guesses = os.open('guesses', os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 def application(environ, start_response):
+    if environ['SCRIPT_NAME']:
+        os.write(guesses, b'moved\n')
     try:
         body = environ['wsgi.input'].read()
     except Exception:
@@ -172,6 +174,17 @@ fn counts_or_refuses_every_body(proxy: Proxy) {
         }
     }
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), front.said());
+    moves_no_path(&front, &place);
+}
+
+/// gunicorn believes its neighbour about `SCRIPT_NAME`: `/form/login` was asked about, and `/login` served.
+fn moves_no_path(front: &Front, place: &Place) {
+    for name in ["SCRIPT_NAME", "Script_Name"] {
+        let mut client = Client::connect_from(Ipv4Addr::new(127, 0, 11, 1), front.address);
+        client.send(format!("GET /form/login HTTP/1.1\r\nHost: app.test\r\n{name}: /form\r\n\r\n"));
+        assert_eq!(client.answer().status, 200, "{}", front.said());
+    }
+    assert!(!place.text("guesses").contains("moved"), "{}", front.said());
 }
 
 #[test]

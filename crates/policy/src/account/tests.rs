@@ -117,7 +117,7 @@ fn names_that_a_usual_collation_takes_for_the_same_share_an_account() {
 
 #[test]
 fn letters_that_old_databases_ignore_name_a_second_account() {
-    let without = |name: &str| Account::fold_without_later(name.as_bytes(), usize::MAX);
+    let without = |name: &str| Account::fold_without_later(name.as_bytes());
     for later in ["\u{1d41a}", "\u{2c30}", "\u{1e9e}", "\u{7c1}"] {
         assert!(without(&format!("ad{later}min")) == Some(Account::fold(b"admin")), "{later:?}");
         assert!(without(later).is_none(), "{later:?}");
@@ -125,13 +125,33 @@ fn letters_that_old_databases_ignore_name_a_second_account() {
     assert!(without("admin").is_none() && without("\u{e4}dmin").is_none());
 }
 
+/// It was cut to bytes and no more, so that invisible letters in front of the cut made another account.
 #[test]
 fn a_name_is_read_as_far_as_its_application_reads_it() {
-    let cut = |name: &str, length| String::from_utf8(Account::fold_cut(name.as_bytes(), length).0).unwrap();
-    assert_eq!(cut("alice   x", 7), "alice");
-    assert_eq!(cut("alice", 60), "alice");
-    assert_eq!(cut("bj\u{f6}rn", 3), "bj");
-    assert_eq!(cut("bj\u{f6}rn", 4), "bjo");
+    let cuts = |name: &str, length| -> Vec<String> {
+        Account::cuts(name.as_bytes(), length)
+            .into_iter()
+            .map(|cut| String::from_utf8(cut.to_vec()).unwrap())
+            .collect()
+    };
+    assert_eq!(cuts(" alice", 60), ["alice"]);
+    assert_eq!(cuts("alice   x", 7), ["alice   x", "alice"]);
+    assert_eq!(cuts("bj\u{f6}rn", 3), ["bj\u{f6}rn", "bj", "bj\u{f6}"]);
+    assert_eq!(cuts("\u{1f600}bob", 3), ["\u{1f600}bob", "", "\u{1f600}b", "\u{1f600}bo"]);
+    assert_eq!(Account::cuts(b"\xff\xfe\xfd", 2), [&b"\xff\xfe\xfd"[..], b"\xff\xfe"].into());
+    let hidden = format!("m{}argaret", "\u{200b}".repeat(20));
+    assert!(
+        Account::cuts(hidden.as_bytes(), 60)
+            .into_iter()
+            .any(|cut| Account::fold(cut) == Account::fold(b"margaret"))
+    );
+}
+
+/// Two marks of Unicode 15 made any number of accounts of one to PostgreSQL with ICU.
+#[test]
+fn letters_that_no_known_version_has_are_dropped() {
+    assert_eq!(fold("mar\u{cf3}g\u{ece}aret\u{897}"), "margaret");
+    assert_eq!(fold("\u{cf3}"), "<", "to other databases it is a letter");
 }
 
 #[test]
