@@ -8,12 +8,10 @@ mod attack_mode;
 mod attempt_facts;
 mod bucket_admin;
 mod concurrency_limit;
-mod distinct_outcomes;
 mod earned_attempts;
 mod freeze;
 mod known_addresses;
 mod limit_status;
-mod network_outcomes;
 mod open_attempts;
 mod overrides;
 mod own_rates;
@@ -29,10 +27,10 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 
+pub use self::attack_mode::OutcomeCounts;
 pub use self::attempt_facts::AttemptFacts;
 pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
 pub use self::concurrency_limit::{ConcurrencyPermits, PermitRequest};
-pub use self::distinct_outcomes::OutcomeCounts;
 pub use self::earned_attempts::NothingEarned;
 pub use self::known_addresses::KnownAddressCount;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
@@ -46,11 +44,9 @@ pub use self::reservation::Reservation;
 pub use self::rules::Rules;
 pub use self::store_observer::store_observer;
 
-use self::attack_mode::AttackModes;
-use self::distinct_outcomes::DistinctOutcomes;
+use self::attack_mode::{AttackModes, RecentOutcomes};
 use self::earned_attempts::EarnedAttempts;
 use self::known_addresses::AddressSets;
-use self::network_outcomes::NetworkOutcomes;
 use self::own_rates::RateOwners;
 use self::recent_sign_ins::RecentSignIns;
 use self::rules::new_buckets;
@@ -77,8 +73,7 @@ pub struct Engine {
     rate_owners: RateOwners,
     sign_ins: RecentSignIns,
     last_failures: LastFailures,
-    network_outcomes: NetworkOutcomes,
-    distinct_outcomes: DistinctOutcomes,
+    outcomes: RecentOutcomes,
 }
 
 /// The decision on a request.
@@ -155,8 +150,7 @@ impl Engine {
             rate_owners,
             sign_ins: RecentSignIns::default(),
             last_failures: LastFailures::default(),
-            network_outcomes: NetworkOutcomes::default(),
-            distinct_outcomes: DistinctOutcomes::default(),
+            outcomes: RecentOutcomes::default(),
         })
     }
 

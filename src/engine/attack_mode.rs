@@ -3,10 +3,25 @@
 //! Who is under attack is decided by the layer above. Attempts from known devices cost what they always cost: such a
 //! device can only try the account that it belongs to.
 
+mod distinct_outcomes;
+mod network_outcomes;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use self::distinct_outcomes::OutcomeCounts;
+
+use self::distinct_outcomes::DistinctOutcomes;
+use self::network_outcomes::NetworkOutcomes;
 use super::{Engine, Rules};
-use crate::policy::{AttackRule, Charges, Policy};
+use crate::event::Outcome;
+use crate::policy::{AttackRule, Charges, Policy, Route};
+
+/// What came of attempts, as attack mode asks.
+#[derive(Debug, Default)]
+pub(super) struct RecentOutcomes {
+    of_networks: NetworkOutcomes,
+    of_accounts: DistinctOutcomes,
+}
 
 /// Which routes are under attack.
 #[derive(Debug, Default)]
@@ -37,6 +52,27 @@ impl AttackModes {
 }
 
 impl Engine {
+    /// The outcomes of a route by its name; zero if it has no attack mode.
+    #[must_use]
+    pub fn outcome_counts(&self, route: &str) -> OutcomeCounts {
+        self.outcomes.of_accounts.of_route(route)
+    }
+
+    /// Counts what came of an attempt on this route: at this account, by this client, from this network.
+    pub(super) fn count_outcome(
+        &self,
+        route: Option<&Route>,
+        (account, client, network): (Option<u64>, Option<u64>, Option<u64>),
+        outcome: Outcome,
+    ) {
+        let Some((route, client)) = route.zip(client) else { return };
+        let now = self.time();
+        self.outcomes.of_accounts.count(&route.name, (account, client), outcome, now);
+        if let Some(network) = network {
+            self.outcomes.of_networks.count(network, outcome, now);
+        }
+    }
+
     /// Puts a route, by name, under attack or at peace. A route without an [`AttackRule`] is never under attack.
     pub fn set_under_attack(&self, route: &str, on: bool) {
         self.rules.load().set_under_attack(route, on);
@@ -57,7 +93,8 @@ impl Engine {
             if found.is_known_device || may_be_known {
                 continue;
             }
-            let factor = rule.factor(self.outcomes_of(found.network, self.time()));
+            let of_network = |network| self.outcomes.of_networks.get(network, self.time());
+            let factor = rule.factor(found.network.map(of_network).unwrap_or_default());
             for charge in found.charges.iter_mut().filter(|charge| route.limits.contains(&charge.limit)) {
                 if AttackRule::applies_to(&rules.policy.limits[charge.limit]) {
                     charge.cost = AttackRule::cost(factor, charge.cost, charge.spec.burst());
@@ -69,7 +106,7 @@ impl Engine {
 
 impl Rules {
     fn set_under_attack(&self, route: &str, on: bool) {
-        let is_it = |known: &crate::policy::Route| *known.name == *route && known.attack.is_some();
+        let is_it = |known: &Route| *known.name == *route && known.attack.is_some();
         if let Some(at) = self.policy.routes.iter().position(is_it) {
             self.attack_modes.set(at, on);
         }
@@ -93,8 +130,8 @@ mod tests {
     use crate::bucket::{Continuous, Spec};
     use crate::engine::{Decision, Reservation};
     use crate::event::Events;
+    use crate::policy::Limit;
     use crate::policy::attempt::{Attempt, AttemptBody, Client};
-    use crate::policy::{Limit, Route};
     use crate::time::{Clock, Span};
 
     fn policy(rule: Option<AttackRule>) -> Policy {

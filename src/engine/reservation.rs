@@ -130,8 +130,8 @@ impl Reservation {
             return;
         }
         self.tell_if_guessed(engine, rules, outcome);
-        engine.count_of_network(self.network, outcome);
-        self.count_for_attack_mode(engine, rules, outcome);
+        let source = (self.facts.account(), self.client, self.network);
+        engine.count_outcome(rules.policy.routes.get(self.route()), source, outcome);
         // Limits that enforced would have refused it: it would have no outcome.
         let is_observed_refusal = self.statuses.iter().any(LimitStatus::would_refuse);
         let settled = self.statuses.iter().filter_map(|status| {
@@ -162,13 +162,6 @@ impl Reservation {
         let who = rules.policy.routes.get(self.route()).zip(self.facts.account());
         if let Some((route, account)) = who.filter(|_| is_guess) {
             engine.events.emit(&Event::GuessWorked(GuessWorked { route, account, failures, at }));
-        }
-    }
-
-    fn count_for_attack_mode(&self, engine: &Engine, rules: &Rules, outcome: Outcome) {
-        if let Some((client, route)) = self.client.zip(rules.policy.routes.get(self.route())) {
-            let who = (self.facts.account(), client);
-            engine.distinct_outcomes.count(&route.name, who, outcome, engine.time());
         }
     }
 

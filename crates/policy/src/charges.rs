@@ -5,7 +5,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::attempt::{Attempt, AttemptBody};
+use super::attempt::{Attempt, AttemptBody, Client};
 use super::body_coding::UndecodableBody;
 use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
@@ -101,6 +101,18 @@ pub struct Charges {
     pub client: Option<u64>,
     /// Whether a route that counts it is under attack, as far as its caller knows.
     pub is_under_attack: bool,
+}
+
+impl Charges {
+    /// Where it comes from, as attack mode asks.
+    fn note_source(&mut self, route: &Route, hasher: &KeyHasher, (origin, client): (Origin, Client)) {
+        if let Some(rule) = &route.attack {
+            self.client = Some(hasher.tag_of_client(PrefixLengths::default(), client));
+            if rule.worst_factor.is_some() {
+                self.network = hasher.tag_of_network(origin, client);
+            }
+        }
+    }
 }
 
 /// The identity of an attempt, as far as it is known.
@@ -214,12 +226,7 @@ impl Policy {
                 let bait = route.bait.as_ref().filter(|_| identity.is_bait);
                 found.bait_weight = found.bait_weight.max(bait.map(|bait| bait.weight));
             }
-            if let Some(rule) = &route.attack {
-                found.client = Some(hasher.tag_of_client(PrefixLengths::default(), attempt.client));
-                if rule.worst_factor.is_some() {
-                    found.network = hasher.tag_of_network(origin, attempt.client);
-                }
-            }
+            found.note_source(route, hasher, (origin, attempt.client));
             if let Some(rule) = route.quick.filter(|_| !found.is_known_device) {
                 found.quick = rule.of(hasher, attempt.client).map(Box::new);
             }
@@ -273,7 +280,7 @@ impl Policy {
     /// Whether this route needs the accounts of an attempt.
     pub(super) fn needs_accounts(&self, route: &Route) -> bool {
         let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
-        ((self.knows_owners() || self.has_second_steps) && !route.user.is_empty())
+        ((self.knows_owners() || self.has_second_steps || route.attack.is_some()) && !route.user.is_empty())
             || route.exposed.is_some()
             || route.bait.is_some()
             || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
@@ -291,7 +298,7 @@ impl Policy {
         route.limits.iter().any(|&limit| keeps(&self.limits[limit]))
     }
 
-    /// Whether accounts matter to candidates alone.
+    /// Whether accounts matter to candidates and attack mode alone, which do without.
     pub(super) fn only_candidates_need_accounts(&self, route: &Route) -> bool {
         let needs =
             |limit: &Limit| limit.mode != Mode::Off && limit.candidate_of.is_none() && limit.needs_accounts();

@@ -125,6 +125,6 @@ pub(super) fn resolve_within(
     resolved.map(|resolved| resolved + rest)
 }
 
-const MIN_KEY_LEN: usize = 32;
-const MAKE_ONE: &str = "at least 32 characters; `openssl rand -base64 32` makes a good one";
+pub(super) const MIN_KEY_LEN: usize = 32;
+pub(super) const MAKE_ONE: &str = "at least 32 characters; `openssl rand -base64 32` makes a good one";
 const MAX_KEYS: usize = 16;

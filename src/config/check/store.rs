@@ -13,7 +13,7 @@ use super::super::values::Mistake;
 use super::super::{features, raw};
 use super::fields::{duration_within, one_of, within};
 use super::files::Files;
-use super::secret::{parse_keys, resolve, resolve_within};
+use super::secret::{MAKE_ONE, MIN_KEY_LEN, parse_keys, resolve, resolve_within};
 use crate::policy::{Limit, Route};
 use crate::store::shared::{Arithmetic, OnError, StoreOptions};
 use crate::store::{BadStoreAddress, Namespace, StoreAddress};
@@ -191,6 +191,10 @@ fn secrets(
 ) -> Option<Vec<Vec<u8>>> {
     let written = raw.secret.as_ref()?;
     let (text, origin) = resolve(written, environment, files, f)?;
+    if text.trim().chars().count() < MIN_KEY_LEN {
+        f.error(&written.spot, format!("{origin} is too short"), MAKE_ONE);
+        return None;
+    }
     parse_keys(&text, &origin, &written.spot, f)
 }
 

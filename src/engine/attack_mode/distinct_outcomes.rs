@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Engine;
 use crate::event::Outcome;
 use crate::time::{Span, Time};
 
@@ -44,15 +43,12 @@ enum Counted {
     FailedAccount(u64),
 }
 
-impl Engine {
-    /// The outcomes of a route by its name; zero if it has no attack mode.
-    #[must_use]
-    pub fn outcome_counts(&self, route: &str) -> OutcomeCounts {
-        self.distinct_outcomes.tables().get(route).map_or_else(Default::default, |table| table.counts)
-    }
-}
-
 impl DistinctOutcomes {
+    /// The outcomes of a route by its name.
+    pub(super) fn of_route(&self, route: &str) -> OutcomeCounts {
+        self.tables().get(route).map_or_else(Default::default, |table| table.counts)
+    }
+
     /// Counts the outcome of an attempt of this client at this account, if it is at a single one.
     pub(super) fn count(
         &self,

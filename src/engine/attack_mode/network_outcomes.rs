@@ -7,7 +7,6 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Engine;
 use crate::event::Outcome;
 use crate::policy::NetworkRecord;
 use crate::time::{Span, Time};
@@ -24,21 +23,8 @@ struct NetworkEntry {
     counts: NetworkRecord,
 }
 
-impl Engine {
-    /// Counts the outcome of a stranger's attempt.
-    pub(super) fn count_of_network(&self, network: Option<u64>, outcome: Outcome) {
-        let Some(network) = network else { return };
-        self.network_outcomes.count(network, outcome, self.time());
-    }
-
-    /// The recent outcomes of a network.
-    pub(super) fn outcomes_of(&self, network: Option<u64>, now: Time) -> NetworkRecord {
-        network.map(|network| self.network_outcomes.get(network, now)).unwrap_or_default()
-    }
-}
-
 impl NetworkOutcomes {
-    fn count(&self, network: u64, outcome: Outcome, now: Time) {
+    pub(super) fn count(&self, network: u64, outcome: Outcome, now: Time) {
         let one = match outcome {
             Outcome::Success => NetworkRecord { successes: 1, failures: 0 },
             Outcome::Failure => NetworkRecord { successes: 0, failures: 1 },
@@ -53,7 +39,7 @@ impl NetworkOutcomes {
         slot.store(entry.word(), Ordering::Relaxed);
     }
 
-    fn get(&self, network: u64, now: Time) -> NetworkRecord {
+    pub(super) fn get(&self, network: u64, now: Time) -> NetworkRecord {
         let slot = self.0.get().and_then(|slots| slot_of(slots, network));
         slot.map(|slot| NetworkEntry::read(slot.load(Ordering::Relaxed), network, now).counts)
             .unwrap_or_default()
