@@ -7,8 +7,10 @@ use http::Uri;
 
 use tollgate_bucket::Span;
 
-use super::{Limit, LimitKind};
-use crate::key::KeyPart;
+use super::attempt::Client;
+use super::geo::Origin;
+use super::key::{KeyHasher, KeyPart, PrefixLengths};
+use super::{Charges, Limit, LimitKind, Route};
 
 /// The rule of a route: `[route.NAME.attack]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +79,23 @@ impl AttackRule {
     #[must_use]
     pub fn applies_to(limit: &Limit) -> bool {
         limit.kind == LimitKind::Rate && !limit.key.contains(&KeyPart::Device)
+    }
+}
+
+impl Charges {
+    /// Where it comes from, as attack mode asks.
+    pub(super) fn note_source(
+        &mut self,
+        route: &Route,
+        hasher: &KeyHasher,
+        (origin, client): (Origin, Client),
+    ) {
+        if let Some(rule) = &route.attack {
+            self.client = Some(hasher.tag_of_client(PrefixLengths::default(), client));
+            if rule.worst_factor.is_some() {
+                self.network = hasher.tag_of_network(origin, client);
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::attempt::{Attempt, AttemptBody, Client};
+use super::attempt::{Attempt, AttemptBody};
 use super::body_coding::UndecodableBody;
 use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
@@ -15,7 +15,7 @@ use super::field::{RequestFields, has_authorization};
 use super::fingerprint::Fingerprint;
 use super::geo::Origin;
 use super::identity::{Identity, IdentityReaders};
-use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, PrefixLengths, TooManyValues};
+use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
 use super::known_address::AccountAddress;
 use super::legibility::UnknownCharset;
 use super::second_step::{Remembered, SignIn};
@@ -101,18 +101,6 @@ pub struct Charges {
     pub client: Option<u64>,
     /// Whether a route that counts it is under attack, as far as its caller knows.
     pub is_under_attack: bool,
-}
-
-impl Charges {
-    /// Where it comes from, as attack mode asks.
-    fn note_source(&mut self, route: &Route, hasher: &KeyHasher, (origin, client): (Origin, Client)) {
-        if let Some(rule) = &route.attack {
-            self.client = Some(hasher.tag_of_client(PrefixLengths::default(), client));
-            if rule.worst_factor.is_some() {
-                self.network = hasher.tag_of_network(origin, client);
-            }
-        }
-    }
 }
 
 /// The identity of an attempt, as far as it is known.
