@@ -16,7 +16,7 @@ import os
 guesses = os.open('guesses', os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 def application(environ, start_response):
     if environ['SCRIPT_NAME']:
-        os.write(guesses, b'moved\n')
+        os.write(guesses, b'moved\\n')
     try:
         body = environ['wsgi.input'].read()
     except Exception:
