@@ -1,6 +1,8 @@
 //! Each word of an operator over each store in each state of its bucket: what passes after it. Run by `scripts/soak`, since it
 //! takes minutes; it prints a table.
 
+#![allow(clippy::print_stderr, reason = "the table is what it is run for")]
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -156,7 +158,7 @@ impl<S: Server> Place<S> {
             // Of a rate of one, the one has passed within the second.
             return (sent, if matches!(passes, Passes::Tokens(1)) { passed + 1 } else { passed });
         }
-        drop(first.stop());
+        let _ = first.stop();
         std::thread::sleep(Duration::from_secs(2));
         tollgate(&self.gates[0], &words);
         std::thread::sleep(Duration::from_secs(1));

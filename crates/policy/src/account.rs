@@ -123,11 +123,13 @@ struct AccountFold {
     folded: String,
     last: char,
     is_behind_blank: bool,
+    /// Whether it had a character that no known version of Unicode has.
+    has_unknown: bool,
 }
 
 impl AccountFold {
     fn with_capacity(bytes: usize) -> Self {
-        Self { folded: String::with_capacity(bytes), last: ' ', is_behind_blank: false }
+        Self { folded: String::with_capacity(bytes), last: ' ', is_behind_blank: false, has_unknown: false }
     }
 
     fn push_text(&mut self, text: impl Iterator<Item = char>) {
@@ -139,6 +141,8 @@ impl AccountFold {
         // MediaWiki reads an underscore as a blank.
         if letter.is_whitespace() || letter == '_' {
             self.is_behind_blank = true;
+        } else if letter == unicode::UNKNOWN {
+            self.has_unknown = true;
         } else if !letter.is_control() {
             if std::mem::take(&mut self.is_behind_blank) && !self.folded.is_empty() {
                 self.folded.push(' ');
@@ -154,14 +158,14 @@ impl AccountFold {
     }
 
     fn end(self, name: &[u8]) -> Account {
-        let Self { mut folded, .. } = self;
+        let Self { mut folded, has_unknown, .. } = self;
         while folded.len() > MAX_FOLDED_BYTES {
             folded.pop();
         }
         folded.truncate(folded.trim_end().len());
         let is_ambiguous = name.contains(&0) || has_markup(folded.as_bytes());
-        // Some databases ignore such characters, and others take them for letters, or all of them for one.
-        let has_later = || unicode::decode_text(name).chars().any(unicode::is_later);
+        // Some databases take all characters of four bytes for one, others ignore them.
+        let has_later = || has_unknown || name.iter().any(|byte| *byte >= 0xf0);
         if is_ambiguous || (folded.is_empty() && has_later()) {
             Account::ambiguous()
         } else {

@@ -51,6 +51,9 @@ fn is_lone_sign(letter: char) -> bool {
         || (matches!(letter, '\u{fe70}'..='\u{fe7e}') && is_even)
 }
 
+/// Stands for a character that no known version of Unicode has: some databases ignore it, others take it for a letter.
+pub(super) const UNKNOWN: char = char::REPLACEMENT_CHARACTER;
+
 /// Whether a character came after Unicode 3.2: old collations of SQL Server ignore it, and those of MySQL take all
 /// beyond the first plane for one.
 pub(super) fn is_later(letter: char) -> bool {
