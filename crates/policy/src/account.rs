@@ -176,9 +176,10 @@ impl AccountFold {
 
 /// Whether a letter is dropped behind another. WordPress and MySQL's older collations read a sharp s as one s, all others
 /// as two; an umlaut is its vowel, or the vowel with an e; Danish collations read `aa` as the letter that others read as
-/// `a`; WordPress reads an eth as `d`, and as `dh` where it is a byte.
+/// `a`; WordPress reads an eth as `d`, and as `dh` where it is a byte; in Serbian
+/// a `đ` as `dj`.
 fn is_swallowed(last: char, letter: char) -> bool {
-    matches!((last, letter), ('s', 's') | ('a', 'a') | ('a' | 'o' | 'u', 'e') | ('d', 'h'))
+    matches!((last, letter), ('s', 's') | ('a', 'a') | ('a' | 'o' | 'u', 'e') | ('d', 'h' | 'j'))
 }
 
 /// Whether a name contains a tag, an entity, or an escaped byte.
