@@ -182,14 +182,18 @@ fn is_swallowed(last: char, letter: char) -> bool {
     matches!((last, letter), ('s', 's') | ('a', 'a') | ('a' | 'o' | 'u', 'e') | ('d', 'h' | 'j'))
 }
 
-/// Whether a name contains a tag, an entity, or an escaped byte.
+/// Whether a name contains a tag, an entity, or an escaped byte. `%aa` and `%ae` are `%a` by now.
 fn has_markup(name: &[u8]) -> bool {
     let mut ands = name.iter().skip_while(|byte| **byte != b'&');
     let escaped = |window: &[u8]| match window {
+        [b'%', b'a', ..] => true,
         [b'%', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
         _ => false,
     };
-    name.contains(&b'<') || ands.any(|byte| *byte == b';') || name.windows(3).any(escaped)
+    name.contains(&b'<')
+        || ands.any(|byte| *byte == b';')
+        || name.ends_with(b"%a")
+        || name.windows(3).any(escaped)
 }
 
 impl std::fmt::Debug for Account {
