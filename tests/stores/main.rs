@@ -55,7 +55,9 @@ fn migrate(file: &str) {
     let file = format!("listen = \"http://127.0.0.1:1\"\n{file}");
     std::fs::write(&path, file.replace("{dir}", directory.to_str().unwrap())).unwrap();
     std::fs::write(directory.join("device.keys"), "0123456789abcdef0123456789abcdef").unwrap();
-    let output = std::process::Command::new(binary()).args(["migrate", "-c"]).arg(&path).output().unwrap();
+    let mut command = std::process::Command::new(binary());
+    command.args(["migrate", "-c"]).arg(&path).env_remove("TOLLGATE_BINARY");
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let _ = std::fs::remove_dir_all(&directory);
 }
