@@ -217,6 +217,7 @@ impl Engine {
             attack_modes,
         };
         rules.keep_attack_modes(&old);
+        self.forget_outcomes(&rules.policy);
         let rules = Arc::new(rules);
         self.events.emit(&Event::Rules { generation: rules.generation, policy: &rules.policy });
         for former in &old.buckets {

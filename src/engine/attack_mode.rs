@@ -6,6 +6,7 @@
 mod distinct_outcomes;
 mod network_outcomes;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::distinct_outcomes::OutcomeCounts;
@@ -14,7 +15,7 @@ use self::distinct_outcomes::DistinctOutcomes;
 use self::network_outcomes::NetworkOutcomes;
 use super::{Engine, Rules};
 use crate::event::Outcome;
-use crate::policy::{AttackRule, Charges, Policy, Route};
+use crate::policy::{AttackRule, AttemptSource, Charges, Policy, Route};
 
 /// What came of attempts, as attack mode asks.
 #[derive(Debug, Default)]
@@ -58,19 +59,25 @@ impl Engine {
         self.outcomes.of_accounts.of_route(route)
     }
 
-    /// Counts what came of an attempt on this route: at this account, by this client, from this network.
+    /// Counts what came of an attempt on this route: at this account, and from where.
     pub(super) fn count_outcome(
         &self,
-        route: Option<&Route>,
-        (account, client, network): (Option<u64>, Option<u64>, Option<u64>),
+        route: &Arc<str>,
+        (account, source): (Option<u64>, AttemptSource),
         outcome: Outcome,
     ) {
-        let Some((route, client)) = route.zip(client) else { return };
         let now = self.time();
-        self.outcomes.of_accounts.count(&route.name, (account, client), outcome, now);
-        if let Some(network) = network {
+        self.outcomes.of_accounts.count(route, (account, source.client), outcome, now);
+        if let Some(network) = source.network {
             self.outcomes.of_networks.count(network, outcome, now);
         }
+    }
+
+    /// Forgets what came of attempts on routes that have no attack mode any more.
+    pub(super) fn forget_outcomes(&self, policy: &Policy) {
+        let is_watched =
+            |name: &str| policy.routes.iter().any(|route| *route.name == *name && route.attack.is_some());
+        self.outcomes.of_accounts.retain(is_watched);
     }
 
     /// Puts a route, by name, under attack or at peace. A route without an [`AttackRule`] is never under attack.
@@ -94,7 +101,8 @@ impl Engine {
                 continue;
             }
             let of_network = |network| self.outcomes.of_networks.get(network, self.time());
-            let factor = rule.factor(found.network.map(of_network).unwrap_or_default());
+            let network = found.source.and_then(|source| source.network);
+            let factor = rule.factor(network.map(of_network).unwrap_or_default());
             for charge in found.charges.iter_mut().filter(|charge| route.limits.contains(&charge.limit)) {
                 if AttackRule::applies_to(&rules.policy.limits[charge.limit]) {
                     charge.cost = AttackRule::cost(factor, charge.cost, charge.spec.burst());

@@ -12,7 +12,9 @@ use crate::bucket::{Effect, Op};
 use crate::event::{Event, GuessWorked, Outcome};
 use crate::policy::device::Claim;
 use crate::policy::outcome::Judgement;
-use crate::policy::{AccountAddress, Charge, ChargeOn, Charges, Limit, LimitKind, QuickFailure, SignIn};
+use crate::policy::{
+    AccountAddress, AttemptSource, Charge, ChargeOn, Charges, Limit, LimitKind, QuickFailure, SignIn,
+};
 use crate::store::DecidedBy;
 use crate::time::{Span, Time};
 
@@ -36,8 +38,7 @@ pub struct Reservation {
     address: Option<AccountAddress>,
     sign_in: Option<Box<SignIn>>,
     quick: Option<Box<QuickFailure>>,
-    network: Option<u64>,
-    client: Option<u64>,
+    source: Option<AttemptSource>,
     decided_by: DecidedBy,
 }
 
@@ -58,8 +59,7 @@ impl Reservation {
             address,
             sign_in,
             quick,
-            network,
-            client,
+            source,
             ..
         } = found;
         Self {
@@ -74,8 +74,7 @@ impl Reservation {
             address,
             sign_in,
             quick,
-            network,
-            client,
+            source,
             decided_by,
         }
     }
@@ -130,8 +129,9 @@ impl Reservation {
             return;
         }
         self.tell_if_guessed(engine, rules, outcome);
-        let source = (self.facts.account(), self.client, self.network);
-        engine.count_outcome(rules.policy.routes.get(self.route()), source, outcome);
+        if let Some((source, route)) = self.source.zip(rules.policy.routes.get(self.route())) {
+            engine.count_outcome(&route.name, (self.facts.account(), source), outcome);
+        }
         // Limits that enforced would have refused it: it would have no outcome.
         let is_observed_refusal = self.statuses.iter().any(LimitStatus::would_refuse);
         let settled = self.statuses.iter().filter_map(|status| {

@@ -91,8 +91,7 @@ fn policy(upstream: &Upstream, rate: &str) -> String {
 
 /// A gate that has its policy from this store.
 fn follower(desk: &Desk) -> Launch {
-    let store = format!("[store]\nurl = \"{}\"\nsecret = \"{SECRET}\"\ntimeout = \"2s\"\n", desk.url);
-    Launch::new(&format!("policy = \"store\"\n{store}"))
+    with_secrets(desk, SECRET)
 }
 
 fn has_version(gate: &Gate, version: u32) -> bool {

@@ -88,7 +88,7 @@ fn trim(name: &[u8]) -> &[u8] {
     &name[start..end]
 }
 
-/// The part of a name that is read.
+/// The part of a name that is folded.
 fn readable(name: &[u8]) -> &[u8] {
     let name = trim(name);
     if name.len() <= MAX_READ_LEN { name } else { cut(name, MAX_READ_LEN, |(bytes, _)| bytes) }
@@ -176,23 +176,21 @@ impl AccountFold {
 
 /// Whether a letter is dropped behind another. WordPress and MySQL's older collations read a sharp s as one s, all others
 /// as two; an umlaut is its vowel, or the vowel with an e; Danish collations read `aa` as the letter that others read as
-/// `a`; WordPress reads an eth as `d`, and as `dh` where it is a byte; in Serbian
-/// a `đ` as `dj`.
+/// `a`. WordPress reads `ð` as `d`, and its byte as `dh`; in Serbian it reads `đ` as `dj`.
 fn is_swallowed(last: char, letter: char) -> bool {
     matches!((last, letter), ('s', 's') | ('a', 'a') | ('a' | 'o' | 'u', 'e') | ('d', 'h' | 'j'))
 }
 
-/// Whether a name contains a tag, an entity, or an escaped byte. `%aa` and `%ae` are `%a` by now.
+/// Whether a folded name contains a tag, an entity, or an escaped byte; `%aa` and `%ae` were folded to `%a`.
 fn has_markup(name: &[u8]) -> bool {
     let mut ands = name.iter().skip_while(|byte| **byte != b'&');
     let escaped = |window: &[u8]| match window {
-        [b'%', b'a', ..] => true,
         [b'%', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
         _ => false,
     };
     name.contains(&b'<')
         || ands.any(|byte| *byte == b';')
-        || name.ends_with(b"%a")
+        || name.windows(2).any(|window| window == b"%a")
         || name.windows(3).any(escaped)
 }
 

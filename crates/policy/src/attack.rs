@@ -10,7 +10,7 @@ use tollgate_bucket::Span;
 use super::attempt::Client;
 use super::geo::Origin;
 use super::key::{KeyHasher, KeyPart, PrefixLengths};
-use super::{Charges, Limit, LimitKind, Route};
+use super::{Limit, LimitKind};
 
 /// The rule of a route: `[route.NAME.attack]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +39,25 @@ pub struct NetworkRecord {
     pub failures: u32,
 }
 
+/// Where an attempt comes from, as keyed hashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptSource {
+    /// Its client.
+    pub client: u64,
+    /// Its client's network, if the rule goes by what succeeds from there.
+    pub network: Option<u64>,
+}
+
 impl AttackRule {
+    /// Where an attempt on its route comes from.
+    pub(super) fn source_of(&self, hasher: &KeyHasher, origin: Origin, client: Client) -> AttemptSource {
+        let network = || hasher.tag_of_network(origin, client);
+        AttemptSource {
+            client: hasher.tag_of_client(PrefixLengths::default(), client),
+            network: self.worst_factor.and_then(|_| network()),
+        }
+    }
+
     /// The factor for a `scale` above 0: 1 / scale, rounded up, so that strangers get at most that share of the rate.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
@@ -79,23 +97,6 @@ impl AttackRule {
     #[must_use]
     pub fn applies_to(limit: &Limit) -> bool {
         limit.kind == LimitKind::Rate && !limit.key.contains(&KeyPart::Device)
-    }
-}
-
-impl Charges {
-    /// Where it comes from, as attack mode asks.
-    pub(super) fn note_source(
-        &mut self,
-        route: &Route,
-        hasher: &KeyHasher,
-        (origin, client): (Origin, Client),
-    ) {
-        if let Some(rule) = &route.attack {
-            self.client = Some(hasher.tag_of_client(PrefixLengths::default(), client));
-            if rule.worst_factor.is_some() {
-                self.network = hasher.tag_of_network(origin, client);
-            }
-        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
+use super::attack::AttemptSource;
 use super::attempt::{Attempt, AttemptBody};
 use super::body_coding::UndecodableBody;
 use super::count::UnreadableBody;
@@ -95,10 +96,8 @@ pub struct Charges {
     pub bait_weight: Option<u32>,
     /// The failure that it may become, if a route tells quick ones.
     pub quick: Option<Box<QuickFailure>>,
-    /// The hash of its client's network, if a route goes by what succeeds from there.
-    pub network: Option<u64>,
-    /// The hash of its client, if a route has attack mode.
-    pub client: Option<u64>,
+    /// Where it comes from, if a route has attack mode.
+    pub source: Option<AttemptSource>,
     /// Whether a route that counts it is under attack, as far as its caller knows.
     pub is_under_attack: bool,
 }
@@ -214,7 +213,9 @@ impl Policy {
                 let bait = route.bait.as_ref().filter(|_| identity.is_bait);
                 found.bait_weight = found.bait_weight.max(bait.map(|bait| bait.weight));
             }
-            found.note_source(route, hasher, (origin, attempt.client));
+            if let Some(rule) = &route.attack {
+                found.source = Some(rule.source_of(hasher, origin, attempt.client));
+            }
             if let Some(rule) = route.quick.filter(|_| !found.is_known_device) {
                 found.quick = rule.of(hasher, attempt.client).map(Box::new);
             }

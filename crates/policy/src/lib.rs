@@ -45,7 +45,7 @@ mod session_value;
 mod suspicion;
 mod urlencoded;
 
-pub use self::attack::{AttackRule, NetworkRecord};
+pub use self::attack::{AttackRule, AttemptSource, NetworkRecord};
 pub use self::charges::{Charge, Charges, Unchargeable};
 pub use self::exposed::{ExposedAction, ExposedPasswords};
 pub use self::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};

@@ -58,7 +58,6 @@ impl DistinctOutcomes {
         now: Time,
     ) {
         let mut tables = self.tables();
-        // Names are as many as routes have ever had.
         let table = tables.entry(Arc::clone(route)).or_default();
         match outcome {
             Outcome::Success => {
@@ -75,6 +74,11 @@ impl DistinctOutcomes {
             }
             Outcome::Neutral | Outcome::Error => {}
         }
+    }
+
+    /// Keeps the outcomes of these routes only.
+    pub(super) fn retain(&self, keeps: impl Fn(&str) -> bool) {
+        self.tables().retain(|route, _| keeps(route));
     }
 
     fn tables(&self) -> MutexGuard<'_, HashMap<Arc<str>, OutcomeTable>> {

@@ -17,6 +17,7 @@ use crate::proxy::body::{AtEnd, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::headers::passed::PassedHeaders;
 use crate::proxy::headers::recorded::RecordedHeaders;
+use crate::proxy::runtime_config::RuntimeConfig;
 use crate::time::{Span, Time};
 
 /// Where an attempt that is settled leaves its outcome and the time.
@@ -127,9 +128,14 @@ impl AccessRecord {
         self.0.entry.attempt = Some(refusal.facts.record(rules, refusal.route, &refusal.statuses));
     }
 
-    /// Holds the attempt's permits until the response was read to its end or the client has gone.
-    pub(super) fn hold_permits(&mut self, permits: ConcurrencyPermits) {
-        self.0.permits = permits;
+    /// Acquires the attempt's permits, and holds them until the response was read to its end or the client has gone. Returns
+    /// whether there were any.
+    pub(super) fn acquire_permits(&mut self, shared: &RuntimeConfig, reservation: &Reservation) -> bool {
+        let asking = || (shared.client.prefix_of(self.client()), self.0.server.engine.clock().now());
+        let permits = shared.rules.acquire_permits(reservation, asking);
+        let is_granted = permits.is_some();
+        self.0.permits = permits.unwrap_or_default();
+        is_granted
     }
 
     /// Counts the request for its prefix as one at an upstream, until the response was read to its end or the client has gone.

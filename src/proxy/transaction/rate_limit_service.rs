@@ -165,12 +165,10 @@ impl Server {
             Decision::Admitted(reservation) => {
                 let reservation = Box::new(reservation);
                 let outcome = context.record.admitted(rules, &reservation);
-                let asking = || (shared.client.prefix_of(context.record.client()), self.engine.clock().now());
-                let Some(permits) = rules.acquire_permits(&reservation, asking) else {
+                if !context.record.acquire_permits(shared, &reservation) {
                     reservation.refund(&self.engine, rules);
                     return Answered::undecided(context, &Error::InFlightLimit);
-                };
-                context.record.hold_permits(permits);
+                }
                 let mut headers = HeaderMap::new();
                 if shared.refuse.headers == ShowLimits::Always
                     && let Some(limits) = respond::rate_limit_headers(&rules.policy, &reservation.statuses)

@@ -346,13 +346,11 @@ impl Server {
                 let reservation = Box::new(reservation);
                 context.permit_origin(&rules.policy, reservation.routes().first(), request.headers());
                 let outcome = context.record.admitted(rules, &reservation);
-                let asking = || (shared.client.prefix_of(context.record.client()), self.engine.clock().now());
-                let Some(permits) = rules.acquire_permits(&reservation, asking) else {
+                if !context.record.acquire_permits(shared, &reservation) {
                     // The application never sees the request, so it is no attempt.
                     reservation.refund(&self.engine, rules);
                     return context.finish_with_error(&Error::InFlightLimit, connection);
-                };
-                context.record.hold_permits(permits);
+                }
                 Some((reservation, outcome))
             }
             Decision::Refused(ref refusal) => {
