@@ -61,10 +61,10 @@ fn the_origin_in_php_shares_its_limit_and_its_debt_over_memcached() {
 #[test]
 fn the_origin_in_postgresql_shares_its_tokens_and_tells_how_many_are_left() {
     let pair = Pair::of::<postgres::Postgres>("origins/postgresql-function");
-    let call = get_with("/api/x", "X-Api-Key: a\r\n");
-    let left = pair.gates[0].ask(&call).header("ratelimit").unwrap().to_owned();
+    let [one, other] = ["a", "b"].map(|key| get_with("/api/x", &format!("X-Api-Key: {key}\r\n")));
+    let left = pair.gates[0].ask(&one).header("ratelimit").unwrap().to_owned();
     assert!(left.starts_with("\"caller\";r=9;"), "{left}");
-    pair.admits(30, &call, 9, |seconds| 9.0 + seconds);
+    pair.admits(30, &other, 10, |seconds| 10.0 + seconds);
 }
 
 #[test]
