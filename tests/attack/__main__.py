@@ -4,8 +4,8 @@ Usage: python3 tests/attack [--seconds N] [--seed S] [--only APP,...] [--all] [T
 
 An attempt that the application's own log shows and the gate's buckets do not is a hole, and so is a wrong password
 whose token was given back, a guess beyond the limit of its account, and an honest person who is refused; the exit code
-is then 1. One whose account did not pay is told, and no more: what an application takes for a name the gate cannot
-always know. Each is made as small as it goes and written to target/attack/findings.txt.
+is then 1. Each is made as small as it goes and written to target/attack/findings.txt. An attempt whose account did not
+pay is no hole, because the gate cannot always know what an application takes for a name; it stands in told.txt beside.
 """
 
 import argparse
@@ -32,16 +32,18 @@ def main():
     wanted = arguments()
     findings = ROOT / "target" / "attack" / "findings.txt"
     findings.parent.mkdir(parents=True, exist_ok=True)
-    findings.write_text("")
+    for file in (findings, hunt.told(findings)):
+        file.write_text("")
     began = time.monotonic()
     with ProcessPoolExecutor(min(AT_ONCE, len(wanted.only))) as pool:
         tasks = [pool.submit(one, name, wanted, findings) for name in wanted.only]
-        good = [task.result() for task in tasks]
+        wrong = [task.result() for task in tasks]
     print(findings.read_text(), end="")
-    print(
-        f"{sum(good)} of {len(good)} applications without a hole, {time.monotonic() - began:.0f} s, seed {wanted.seed}"
-    )
-    sys.exit(0 if all(good) else 1)
+    seconds = time.monotonic() - began
+    print(f"{wrong.count('')} of {len(wrong)} applications without a hole, {seconds:.0f} s, seed {wanted.seed}")
+    for line in filter(None, wrong):
+        print(line)
+    sys.exit(1 if any(wrong) else 0)
 
 
 def arguments():
@@ -64,7 +66,7 @@ def arguments():
 
 
 def one(name, wanted, findings):
-    """One application; whether it has no hole."""
+    """One application; what is wrong with it, in a line."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop_all())
     with tempfile.TemporaryDirectory(prefix="tollgate-attack-", ignore_cleanup_errors=True) as directory:
@@ -72,12 +74,14 @@ def one(name, wanted, findings):
             what = (wanted.tollgate, wanted.seconds, wanted.seed, findings)
             counts, said = hunt.hunt_in(directory, TARGETS[name], *what)
         except Exception as failure:  # the others go on, and this one says where it stood
-            print(f"{name}: {type(failure).__name__}: {failure}", flush=True)
+            said = f"{name}: {type(failure).__name__}: {failure}"
+            print(said, flush=True)
             for log in sorted(Path(directory).rglob("*.log")):
                 print(f"  {log.name}\n{tail(log, 5)}", flush=True)
-            return False
+            return said
     print("\n".join(said), flush=True)
-    return not any(counts[count] for count in hunt.WRONG)
+    wrong = [f"{counts[what]} {what}" for what in hunt.WRONG if counts[what]]
+    return f"{name}: {', '.join(wrong)}" if wrong else ""
 
 
 if __name__ == "__main__":

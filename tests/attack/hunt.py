@@ -144,8 +144,13 @@ def settle(search, finding, findings_file, over):
         same.again += finding.again
         search.findings.remove(finding)
         return
-    with open(findings_file, "a") as file:
+    with open(findings_file if finding.what in WRONG else told(findings_file), "a") as file:
         file.write(finding.text(search.target.name) + "\n")
+
+
+def told(findings_file):
+    """Where findings stand that are no holes."""
+    return findings_file.with_name("told.txt")
 
 
 def smaller(search, finding, over):
