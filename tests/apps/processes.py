@@ -52,7 +52,7 @@ def call(command, log, env=None, cwd=None, seconds=75):
     return log.read_text(errors="replace")
 
 
-def stop(process, patience=10):
+def stop(process, patience=30):
     """Asks the group to end, insists after `patience` seconds, and returns the exit code; does so only once."""
     if process not in started:
         return process.returncode
@@ -78,7 +78,7 @@ def signal_group(process, number):
         os.killpg(process.pid, number)
 
 
-def wait_until(ready, process, seconds=45):
+def wait_until(ready, process, seconds=120):
     """Polls `ready` until it is true; a server that ends or stays silent is shown with its last words."""
     deadline = time.monotonic() + seconds
     while not ready():

@@ -18,6 +18,7 @@ from wordpress import WordPress
 
 ACCOUNTS = 50_000  # at Tomcat: more right passwords than an hour tries
 NEXT_ACCOUNT = itertools.count()
+RULED = (b"wp-login.php", b"wp-signup.php", b"xmlrpc.php", b"admin-ajax.php")  # pages of WordPress with rules of their own
 
 
 class Django:
@@ -129,6 +130,18 @@ class TomcatTarget(Target):
         return Guess(name, "good", name, True)
 
 
+class WordPressTarget(Target):
+    """It takes passwords of applications at every path that has no rule of its own, and there only a refusal is certain."""
+
+    @staticmethod
+    def is_neutral(trial, touched):
+        """Whether the rule for those is the one."""
+        return Target.is_neutral(trial, touched) or any(
+            b"\nauthorization:" in raw.lower() and not any(page in raw.split(b"\n", 1)[0] for page in RULED)
+            for raw in trial.raw
+        )
+
+
 class WordPressSite:
     """WordPress with a plugin that writes down what is compared."""
 
@@ -144,7 +157,7 @@ class WordPressSite:
             plugins.mkdir(exist_ok=True)
             plugin = (HERE / "sites" / "wordpress_attempts.php").read_text()
             (plugins / "attempts.php").write_text(plugin.replace("ATTEMPTS_LOG", str(log)))
-            yield Target(cls.name, log, '\n[route.site]\npreset = "wordpress"\n', cls.doors())
+            yield WordPressTarget(cls.name, log, '\n[route.site]\npreset = "wordpress"\n', cls.doors())
 
     @staticmethod
     def doors():

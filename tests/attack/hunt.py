@@ -82,7 +82,10 @@ def control(search, nothing_between):
                 f"at {door.name} the application compared {len(trial.wrong)} passwords, and the gate took {trial.taken}"
             )
     gate, search.fronts["plain"] = search.fronts["plain"], nothing_between
-    _, hole = again(search, Case("plain", [[search.target.doors[0].name, [], False]]))
+    for _ in range(5):
+        _, hole = again(search, Case("plain", [[search.target.doors[0].name, [], False]]))
+        if hole:
+            break
     search.fronts["plain"] = gate
     if not hole or hole[0] != "uncounted":
         raise Wrong(f"an attempt past the gate was not seen: {hole}")

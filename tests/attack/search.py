@@ -223,7 +223,7 @@ class Search:
     def judge(self, trial):
         """Asks the gate what it took, where the application compared anything, and returns the hole if there is one."""
         touched = [self.target.door(name) for name, _, _ in trial.case.requests]
-        trial.neutral = any(door.neutral for door in touched)
+        trial.neutral = self.target.is_neutral(trial, touched)
         if trial.wrong or trial.right:
             trial.taken = trial.front.taken(trial.client)
             if trial.front.by_account and not trial.uncounted() and all(door.named for door in touched):

@@ -46,6 +46,11 @@ class Target:
         return {user: 1 for user in trial.users.values()}
 
     @staticmethod
+    def is_neutral(_trial, touched):
+        """Whether the route of a case gives back what is not refused."""
+        return any(door.neutral for door in touched)
+
+    @staticmethod
     def beyond(_trial):
         """How many attempts of a case were more than an account has."""
         return 0
