@@ -8,6 +8,7 @@ import http.client
 import json
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import quote
@@ -77,8 +78,8 @@ class Front:
         return max((SIZE - one["tokens"] for one in self.ask(f"user:{account}").get("buckets", ())), default=0)
 
     def ask(self, key):
-        """What the gate says of one key; the connection is kept, and opened anew once if it has ended."""
-        for last in (False, True):
+        """What the gate says of one key; a machine that is too busy to ask in time asks again."""
+        for tries in range(5):
             try:
                 connection = getattr(self.kept, "connection", None) or Local(self.socket)
                 self.kept.connection = connection
@@ -86,8 +87,9 @@ class Front:
                 return json.loads(connection.getresponse().read())
             except (OSError, http.client.HTTPException):
                 self.kept.connection = None
-                if last:
+                if tries == 4:
                     raise
+                time.sleep(tries)
 
 
 class Local(http.client.HTTPConnection):

@@ -97,7 +97,8 @@ def client(search, over):
     while time.monotonic() < over and not search.over:
         case = search.make()
         if case is not None:
-            search.waiting.append(search.run(case))
+            with suppress(OSError):  # the application was too busy to show its form
+                search.waiting.append(search.run(case))
 
 
 def judge_all(search, over, findings_file):
