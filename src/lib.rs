@@ -80,7 +80,7 @@ pub mod observe;
 pub mod proxy;
 pub mod replay;
 
+pub use tollgate_base::time;
 pub use tollgate_bucket as bucket;
 pub use tollgate_policy as policy;
 pub use tollgate_store as store;
-pub use tollgate_store::time;

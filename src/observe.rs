@@ -12,7 +12,6 @@ mod escape;
 pub mod event_feed;
 pub mod heavy_hitters;
 pub mod history;
-pub mod http_client;
 mod json_fields;
 pub mod line_log;
 mod log_throttle;

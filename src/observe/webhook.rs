@@ -12,8 +12,8 @@ use http::{Request, Uri};
 use http_body_util::Full;
 use serde_json::json;
 use tokio::task::JoinSet;
+use tollgate_base::http_client::{HttpClientError, exchange};
 
-use super::http_client::{HttpClientError, exchange};
 use super::timestamp::rfc3339;
 use crate::event::{AttackChange, GuessWorked};
 use crate::net::tls::Trust;
@@ -231,7 +231,7 @@ mod tests {
             }
             requests
         });
-        let trust = |roots| Trust::new(roots, "http/1.1").unwrap();
+        let trust = |roots| Trust::new(roots).unwrap();
         let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let report = |trust| Report {
             route: "login".to_owned(),

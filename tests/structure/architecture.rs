@@ -16,45 +16,45 @@ const ARROWS: &[(&str, &str)] = &[
     // Settings of jemalloc, which only the program itself takes.
     ("allocator", ""),
     ("bucket", ""),
+    // The clock counts in the spans of buckets.
+    ("base", "bucket"),
     ("policy", "bucket"),
-    ("store", "bucket"),
-    // The store's clock, under a name of its own.
+    ("store", "bucket base"),
+    // The clock of `base`, under a name of its own.
     ("time", ""),
-    // Roots for TLS are those of the stores.
-    ("net", "time store"),
+    ("net", "base time"),
     ("event", "bucket time policy"),
     // Not `net`: a decision knows no sockets.
     ("engine", "bucket time policy store event"),
     // Siblings: neither may use the other.
     ("proxy", "bucket time policy store net event engine"),
-    ("observe", "bucket time policy store net event engine"),
+    ("observe", "base bucket time policy store net event engine"),
     // It names decisions and times as the logs do.
     ("replay", "bucket time policy store event engine observe"),
     // A file, and the formula that reads it.
     ("exposed", "policy"),
     ("config", "bucket time policy store net event engine proxy observe exposed"),
-    ("app", "allocator bucket time policy store net event engine proxy observe config"),
-    ("cli", "bucket time policy store net event engine proxy observe replay exposed config app"),
+    ("app", "allocator base bucket time policy store net event engine proxy observe config"),
+    ("cli", "base bucket time policy store net event engine proxy observe replay exposed config app"),
     // It only calls `cli::main`, and chooses the allocator.
     ("main", "allocator cli"),
     // It only names the layers.
-    ("lib", "bucket policy store"),
+    ("lib", "base bucket policy store"),
 ];
 
 /// Crates that only these layers may use, and with them everything that serves a socket, a file or a terminal.
 const CRATES: &[(&str, &str)] = &[
-    ("tokio", "store net proxy observe app cli"),
-    // A store that speaks HTTP.
-    ("hyper", "store proxy observe cli"),
-    ("hyper_util", "store proxy observe cli"),
+    ("tokio", "base store net proxy observe app cli"),
+    ("hyper", "base proxy observe cli"),
+    ("hyper_util", "base proxy observe cli"),
     ("http_body", "proxy"),
-    ("http_body_util", "store proxy observe cli"),
-    ("rustls", "store net"),
-    ("rustls_native_certs", "store"),
+    ("http_body_util", "base store proxy observe cli"),
+    ("rustls", "base net"),
+    ("rustls_native_certs", "base"),
     ("x509_cert", "net"),
     ("rcgen", "net"),
     ("instant_acme", "app"),
-    ("tokio_rustls", "store net"),
+    ("tokio_rustls", "base net"),
     ("redis", "store"),
     ("tokio_postgres", "store"),
     ("mysql_async", "store"),
@@ -184,7 +184,7 @@ fn arrows() -> BTreeMap<(String, String), Vec<String>> {
 
 /// What `crate::`, `tollgate::` in the binary, `tollgate_NAME`, and as many `super::` as lead to the root are followed by.
 fn root_paths(source: &Source) -> Vec<(usize, String)> {
-    let other_crates = ["allocator", "bucket", "policy", "store"].into_iter().flat_map(|name| {
+    let other_crates = ["allocator", "base", "bucket", "policy", "store"].into_iter().flat_map(|name| {
         let at = source.positions(&[&format!("tollgate_{name}"), ":", ":"]);
         at.into_iter().map(|at| (at, name.to_owned())).collect::<Vec<_>>()
     });

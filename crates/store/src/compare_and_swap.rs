@@ -11,10 +11,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::attempt_probe;
-use crate::step_program::{StepProgram, StepShape};
 use sha2::{Digest, Sha256};
-use tollgate_bucket::{Key, LAYOUT};
-use tollgate_bucket::{Span, Time};
+#[cfg(feature = "tls")]
+use tollgate_base::tls::{TlsClientError, TlsConfigError, TrustRootsError};
+
+use crate::step_program::{StepProgram, StepShape};
+use tollgate_bucket::{Key, LAYOUT, Span, Time};
 
 /// A database that stores buckets.
 ///
@@ -240,6 +242,27 @@ pub enum StoreError {
     /// A concurrent write came first, and the current record is unknown: try again (SQLSTATE 40001, 40P01).
     #[error("write conflict")]
     WriteConflict,
+}
+
+#[cfg(feature = "tls")]
+impl From<TlsClientError> for StoreError {
+    fn from(error: TlsClientError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+#[cfg(feature = "tls")]
+impl From<TrustRootsError> for StoreError {
+    fn from(error: TrustRootsError) -> Self {
+        TlsClientError::from(error).into()
+    }
+}
+
+#[cfg(feature = "tls")]
+impl From<TlsConfigError> for StoreError {
+    fn from(error: TlsConfigError) -> Self {
+        TlsClientError::from(error).into()
+    }
 }
 
 impl StoreError {

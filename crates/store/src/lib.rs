@@ -31,11 +31,6 @@ pub mod snapshot;
 mod sql;
 mod step_program;
 mod store;
-#[cfg(any(feature = "redis", feature = "dynamodb"))]
-mod stream;
-pub mod time;
-#[cfg(feature = "tls")]
-pub mod tls;
 
 pub use self::address::{BadStoreAddress, StoreAddress};
 pub use self::attempt_probe::probe_server;

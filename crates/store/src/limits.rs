@@ -13,8 +13,8 @@ use crate::memory::{BucketKey, Stale, TooLarge, Withdrawal};
 use crate::shared::{
     AvailabilityChange, CallOutcome, StoreObserver, StoreOptions, StoreStartError, Unavailable,
 };
-use crate::time::Clock;
 use crate::{DecidedBy, LimitBuckets, Namespace, Store, StoreAddress, TakeState};
+use tollgate_base::time::Clock;
 use tollgate_bucket::{Admission, Effect, Key, Op, Receipt, Span, Spec, Time, Verdict};
 
 /// Limits that keep their buckets in one store: the engine without the proxy.

@@ -33,7 +33,7 @@ use super::compare_and_swap::{
     StoreFuture, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
 };
 use super::step_program::{StepProgram, StepShape};
-use super::tls;
+use tollgate_base::tls::Trust;
 use tollgate_bucket::Key;
 
 /// Parses an address.
@@ -43,11 +43,11 @@ pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
 
 impl Remote for RedisAddress {
     fn open(&self, namespace: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
-        let tls = match &self.tls {
-            Some(roots) => Some(Arc::new(tls::client(roots.as_deref())?)),
+        let trust = match &self.tls {
+            Some(roots) => Some(Trust::from_roots(roots.as_deref())?),
             None => None,
         };
-        let login = Arc::new(Login { tls, credentials: self.credentials.clone(), database: self.database });
+        let login = Arc::new(Login { trust, credentials: self.credentials.clone(), database: self.database });
         let single = |target| RedisTopology::Single(Node::open(target, Arc::clone(&login)));
         let topology = match (&self.kind, &self.hosts[..]) {
             (AddressKind::Single, [host]) => single(Target::Host(host.clone())),

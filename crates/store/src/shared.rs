@@ -47,7 +47,7 @@ use self::servers::StoreServers;
 use self::swap_group::GroupMember;
 use super::CompareAndSwap;
 use super::memory::BucketKey;
-use crate::time::Clock;
+use tollgate_base::time::Clock;
 use tollgate_bucket::{Key, Span, Time};
 
 /// The options of a store: `[store]`.

@@ -17,8 +17,8 @@ pub use self::take::{DecidedBy, LimitWithdrawal, PendingTake, TakeState};
 
 use crate::memory::{BucketKey, Buckets, BucketsSnapshot, RestoreError, TooLarge};
 use crate::shared::{Mirror, SharedStore, StoreCall, StoreObserver, StoreOp, StoreOptions, StoreStartError};
-use crate::time::Clock;
 use crate::{Namespace, StoreAddress};
+use tollgate_base::time::Clock;
 use tollgate_bucket::{Op, Spec, Time};
 
 /// Where the buckets of all limits are.

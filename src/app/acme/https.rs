@@ -13,9 +13,9 @@ use http::{HeaderMap, Request, Response, Uri};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use serde_json::Value;
 use tokio::time::timeout;
+use tollgate_base::http_client::exchange;
 
 use crate::net::tls::Trust;
-use crate::observe::http_client::exchange;
 use crate::time::Span;
 
 /// Connects anew for each request: an order takes a dozen of them, every other month.

@@ -8,13 +8,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http_body_util::Full;
 use serde_json::Value;
 use tokio::net::UnixStream;
+use tollgate_base::http_client::HttpConnection;
 
 /// A request to the admin API.
 pub(in super::super) struct ApiRequest {
@@ -60,15 +59,9 @@ impl ApiRequest {
 
     async fn send(self, socket: &Path) -> anyhow::Result<ApiResponse> {
         let stream = UnixStream::connect(socket).await.map_err(|error| connect_error(socket, &error))?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let exchange = async {
-            let response = sender.send_request(self.request()?).await;
-            // Without a sender the connection ends.
-            drop(sender);
-            read(response.context("the gate did not answer")?).await
-        };
-        let (_, response) = tokio::join!(connection, exchange);
-        response
+        let mut connection = HttpConnection::over(stream).await?;
+        let response = connection.call(&mut Some(self.request()?), MAX_RESPONSE).await;
+        read(response.context("the gate did not answer")?)
     }
 
     fn request(self) -> anyhow::Result<Request<Full<Bytes>>> {
@@ -78,13 +71,11 @@ impl ApiRequest {
     }
 }
 
-async fn read(response: Response<Incoming>) -> anyhow::Result<ApiResponse> {
-    let (head, body) = response.into_parts();
-    let body = Limited::new(body, MAX_RESPONSE).collect().await;
-    let body = body.map_err(|error| anyhow::anyhow!("the answer was cut short: {error}"))?.to_bytes();
-    let value: Value = serde_json::from_slice(&body)
-        .with_context(|| format!("an answer that is not JSON, with status {}", head.status))?;
-    Ok(ApiResponse { status: head.status, value })
+fn read(response: Response<Bytes>) -> anyhow::Result<ApiResponse> {
+    let status = response.status();
+    let value: Value = serde_json::from_slice(response.body())
+        .with_context(|| format!("an answer that is not JSON, with status {status}"))?;
+    Ok(ApiResponse { status, value })
 }
 
 fn connect_error(socket: &Path, error: &std::io::Error) -> anyhow::Error {

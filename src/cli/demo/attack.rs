@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
+use http_body_util::Full;
 use tokio::net::TcpSocket;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tollgate_base::http_client::HttpConnection;
 
 /// The bounds of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +108,7 @@ impl fmt::Display for Tally {
 struct AttackClient {
     target: SocketAddr,
     source: Ipv4Addr,
-    connection: Option<SendRequest<Full<Bytes>>>,
+    connection: Option<HttpConnection>,
 }
 
 impl AttackClient {
@@ -132,24 +131,18 @@ impl AttackClient {
             Some(connection) => connection,
             None => self.connect().await?,
         };
-        connection.ready().await?;
-        let response = connection.send_request(request).await?;
-        let status = response.status();
-        response.into_body().collect().await?;
+        let response = connection.call(&mut Some(request), MAX_RESPONSE).await?;
         self.connection = Some(connection);
-        Ok(status)
+        Ok(response.status())
     }
 
-    async fn connect(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+    async fn connect(&self) -> anyhow::Result<HttpConnection> {
         let socket = if self.target.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         if self.target.is_ipv4() {
             // Systems other than Linux only know 127.0.0.1; there all attempts come from one address.
             let _ = socket.bind((self.source, 0).into());
         }
-        let stream = socket.connect(self.target).await?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(connection);
-        Ok(sender)
+        Ok(HttpConnection::over(socket.connect(self.target).await?).await?)
     }
 }
 
@@ -158,6 +151,8 @@ const MAX_DURATION: Duration = Duration::from_secs(30);
 const FIRST: u8 = 11;
 const MAX_ADDRESSES: u8 = 100;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes of a page.
+const MAX_RESPONSE: usize = 1024 * 1024;
 const WRONG: [&str; 6] = ["123456", "password", "qwerty", "letmein", "cheshire", "queenofhearts"];
 
 #[cfg(test)]
@@ -170,6 +165,7 @@ mod tests {
     use http::Response;
     use hyper::server::conn::http1;
     use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
     use tokio::net::TcpListener;
 
     use super::*;

@@ -136,7 +136,7 @@ fn roots(raw: &raw::RawAcme, spot: &Spot, files: &mut Files<'_>, f: &mut Finding
         None => (spot, trust::system()),
     };
     let roots = roots.map_err(|error| error.to_string());
-    match roots.and_then(|roots| Trust::new(roots, "http/1.1").map_err(|error| error.to_string())) {
+    match roots.and_then(|roots| Trust::new(roots).map_err(|error| error.to_string())) {
         Ok(trust) => Some(trust),
         Err(why) => {
             f.error(spot, why, "tls.acme.directory_ca names a file of certificates in PEM");

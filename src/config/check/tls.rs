@@ -147,7 +147,8 @@ pub(super) fn upstream_trust(
         None => return None,
     };
     let trust = roots.map_err(|error| error.to_string());
-    let trust = trust.and_then(|roots| Trust::new(roots, HTTP1).map_err(|error| error.to_string()));
+    let trust = trust.and_then(|roots| Trust::new(roots).map_err(|error| error.to_string()));
+    let trust = trust.map(|trust| trust.speaking(HTTP1));
     match trust {
         Ok(trust) => Some(trust).filter(|_| is_needed),
         Err(why) => {

@@ -13,6 +13,7 @@ use super::MinVersion;
 use crate::net::stream::NetStream;
 pub use crate::net::tls_stream::{CertificateDer, common_name};
 use crate::time::Time;
+pub use tollgate_base::tls::{self as trust, NoTls, TlsConfigError, Trust, is_about_certificate};
 
 /// A certificate with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,10 +27,6 @@ pub struct Acceptor(Infallible);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientAuth(Infallible);
 
-/// Trusted roots.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trust(Infallible);
-
 /// Sessions of returning clients: there are none.
 #[derive(Debug, Clone, Default)]
 pub struct SessionCache;
@@ -38,13 +35,13 @@ pub struct SessionCache;
 #[derive(Debug, Default)]
 pub struct Challenges;
 
-/// This program has no TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("cannot be used: this program was built without tls")]
-pub struct NoTls;
+/// Why there is no authority.
+pub use tollgate_base::tls::NoTls as ClientAuthError;
 
-/// Why there is no certificate, no authority, no root and no acceptor.
-pub use self::{NoTls as CertificateError, NoTls as ClientAuthError, NoTls as TlsConfigError};
+/// Why there is no certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct CertificateError(NoTls);
 
 impl CertificateError {
     /// It is about neither of the two files.
@@ -58,7 +55,7 @@ impl Certificate {
     /// # Errors
     /// Always.
     pub fn from_pem(_: &[u8], _: &[u8], _: &str) -> Result<Self, CertificateError> {
-        Err(NoTls)
+        Err(CertificateError(NoTls))
     }
 
     /// Its name.
@@ -141,43 +138,6 @@ impl ClientAuth {
     }
 }
 
-impl Trust {
-    /// # Errors
-    /// Always.
-    pub fn new(_: Vec<CertificateDer<'_>>, _: &str) -> Result<Self, TlsConfigError> {
-        Err(NoTls)
-    }
-
-    /// Whether both are the same value.
-    #[must_use]
-    pub fn ptr_eq(&self, _: &Self) -> bool {
-        match self.0 {}
-    }
-}
-
-/// Where roots come from.
-pub mod trust {
-    use super::{CertificateDer, NoTls};
-
-    /// # Errors
-    /// Always.
-    pub fn system() -> Result<Vec<CertificateDer<'static>>, NoTls> {
-        Err(NoTls)
-    }
-
-    /// # Errors
-    /// Always.
-    pub fn of_pem(_: &[u8]) -> Result<Vec<CertificateDer<'static>>, NoTls> {
-        Err(NoTls)
-    }
-
-    /// Whether a certificate can name this host.
-    #[must_use]
-    pub fn is_server_name(host: &str) -> bool {
-        !host.is_empty()
-    }
-}
-
 /// # Errors
 /// Never: there is no acceptor.
 pub async fn accept(_: TcpStream, acceptor: &Acceptor) -> io::Result<NetStream> {
@@ -186,17 +146,11 @@ pub async fn accept(_: TcpStream, acceptor: &Acceptor) -> io::Result<NetStream> 
 
 /// # Errors
 /// Never: there is no trust.
-pub async fn connect(_: TcpStream, _: &str, trust: &Trust) -> io::Result<NetStream> {
-    match trust.0 {}
+pub async fn connect(stream: TcpStream, host: &str, trust: &Trust) -> io::Result<NetStream> {
+    trust.connect(stream, host).await.map(NetStream::Tcp)
 }
 
 /// No fingerprint.
 pub async fn ja4_of(_: &TcpStream, acceptor: &Acceptor) -> Option<String> {
     match acceptor.0 {}
-}
-
-/// Whether the server's certificate was rejected.
-#[must_use]
-pub fn is_about_certificate(_: &io::Error) -> bool {
-    false
 }

@@ -11,7 +11,7 @@ pub use self::acceptor::{Acceptor, SessionCache};
 pub use self::certificate::{Certificate, CertificateError};
 pub use self::challenges::{ChallengeError, Challenges, OpenChallenge};
 pub use self::client_auth::{ClientAuth, ClientAuthError, common_name};
-pub use self::handshake::{accept, connect, is_about_certificate, ja4_of};
-pub use tollgate_store::tls::{self as trust, TlsConfigError, Trust};
+pub use self::handshake::{accept, connect, ja4_of};
+pub use tollgate_base::tls::{self as trust, TlsConfigError, Trust, is_about_certificate};
 
-use tollgate_store::tls::provider;
+use tollgate_base::tls::provider;

@@ -3,17 +3,14 @@
 //! Which exports there are, and what becomes of those that fail, is left to the loop that calls it.
 
 use std::io;
-use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST};
-use http::{Method, Request, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{Request, StatusCode};
 use http_body_util::Full;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
+use tollgate_base::http_client::{HttpClientError, exchange};
 
 use crate::observe::settings::OtelSettings;
 
@@ -31,12 +28,9 @@ pub(super) enum ExportError {
     /// It did not answer in time.
     #[error("no answer within five seconds")]
     Timeout,
-    /// It cannot be reached.
-    #[error("cannot connect: {0}")]
-    Connect(#[from] io::Error),
-    /// The connection broke.
-    #[error("{0}")]
-    Http(#[from] hyper::Error),
+    /// It cannot be reached, or does not answer by HTTP.
+    #[error(transparent)]
+    Http(#[from] HttpClientError),
     /// The request cannot be built.
     #[error("{0}")]
     Request(#[from] http::Error),
@@ -51,36 +45,17 @@ impl Collector {
         Ok(Self { host: settings.host.clone(), port: settings.port, runtime })
     }
 
-    /// Waits for the head of the answer; its body says nothing that a gate could act on.
     pub(super) fn post(&self, path: &str, body: Vec<u8>) -> Result<(), ExportError> {
-        self.runtime.block_on(async {
-            let sent = tokio::time::timeout(EXPORT_TIMEOUT, self.send(path, body)).await;
-            match sent.map_err(|_| ExportError::Timeout)?? {
-                status if status.is_success() => Ok(()),
-                status => Err(ExportError::Status(status)),
-            }
-        })
-    }
-
-    async fn send(&self, path: &str, body: Vec<u8>) -> Result<StatusCode, ExportError> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let request = Request::builder()
-            .method(Method::POST)
-            .uri(path)
-            .header(HOST, self.authority())
+        let request = Request::post(format!("http://{}{path}", self.authority()))
             .header(CONTENT_TYPE, "application/x-protobuf")
             .body(Full::new(Bytes::from(body)))?;
-        let (mut response, mut connection) = (pin!(sender.send_request(request)), pin!(connection));
-        let response = tokio::select! {
-            biased;
-            response = &mut response => response?,
-            ended = &mut connection => {
-                ended?;
-                response.await?
-            }
-        };
-        Ok(response.status())
+        let sent = self.runtime.block_on(async {
+            tokio::time::timeout(EXPORT_TIMEOUT, exchange(request, None, MAX_ANSWER)).await
+        });
+        match sent.map_err(|_| ExportError::Timeout)??.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(ExportError::Status(status)),
+        }
     }
 
     /// Brackets tell an IPv6 address from its port.
@@ -93,3 +68,5 @@ impl Collector {
 }
 
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// It says nothing that a gate could act on.
+const MAX_ANSWER: usize = 64 * 1024;

@@ -19,9 +19,9 @@ use super::credentials::{AwsKeyCache, KeySourceChain};
 use super::pool::HttpPool;
 use super::sign::{AwsKeys, Signed, SigningScope, authorization, stamp};
 use crate::clock_offset::{ClockOffset, TimeBounds};
-use crate::time::Clock;
-use crate::tls;
 use crate::{Clocked, StoreClock, StoreError};
+use tollgate_base::time::Clock;
+use tollgate_base::tls::Trust;
 use tollgate_bucket::Span;
 
 /// Sends requests about one table.
@@ -57,11 +57,11 @@ impl DynamoDbClient {
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, StoreError> {
         let clock = Clock::system();
-        let tls = match address.endpoint.is_https {
-            true => Some(Arc::new(tls::client(address.ca.as_deref())?)),
+        let trust = match address.endpoint.is_https {
+            true => Some(Trust::from_roots(address.ca.as_deref())?),
             false => None,
         };
-        let pool = HttpPool::new(HttpPeer { endpoint: address.endpoint.clone(), tls });
+        let pool = HttpPool::new(HttpPeer { endpoint: address.endpoint.clone(), trust });
         let key_cache =
             AwsKeyCache::new(KeySourceChain::new(address.keys.clone(), environment), clock.clone());
         Ok(Self { address, clock, offset: ClockOffset::default(), key_cache, pool })

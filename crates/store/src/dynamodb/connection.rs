@@ -1,25 +1,18 @@
-//! One HTTP/1.1 connection with one request at a time.
+//! A server of DynamoDB or of credentials: connections to it, and what its responses are to a store.
 //!
-//! The choice of a connection and retries are left to [`pool`](super::pool). Dropping a connection ends the task that
-//! drives it, so a request that is given up takes its connection along, and no response is ever read for another
-//! request.
+//! The choice of a connection and retries are left to [`pool`](super::pool).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::DATE;
-use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
-use tokio::task::AbortHandle;
+use tollgate_base::http_client::{HttpClientError, HttpConnection, Unsent};
+use tollgate_base::stream;
+use tollgate_base::tls::Trust;
 
 use super::address::HttpEndpoint;
 use crate::StoreError;
-use crate::stream;
 use tollgate_bucket::{Span, Time};
 
 /// The server to connect to, and how.
@@ -27,20 +20,8 @@ use tollgate_bucket::{Span, Time};
 pub(super) struct HttpPeer {
     pub(super) endpoint: HttpEndpoint,
     /// Set if the server wants TLS.
-    pub(super) tls: Option<Arc<ClientConfig>>,
+    pub(super) trust: Option<Trust>,
 }
-
-/// A connection on which no response is awaited.
-pub(super) struct HttpConnection {
-    sender: SendRequest<Full<Bytes>>,
-    driver: HttpDriver,
-}
-
-/// Ends the task that drives a connection.
-struct HttpDriver(AbortHandle);
-
-/// A request, as long as it certainly has not been sent.
-pub(super) type Unsent = Option<Request<Full<Bytes>>>;
 
 /// A complete response.
 pub(super) struct HttpReply {
@@ -49,75 +30,36 @@ pub(super) struct HttpReply {
     pub(super) body: Bytes,
 }
 
-impl HttpConnection {
+impl HttpPeer {
     /// A new connection, within a second. The name is looked up each time.
-    pub(super) async fn open(peer: &HttpPeer) -> Result<Self, String> {
-        let opened = tokio::time::timeout(CONNECT_TIMEOUT, Self::try_open(peer)).await;
-        opened.map_err(|_| format!("no connection to {} within a second", peer.endpoint.authority))?
+    pub(super) async fn connect(&self) -> Result<HttpConnection, String> {
+        let authority = &self.endpoint.authority;
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.try_connect()).await;
+        let connected = connected.map_err(|_| format!("no connection to {authority} within a second"))?;
+        connected.map_err(|error| format!("{authority}: {error}"))
     }
 
-    async fn try_open(peer: &HttpPeer) -> Result<Self, String> {
-        let HttpEndpoint { host, port, authority, .. } = &peer.endpoint;
-        let failed = |error: &dyn std::fmt::Display| format!("{authority}: {error}");
-        let stream = stream::open(host, *port, peer.tls.as_ref(), CONNECT_TIMEOUT).await;
-        let stream = stream.map_err(|error| failed(&error))?;
-        let builder = http1::Builder::new().max_headers(MAX_HEADERS).max_buf_size(MAX_BYTES).clone();
-        let (sender, driver) =
-            builder.handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
-        // A request in flight learns how the task ends; otherwise it does not matter.
-        let task = tokio::spawn(async move { drop(driver.await) });
-        Ok(Self { sender, driver: HttpDriver(task.abort_handle()) })
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.sender.is_closed() || self.driver.0.is_finished()
-    }
-
-    /// Whether a request can be sent now: the task may still have to notice that the last response has ended.
-    pub(super) async fn is_ready(&mut self) -> bool {
-        self.sender.ready().await.is_ok()
-    }
-
-    /// Sends a request and reads the whole response. The request is put back if it certainly has not been sent.
-    pub(super) async fn call(&mut self, unsent: &mut Unsent) -> Result<HttpReply, StoreError> {
-        let Some(request) = unsent.take() else { return Err(StoreError::unreachable("there is no request")) };
-        let response = match self.sender.try_send_request(request).await {
-            Ok(response) => response,
-            Err(mut error) => {
-                *unsent = error.take_message();
-                return Err(blame(error.error()));
-            }
-        };
-        let status = response.status();
-        let date = response.headers().get(DATE).and_then(|date| parse_date(date.to_str().ok()?));
-        let body = read(response.into_body()).await?;
-        Ok(HttpReply { status, date, body })
+    async fn try_connect(&self) -> Result<HttpConnection, HttpClientError> {
+        let HttpEndpoint { host, port, .. } = &self.endpoint;
+        HttpConnection::over(stream::open(host, *port, self.trust.as_ref(), CONNECT_TIMEOUT).await?).await
     }
 }
 
-impl Drop for HttpDriver {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+/// Sends a request and reads the whole response. The request is put back if it certainly has not been sent.
+pub(super) async fn call(
+    connection: &mut HttpConnection,
+    unsent: &mut Unsent,
+) -> Result<HttpReply, StoreError> {
+    let response = connection.call(unsent, MAX_BYTES).await.map_err(blame)?;
+    let date = response.headers().get(DATE).and_then(|date| parse_date(date.to_str().ok()?));
+    Ok(HttpReply { status: response.status(), date, body: response.into_body() })
 }
 
-async fn read(body: Incoming) -> Result<Bytes, StoreError> {
-    match Limited::new(body, MAX_BYTES).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err(StoreError::UnexpectedResponse("a body of more than 64 KiB".to_owned()))
-        }
-        Err(error) => {
-            Err(error.downcast::<hyper::Error>().map_or_else(StoreError::unreachable, |error| blame(&error)))
-        }
-    }
-}
-
-fn blame(error: &hyper::Error) -> StoreError {
-    if error.is_parse() {
-        StoreError::UnexpectedResponse("not HTTP".to_owned())
-    } else {
-        StoreError::unreachable(error)
+fn blame(error: HttpClientError) -> StoreError {
+    match error {
+        HttpClientError::NotHttp(_) => StoreError::UnexpectedResponse("not HTTP".to_owned()),
+        HttpClientError::TooLong => StoreError::UnexpectedResponse("a body of more than 64 KiB".to_owned()),
+        error => StoreError::unreachable(error),
     }
 }
 
@@ -130,7 +72,6 @@ fn parse_date(text: &str) -> Option<Time> {
 
 /// For one connection, and for a response from nearby.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-const MAX_HEADERS: usize = 64;
 const MAX_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]

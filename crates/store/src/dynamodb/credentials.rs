@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 pub(super) use self::chain::KeySourceChain;
 use super::sign::AwsKeys;
 use crate::StoreError;
-use crate::time::Clock;
+use tollgate_base::time::Clock;
 use tollgate_bucket::{Span, Time};
 
 /// Keys from a source.

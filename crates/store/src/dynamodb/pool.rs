@@ -2,7 +2,7 @@
 //!
 //! Connections are made one after the other in a task of their own, so a caller that gives up does not cancel the
 //! attempt. After an error there is at most one attempt in 100 ms, and a request between two of them fails at once with
-//! that error. HTTP is left to [`connection`](super::connection).
+//! that error. HTTP is left to [`HttpConnection`].
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use tollgate_base::http_client::{HttpConnection, Unsent};
 
-use super::connection::{HttpConnection, HttpPeer, HttpReply, Unsent};
+use super::connection::{self, HttpPeer, HttpReply};
 use crate::StoreError;
 use crate::backoff::reconnect_pause;
 
@@ -120,7 +121,7 @@ impl HttpPool {
 }
 
 async fn connect(pool: Arc<HttpPool>, permit: OwnedSemaphorePermit) {
-    let made = HttpConnection::open(&pool.peer).await;
+    let made = pool.peer.connect().await;
     {
         let mut state = pool.state();
         state.is_connecting = false;
@@ -159,7 +160,7 @@ impl HttpLease {
             return Err(StoreError::NotConnected("the connection had ended".to_owned()));
         }
         self.is_in_use = true;
-        let answer = tokio::time::timeout(timeout, pooled.connection.call(request)).await;
+        let answer = tokio::time::timeout(timeout, connection::call(&mut pooled.connection, request)).await;
         let answer = answer.unwrap_or_else(|_| Err(StoreError::unreachable("no answer in time")));
         // A pooled connection that ended before the request was sent is no error.
         self.is_in_use = request.is_none();

@@ -21,9 +21,10 @@ use super::swap::{MysqlSwap, SwapStatement};
 use crate::compare_and_swap::{
     Clocked, RecordVersion, StoreClock, StoreError, Stored, Swap, SwapRequest, SwapResults,
 };
+use crate::sql;
 use crate::sql::address::SqlTls;
 use crate::sql::{SqlConnecting, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of, conflict};
-use crate::{sql, tls};
+use tollgate_base::tls;
 use tollgate_bucket::Key;
 use tollgate_bucket::Time;
 

@@ -16,11 +16,12 @@ use super::row::{Parameter, clock, column, stored};
 use super::statements::PostgresStatements;
 use super::swap::SwapValues;
 use crate::compare_and_swap::{Clocked, StoreError, Stored, Swap, SwapRequest, SwapResults};
+use crate::sql;
 use crate::sql::address::SqlTls;
 use crate::sql::{
     SqlConnecting, SqlConnection as _, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of,
 };
-use crate::{sql, tls};
+use tollgate_base::tls;
 use tollgate_bucket::Key;
 
 /// Makes connections.

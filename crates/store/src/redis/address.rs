@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
-use rustls::ClientConfig;
+use tollgate_base::tls::Trust;
 
 use crate::address::is_loopback;
 
@@ -45,7 +45,7 @@ pub(super) struct Host {
 
 /// How every connection logs in.
 pub(super) struct Login {
-    pub(super) tls: Option<Arc<ClientConfig>>,
+    pub(super) trust: Option<Trust>,
     pub(super) credentials: Option<Credentials>,
     /// The number of the database; 0 needs no `SELECT`.
     pub(super) database: u16,

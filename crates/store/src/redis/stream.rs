@@ -11,7 +11,7 @@ use tokio::io::{self, AsyncRead, AsyncWrite, ReadBuf};
 use super::address::{Host, Login};
 use super::liveness::Liveness;
 use crate::compare_and_swap::StoreError;
-use crate::stream::{self, Duplex};
+use tollgate_base::stream::{self, Duplex};
 
 /// A stream that reports every read to the liveness check.
 pub(super) struct RedisStream {
@@ -27,7 +27,7 @@ impl RedisStream {
         within: Duration,
         liveness: Arc<Liveness>,
     ) -> Result<Self, StoreError> {
-        let inner = stream::open(&host.name, host.port, login.tls.as_ref(), within).await;
+        let inner = stream::open(&host.name, host.port, login.trust.as_ref(), within).await;
         Ok(Self { inner: inner.map_err(StoreError::unreachable)?, liveness })
     }
 }

@@ -19,8 +19,8 @@ use super::recent_buckets::RecentBuckets;
 use super::server::StoreServer;
 use super::servers::StoreServers;
 use super::{AvailabilityChange, MAX_DRAINED, MAX_ORDERED, SharedStore, StoreObserver, StoreOptions};
-use crate::time::Clock;
 use crate::{CompareAndSwap, Namespace, StoreAddress, StoreError};
+use tollgate_base::time::Clock;
 
 /// Why a store cannot be started.
 #[derive(Debug, thiserror::Error)]

@@ -7,10 +7,9 @@ use std::io;
 use std::sync::Arc;
 
 use rustix::net::{RecvFlags, recv};
-use rustls::pki_types::ServerName;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_rustls::TlsAcceptor;
 
 use super::acceptor::Acceptor;
 use super::ja4::{FirstMessage, MAX_FIRST_BYTES, ja4};
@@ -59,18 +58,9 @@ async fn first_message(stream: &TcpStream) -> Option<Vec<u8>> {
 /// Makes the handshake with a server that has to be `host`: a name, or an address without brackets.
 ///
 /// # Errors
-/// The server cannot prove that ([`is_about_certificate`]), speaks no TLS, or has gone.
+/// The server cannot prove that, speaks no TLS, or has gone.
 pub async fn connect(stream: TcpStream, host: &str, trust: &Trust) -> io::Result<NetStream> {
-    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    let stream = TlsConnector::from(Arc::clone(trust.config())).connect(name, stream).await?;
-    Ok(NetStream::Tls(Box::new(stream.into())))
-}
-
-/// Whether the server's certificate was rejected.
-#[must_use]
-pub fn is_about_certificate(error: &io::Error) -> bool {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
+    Ok(NetStream::Tls(Box::new(trust.connect(stream, host).await?.into())))
 }
 
 /// Looks at a first message that comes in pieces: each look reads it from the beginning.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::super::sign::AwsKeys;
 use super::metadata::{ContainerEndpoint, InstanceMetadata};
 use super::{FoundKeys, file};
-use crate::time::Clock;
+use tollgate_base::time::Clock;
 
 /// The sources of keys, in order.
 pub(in super::super) struct KeySourceChain(Vec<KeySource>);

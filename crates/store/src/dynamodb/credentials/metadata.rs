@@ -13,12 +13,12 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::super::address::HttpEndpoint;
-use super::super::connection::{CONNECT_TIMEOUT, HttpConnection, HttpPeer};
+use super::super::connection::{self, CONNECT_TIMEOUT, HttpPeer};
 use super::super::sign::AwsKeys;
 use super::FoundKeys;
 use crate::address::is_loopback;
-use crate::time::Clock;
-use crate::tls;
+use tollgate_base::time::Clock;
+use tollgate_base::tls::Trust;
 use tollgate_bucket::Time;
 
 /// The endpoint of ECS and of EKS Pod Identity.
@@ -56,16 +56,15 @@ impl ContainerEndpoint {
                 "http:// is for addresses of this machine and of Amazon's endpoints".to_owned(),
             ));
         }
-        let tls = if server.is_https {
-            Some(tls::client(None).map_err(|error| error.to_string())?.into())
-        } else {
-            None
+        let trust = match server.is_https {
+            true => Some(Trust::from_roots(None).map_err(|error| error.to_string())?),
+            false => None,
         };
         let file = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
             .map(|path| ContainerToken::File(path.into()));
         let text = || environment("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(ContainerToken::Text);
         Ok(Some(Self {
-            peer: HttpPeer { endpoint: server, tls },
+            peer: HttpPeer { endpoint: server, trust },
             path,
             token: file.or_else(text).unwrap_or(ContainerToken::None),
         }))
@@ -96,7 +95,7 @@ impl InstanceMetadata {
         let url = endpoint.unwrap_or("http://169.254.169.254");
         let server =
             HttpEndpoint::parse(url).map_err(|why| format!("AWS_EC2_METADATA_SERVICE_ENDPOINT: {why}"))?;
-        Ok(Self { peer: HttpPeer { endpoint: server, tls: None } })
+        Ok(Self { peer: HttpPeer { endpoint: server, trust: None } })
     }
 
     /// Keys of the instance's role.
@@ -135,9 +134,9 @@ async fn fetch(
         request = request.header(name, value);
     }
     let request = request.body(Full::default()).map_err(|error| error.to_string())?;
-    let mut connection = HttpConnection::open(peer).await?;
+    let mut connection = peer.connect().await?;
     let mut unsent = Some(request);
-    let call = tokio::time::timeout(CONNECT_TIMEOUT, connection.call(&mut unsent));
+    let call = tokio::time::timeout(CONNECT_TIMEOUT, connection::call(&mut connection, &mut unsent));
     let reply = call.await.map_err(|_| "no answer within a second".to_owned())?;
     let reply = reply.map_err(|error| error.to_string())?;
     if reply.status == StatusCode::OK {

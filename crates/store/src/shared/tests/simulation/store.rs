@@ -9,11 +9,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Dice;
-use crate::time::Clock;
 use crate::{
     Clocked, CompareAndSwap, RecordVersion, ServerId, StepProgram, StepShape, StoreError, StoreFuture,
     StoreRecord, Stored, Swap,
 };
+use tollgate_base::time::Clock;
 use tollgate_bucket::Key;
 use tollgate_bucket::{Span, Time};
 

@@ -2,36 +2,39 @@
 //!
 //! The name is looked up for every connection, so a server that has moved is found. Each of several addresses gets its
 //! share of the time; otherwise the first one that does not answer would use it up. The protocol is left to the
-//! backends.
+//! callers.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use tokio::io::{self, AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
+
+use crate::tls::Trust;
 
 /// A stream of bytes in both directions.
-pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
-/// Connects to `host`, a name or an address without brackets. TCP takes about `within` at most; the caller bounds TLS.
-pub(super) async fn open(
+/// Connects to `host`, a name or an address without brackets, by TLS if there is trust to check it by. TCP takes about
+/// `within` at most; the caller bounds TLS.
+///
+/// # Errors
+/// The error of the kernel, of the resolver, or of the handshake.
+pub async fn open(
     host: &str,
     port: u16,
-    tls: Option<&Arc<ClientConfig>>,
+    trust: Option<&Trust>,
     within: Duration,
 ) -> io::Result<Box<dyn Duplex>> {
     let stream = tcp(host, port, within).await?;
     // Requests are small, and their callers wait.
     stream.set_nodelay(true)?;
-    let Some(config) = tls else { return Ok(Box::new(stream)) };
-    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    Ok(Box::new(TlsConnector::from(Arc::clone(config)).connect(name, stream).await?))
+    match trust {
+        None => Ok(Box::new(stream)),
+        Some(trust) => Ok(Box::new(trust.connect(stream, host).await?)),
+    }
 }
 
 async fn tcp(host: &str, port: u16, within: Duration) -> io::Result<TcpStream> {
