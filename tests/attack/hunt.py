@@ -16,6 +16,7 @@ GRACE = 10  # seconds after the end in which findings are still made small
 ENOUGH = 40  # findings of one application, after which the search only counts
 SMALLER = 40  # cases that may be spent on making one finding small
 WRONG = ("uncounted", "wrongly refunded", "beyond the limit", "honest refused")
+UNJUDGED = 200  # cases that wait for their verdict; clients wait with them
 QUICKLY = 0.1  # seconds in which the gate has settled, nearly always
 
 
@@ -95,7 +96,7 @@ def control(search, nothing_between):
 def client(search, over):
     """Sends one case after the other."""
     while time.monotonic() < over and not search.over:
-        case = search.make()
+        case = search.make() if len(search.trials) < UNJUDGED else time.sleep(0.05)
         if case is not None:
             with suppress(OSError):  # the application was too busy to show its form
                 search.waiting.append(search.run(case))
