@@ -152,7 +152,11 @@ class Search:
         says = ("X-Forwarded-For", client) if case.way == "proxied" else ("Forwarded", f"for={client}")
         trial = Trial(case, number, client, self.fronts[FRONTS.get(case.way, "plain")])
         self.trials[number] = trial
-        drafts = self.drafts(trial)
+        try:
+            drafts = self.drafts(trial)
+        except OSError:
+            self.trials.pop(number)
+            raise
         source = PROXY if behind else client
         if case.way in ("h2", "h2c"):
             connection = Client(trial.front.secure, source, "h2" if case.way == "h2" else False)
