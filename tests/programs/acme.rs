@@ -136,7 +136,7 @@ fn wrong_answers_and_refusals_are_told_of_and_leave_the_gate_as_it_is() {
         ("GET /dir", answer("200 OK", "", directory), "is not a directory of ACME"),
         ("GET /dir", answer("500 Oh", "", ""), "is not a directory of ACME"),
         ("GET /dir", "nonsense\r\n\r\n".to_owned(), "the authority cannot be asked: it does not speak HTTP"),
-        ("GET /dir", endless, "its answer is incomplete or too long"),
+        ("GET /dir", endless, "its answer is too long"),
         ("HEAD /nonce-plz", answer("503 No", "", ""), "the authority's answer is not"),
         ("POST /order-plz", answer("429 No", "Retry-After: 36000\r\n", limited), "refuses: too manyof them"),
         (
