@@ -89,11 +89,12 @@ fn row<S: Server>(count: usize) -> Vec<String> {
             let (sent, passed) = place.flooded_after(state, words, passes);
             let (least, most) = match passes {
                 Passes::None => (0, 0),
+                // A gate that has just started learns of it from the store.
+                Passes::All if state == State::GateRestarted => (sent / 2, sent),
                 Passes::All => (sent.max(50), sent),
                 Passes::Tokens(tokens) => (tokens.saturating_sub(1), tokens + MEANWHILE),
                 // A gate whose lease is idle may keep a part of it.
-                Passes::Burst if state == State::Leased => (burst - burst / 16, burst + MEANWHILE),
-                Passes::Burst => (burst, burst + MEANWHILE),
+                Passes::Burst => (burst - burst / 16, burst + MEANWHILE),
             };
             // A store that has lost its records has lost what was given with them.
             let is_lost =
