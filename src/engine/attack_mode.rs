@@ -6,7 +6,6 @@
 mod distinct_outcomes;
 mod network_outcomes;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::distinct_outcomes::OutcomeCounts;
@@ -59,15 +58,17 @@ impl Engine {
         self.outcomes.of_accounts.of_route(route)
     }
 
-    /// Counts what came of an attempt on this route: at this account, and from where.
-    pub(super) fn count_outcome(
+    /// Counts what came of an attempt for each of these routes that has attack mode: at this account, and from where.
+    pub(super) fn count_outcome<'r>(
         &self,
-        route: &Arc<str>,
+        routes: impl Iterator<Item = &'r Route>,
         (account, source): (Option<u64>, AttemptSource),
         outcome: Outcome,
     ) {
         let now = self.time();
-        self.outcomes.of_accounts.count(route, (account, source.client), outcome, now);
+        for route in routes.filter(|route| route.attack.is_some()) {
+            self.outcomes.of_accounts.count(&route.name, (account, source.client), outcome, now);
+        }
         if let Some(network) = source.network {
             self.outcomes.of_networks.count(network, outcome, now);
         }

@@ -129,8 +129,9 @@ impl Reservation {
             return;
         }
         self.tell_if_guessed(engine, rules, outcome);
-        if let Some((source, route)) = self.source.zip(rules.policy.routes.get(self.route())) {
-            engine.count_outcome(&route.name, (self.facts.account(), source), outcome);
+        if let Some(source) = self.source {
+            let routes = self.routes.iter().filter_map(|&at| rules.policy.routes.get(at));
+            engine.count_outcome(routes, (self.facts.account(), source), outcome);
         }
         // Limits that enforced would have refused it: it would have no outcome.
         let is_observed_refusal = self.statuses.iter().any(LimitStatus::would_refuse);

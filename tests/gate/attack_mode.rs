@@ -109,6 +109,22 @@ fn an_account_of_their_own_does_not_keep_it_off() {
     }
 }
 
+/// Any client can add what `when` asks for, and have its attempts counted by an earlier route as well.
+#[test]
+fn an_earlier_route_that_counts_the_attempts_too_does_not_keep_it_off() {
+    let (application, table) = (application(), "[route.login.attack]\nfailures = \"20/min\"\nshare = 0.5\n");
+    let early = ROUTE.replace("[route.login]", "[route.early]\nwhen = \"header:X-Early\"");
+    let gate = Gate::start(
+        &application.file(&format!("{early}{ROUTE}{table}[limit.address]\nrate = \"60 per 1h\"\n")),
+    );
+    for guess in 0..25 {
+        let mut client = gate.connect_from(Ipv4Addr::new(127, 0, 8, guess));
+        client.send(sign_in_with("X-Early: 1\r\n", &form("alice", "wrong")));
+        assert_ne!(client.answer().status, 429);
+    }
+    assert!(eventually(Duration::from_secs(5), || is_on(&gate)));
+}
+
 #[test]
 fn a_webhook_hears_of_begin_and_end_although_it_fails_at_first() {
     let application = application();

@@ -1,5 +1,5 @@
-//! The client of HTTP/1.1 for requests that a gate makes by itself: to a store, a collector, an authority, a webhook, and
-//! to another gate's admin API.
+//! The client of HTTP/1.1 for requests that a gate makes by itself: to a store, a collector, an authority or a webhook;
+//! the command line asks the admin API by it.
 //!
 //! One request at a time on a connection. Pools, time-outs, repetition and the meaning of an answer are left to the
 //! callers. Requests of clients go another way: see `proxy::upstream` of the gate.
@@ -13,7 +13,7 @@ use http::header::HOST;
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -88,8 +88,8 @@ impl HttpConnection {
         self.sender.ready().await.is_ok()
     }
 
-    /// Sends a request and reads the whole response, of at most so many bytes. The request is put back if it certainly has
-    /// not been sent.
+    /// Sends a request when the last response has ended, and reads the whole response, of at most so many bytes. The request
+    /// is put back if it certainly has not been sent.
     ///
     /// # Errors
     /// See [`HttpClientError`].
@@ -98,7 +98,13 @@ impl HttpConnection {
         unsent: &mut Unsent,
         max_answer: usize,
     ) -> Result<Response<Bytes>, HttpClientError> {
-        let (head, body) = self.send(unsent).await?.into_parts();
+        self.sender.ready().await?;
+        let request = unsent.take().ok_or(HttpClientError::NoRequest)?;
+        let sent = self.sender.try_send_request(request).await.map_err(|mut error| {
+            *unsent = error.take_message();
+            HttpClientError::from(error.into_error())
+        });
+        let (head, body) = sent?.into_parts();
         match Limited::new(body, max_answer).collect().await {
             Ok(collected) => Ok(Response::from_parts(head, collected.to_bytes())),
             Err(error) if error.is::<LengthLimitError>() => Err(HttpClientError::TooLong),
@@ -106,18 +112,6 @@ impl HttpConnection {
                 .downcast::<hyper::Error>()
                 .map_or_else(|error| io::Error::other(error).into(), |error| (*error).into())),
         }
-    }
-
-    /// Sends a request and returns the response's head, and its body as it comes.
-    ///
-    /// # Errors
-    /// See [`HttpClientError`].
-    pub async fn send(&mut self, unsent: &mut Unsent) -> Result<Response<Incoming>, HttpClientError> {
-        let request = unsent.take().ok_or(HttpClientError::NoRequest)?;
-        self.sender.try_send_request(request).await.map_err(|mut error| {
-            *unsent = error.take_message();
-            error.into_error().into()
-        })
     }
 }
 

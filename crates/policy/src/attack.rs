@@ -44,17 +44,25 @@ pub struct NetworkRecord {
 pub struct AttemptSource {
     /// Its client.
     pub client: u64,
-    /// Its client's network, if the rule goes by what succeeds from there.
+    /// Its client's network, if a rule goes by what succeeds from there.
     pub network: Option<u64>,
 }
 
 impl AttackRule {
-    /// Where an attempt on its route comes from.
-    pub(super) fn source_of(&self, hasher: &KeyHasher, origin: Origin, client: Client) -> AttemptSource {
+    /// Where an attempt on its route comes from, and what other routes that count it want to know of that.
+    pub(super) fn source_of(
+        &self,
+        known: Option<AttemptSource>,
+        hasher: &KeyHasher,
+        origin: Origin,
+        client: Client,
+    ) -> AttemptSource {
         let network = || hasher.tag_of_network(origin, client);
         AttemptSource {
             client: hasher.tag_of_client(PrefixLengths::default(), client),
-            network: self.worst_factor.and_then(|_| network()),
+            network: known
+                .and_then(|known| known.network)
+                .or_else(|| self.worst_factor.and_then(|_| network())),
         }
     }
 

@@ -214,7 +214,7 @@ impl Policy {
                 found.bait_weight = found.bait_weight.max(bait.map(|bait| bait.weight));
             }
             if let Some(rule) = &route.attack {
-                found.source = Some(rule.source_of(hasher, origin, attempt.client));
+                found.source = Some(rule.source_of(found.source, hasher, origin, attempt.client));
             }
             if let Some(rule) = route.quick.filter(|_| !found.is_known_device) {
                 found.quick = rule.of(hasher, attempt.client).map(Box::new);

@@ -10,11 +10,11 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::attempt_probe;
 use sha2::{Digest, Sha256};
 #[cfg(feature = "tls")]
-use tollgate_base::tls::{TlsClientError, TlsConfigError, TrustRootsError};
+use tollgate_base::tls::TlsClientError;
 
+use crate::attempt_probe;
 use crate::step_program::{StepProgram, StepShape};
 use tollgate_bucket::{Key, LAYOUT, Span, Time};
 
@@ -248,20 +248,6 @@ pub enum StoreError {
 impl From<TlsClientError> for StoreError {
     fn from(error: TlsClientError) -> Self {
         Self::Refused(error.to_string())
-    }
-}
-
-#[cfg(feature = "tls")]
-impl From<TrustRootsError> for StoreError {
-    fn from(error: TrustRootsError) -> Self {
-        TlsClientError::from(error).into()
-    }
-}
-
-#[cfg(feature = "tls")]
-impl From<TlsConfigError> for StoreError {
-    fn from(error: TlsConfigError) -> Self {
-        TlsClientError::from(error).into()
     }
 }
 

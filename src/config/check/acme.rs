@@ -137,7 +137,7 @@ fn roots(raw: &raw::RawAcme, spot: &Spot, files: &mut Files<'_>, f: &mut Finding
     };
     let roots = roots.map_err(|error| error.to_string());
     match roots.and_then(|roots| Trust::new(roots).map_err(|error| error.to_string())) {
-        Ok(trust) => Some(trust),
+        Ok(trust) => Some(trust.for_http1()),
         Err(why) => {
             f.error(spot, why, "tls.acme.directory_ca names a file of certificates in PEM");
             None

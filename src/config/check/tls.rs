@@ -147,10 +147,8 @@ pub(super) fn upstream_trust(
         None => return None,
     };
     let trust = roots.map_err(|error| error.to_string());
-    let trust = trust.and_then(|roots| Trust::new(roots).map_err(|error| error.to_string()));
-    let trust = trust.map(|trust| trust.speaking(HTTP1));
-    match trust {
-        Ok(trust) => Some(trust).filter(|_| is_needed),
+    match trust.and_then(|roots| Trust::new(roots).map_err(|error| error.to_string())) {
+        Ok(trust) => Some(trust.for_http1()).filter(|_| is_needed),
         Err(why) => {
             f.error(spot, why, "tls.upstream_ca names a file of certificates in PEM");
             None
@@ -206,6 +204,5 @@ fn warn_of_its_time(certificate: &Certificate, cert: &Located<String>, now: Time
 }
 
 const USE_THEM: &str = "listen = \"https://[::]:443\" uses them";
-const HTTP1: &str = "http/1.1";
 const PAIR: &str = "as in { cert = \"fullchain.pem\", key = \"privkey.pem\" }";
 const EXAMPLE: &str = "[tls] certificates = [{ cert = \"fullchain.pem\", key = \"privkey.pem\" }] has one";

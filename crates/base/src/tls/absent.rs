@@ -26,13 +26,12 @@ impl Trust {
 
     /// The same.
     #[must_use]
-    pub fn speaking(self, _: &str) -> Self {
+    pub fn for_http1(self) -> Self {
         self
     }
 
     /// # Errors
     /// Never: there is no trust.
-    #[expect(clippy::unused_async, reason = "it stands for a handshake")]
     pub async fn connect(&self, _: TcpStream, _: &str) -> io::Result<TcpStream> {
         match self.0 {}
     }

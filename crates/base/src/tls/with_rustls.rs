@@ -71,10 +71,10 @@ impl Trust {
         Ok(Self::new(roots(file)?)?)
     }
 
-    /// The same, in servers that speak this protocol (ALPN).
+    /// The same for servers of which HTTP/1.1 is asked (ALPN).
     #[must_use]
-    pub fn speaking(mut self, protocol: &str) -> Self {
-        Arc::make_mut(&mut self.config).alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    pub fn for_http1(mut self) -> Self {
+        Arc::make_mut(&mut self.config).alpn_protocols = vec![b"http/1.1".to_vec()];
         self
     }
 
@@ -118,9 +118,9 @@ pub fn is_about_certificate(error: &io::Error) -> bool {
 /// The certificates of this PEM file, or the system's; never empty.
 ///
 /// # Errors
-/// See [`TrustRootsError`].
-pub fn roots(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, TrustRootsError> {
-    file.map_or_else(system, of_file)
+/// [`TlsClientError::Roots`].
+pub fn roots(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, TlsClientError> {
+    Ok(file.map_or_else(system, of_file)?)
 }
 
 /// The system's roots; never empty.
@@ -196,9 +196,9 @@ pub fn client_of_any_name(file: Option<&Path>) -> Result<ClientConfig, TlsClient
 /// A client configuration that takes any certificate.
 ///
 /// # Errors
-/// [`TlsConfigError`], if the cryptography has no version of TLS.
-pub fn unchecked_client() -> Result<ClientConfig, TlsConfigError> {
-    lenient_client(None)
+/// [`TlsClientError::Config`].
+pub fn unchecked_client() -> Result<ClientConfig, TlsClientError> {
+    Ok(lenient_client(None)?)
 }
 
 fn client_config(roots: Vec<CertificateDer<'static>>) -> Result<ClientConfig, TlsConfigError> {
