@@ -160,7 +160,10 @@ impl Reservation {
     fn tell_if_guessed(&self, engine: &Engine, rules: &Rules, outcome: Outcome) {
         let (failures, at) = (self.facts.failures_before(), engine.time());
         let is_guess = outcome == Outcome::Success && failures >= GuessWorked::MIN_FAILURES;
-        let who = rules.policy.routes.get(self.route()).zip(self.facts.account());
+        // An earlier route, which any client can have count the attempt as well, may have nobody to tell.
+        let mut routes = self.routes.iter().filter_map(|&at| rules.policy.routes.get(at));
+        let route = routes.clone().find(|route| route.attack.is_some()).or_else(|| routes.next());
+        let who = route.zip(self.facts.account());
         if let Some((route, account)) = who.filter(|_| is_guess) {
             engine.events.emit(&Event::GuessWorked(GuessWorked { route, account, failures, at }));
         }

@@ -99,6 +99,29 @@ fn the_webhook_of_the_route_hears_of_it() {
     assert!(!said.to_string().contains("alice"));
 }
 
+/// Any client can add what `when` asks for, and have its attempts counted by an earlier route first.
+#[test]
+fn the_webhook_hears_of_it_where_an_earlier_route_counts_the_attempts_too() {
+    let (application, receiver) =
+        (application(), Upstream::answering(|_, _| Reply::text("HTTP/1.1 204 No Content\r\n\r\n")));
+    let early = ROUTE.replace("[route.login]", "[route.early]\nwhen = \"header:X-Early\"");
+    let attack = format!(
+        "[route.login.attack]\nfailures = \"1000/min\"\nwebhook = \"http://{}/hook\"\n",
+        receiver.address
+    );
+    let gate = Gate::start(&application.file(&format!("{early}{ROUTE}{attack}{ACCOUNT}")));
+    let early_guess = |number: u8, password: &str| {
+        let mut client = gate.connect_from(stranger(number));
+        client.send(sign_in_with("X-Early: 1\r\n", &form("alice", password)));
+        client.answer().status
+    };
+    (0..7).for_each(|number| assert_eq!(early_guess(number, "wrong"), 200));
+    assert_eq!(early_guess(8, &right("alice")), 302);
+    receiver.wait_for(1);
+    let said: Value = serde_json::from_slice(&receiver.last().body).unwrap();
+    assert_eq!((&said["event"], &said["route"]), (&"guess_worked".into(), &"login".into()));
+}
+
 /// C12: a client cannot tell the application of failures, in no spelling, also where nothing is counted.
 #[test]
 fn the_number_of_failures_is_the_gates_own() {
