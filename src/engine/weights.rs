@@ -106,7 +106,7 @@ mod tests {
     use crate::policy::attempt::{Attempt, AttemptBody, Client};
     use crate::policy::field::Field;
     use crate::policy::fingerprint::Fingerprint;
-    use crate::policy::key::{KeyPart, PrefixLengths};
+    use crate::policy::key::{KeyHasher, KeyPart, PrefixLengths};
     use crate::policy::{Bait, Limit, Policy, QuickFailures, Route};
     use crate::time::Clock;
 
@@ -134,7 +134,9 @@ mod tests {
             ..Route::new("login", vec!["POST /login".parse().unwrap()])
         };
         let policy = Policy::new(vec![route], vec![address, account]);
-        Engine::new(policy, 1000, Clock::manual(NOW), Events::default()).unwrap()
+        let engine = Engine::new(policy, 1000, Clock::manual(NOW), Events::default()).unwrap();
+        // Under which each of the three clients has a place of its own in the table of failures.
+        engine.with_hasher(KeyHasher::seeded(1))
     }
 
     fn tries(engine: &Engine, client: u8, name: &str, outcome: Outcome) -> bool {

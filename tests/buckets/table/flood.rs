@@ -117,12 +117,12 @@ fn flood(capacity: usize, others: u32, each: u32) {
     flood.clock.set(flood.clock.now().after(Span::from_nanos(1)));
     assert_eq!(refused(&flood), 0, "at their Retry-After");
     assert!(grown < 4 << 20, "memory grew by {grown} bytes while the table was full");
-    // A virtual machine that loses its core charges the pause to the running thread, so one in a million is the
+    // A virtual machine that loses its core charges the pause to the running thread, so a few in a million are the
     // machine's; a table that grows or sweeps would show up at every doubling.
     let (slow, slowest) = (flood.slow, flood.slowest);
     println!("{capacity} slots: the slowest decision took {slowest:?}, {slow} took a millisecond");
     assert!(
-        slow <= 1 + others * each / 1_000_000,
+        slow <= 4 + others * each / 1_000_000,
         "{slow} decisions took a millisecond, the slowest {slowest:?}"
     );
 }
