@@ -28,7 +28,7 @@ pub use diagnostic::{Diagnostic, Severity, grouped};
 pub use include::{Included, OwnFiles};
 pub use restart_only::RestartOnly;
 pub use schema::schema;
-pub use stored_policy::{PolicyOrigin, StoredPolicy, policy_origin, store_of};
+pub use stored_policy::{PolicySource, StoredPolicy, policy_source, store_of};
 pub use worst_case::{CombinedBound, CombinedLimits, combined, worst_case, worst_cases};
 
 use std::ffi::OsString;

@@ -11,7 +11,7 @@ use clap::Args;
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
 use super::store::open;
-use crate::config::{Sources, StoreSettings, policy_origin};
+use crate::config::{Sources, StoreSettings, policy_source};
 
 #[derive(Debug, Args)]
 pub(super) struct MigrateArgs {
@@ -56,7 +56,7 @@ pub(super) fn migrate(arguments: &MigrateArgs) -> anyhow::Result<Exit> {
 /// The store of a valid configuration. One that has its policy from the store is asked for no more than that: before
 /// the store is prepared, no policy can be in it.
 fn store(sources: &Sources) -> Option<StoreSettings> {
-    match policy_origin(sources) {
+    match policy_source(sources) {
         Some(origin) => Some(origin.store),
         None => Some(load_and_report(sources)?.store),
     }

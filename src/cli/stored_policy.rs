@@ -5,13 +5,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::store::{OpenedStore, open};
-use crate::config::{PolicyOrigin, Sources, StoreSettings, StoredPolicy, policy_origin};
+use crate::config::{PolicySource, Sources, StoreSettings, StoredPolicy, policy_source};
 use crate::store::{Fleet, FleetKeys};
 
 /// The sources with the policy that they name, if they name one. Without a store that answers it is the one that the
 /// gate has kept. Without that, [`load`](crate::config::load) reports the mistake.
 pub(super) fn with_policy(sources: Sources) -> Sources {
-    let Some(origin) = policy_origin(&sources) else { return sources };
+    let Some(origin) = policy_source(&sources) else { return sources };
     let policy = match newest(&origin.store) {
         Ok(Some(policy)) => Some(policy),
         Ok(None) => kept(&origin, "the store has no policy"),
@@ -20,7 +20,7 @@ pub(super) fn with_policy(sources: Sources) -> Sources {
     Sources { policy, ..sources }
 }
 
-fn kept(PolicyOrigin { copy, .. }: &PolicyOrigin, why: &str) -> Option<StoredPolicy> {
+fn kept(PolicySource { copy, .. }: &PolicySource, why: &str) -> Option<StoredPolicy> {
     let kept = std::fs::read_to_string(copy).ok().and_then(|text| StoredPolicy::from_copy(&text));
     match &kept {
         Some(StoredPolicy { version, .. }) => {

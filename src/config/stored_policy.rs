@@ -43,7 +43,7 @@ impl StoredPolicy {
 
 /// Where a gate finds its policy.
 #[derive(Debug, Clone)]
-pub struct PolicyOrigin {
+pub struct PolicySource {
     /// The store that has it.
     pub store: StoreSettings,
     /// The file in which the gate keeps the last one that it took.
@@ -52,14 +52,14 @@ pub struct PolicyOrigin {
 
 /// Where these sources find their policy: `None` if that is the file, or a mistake leaves it open.
 #[must_use]
-pub fn policy_origin(sources: &Sources) -> Option<PolicyOrigin> {
+pub fn policy_source(sources: &Sources) -> Option<PolicySource> {
     let own = own_table(sources)?;
     if !names_store(&own) {
         return None;
     }
     let store = checked_store(&own, sources, &mut Findings::default())?;
     let copy = policy::copy_path(&store, &Files::of(sources));
-    Some(PolicyOrigin { store, copy })
+    Some(PolicySource { store, copy })
 }
 
 /// The store that these sources name, wherever their policy comes from.
@@ -207,7 +207,7 @@ mod tests {
         let config = load(&sources("", &format!("policy = \"store\"\n{POLICY}"))).config;
         assert!(config.is_some());
         let file = Sources::from_text("gate.toml", POLICY);
-        assert!(policy_origin(&file).is_none());
+        assert!(policy_source(&file).is_none());
         assert!(store_of(&file).is_some());
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::event::{Event, Events, Fallback, StoreCallResult, StoreChange};
-use crate::store::shared::{AvailabilityChange, CallOutcome, OnError, StoreObserver};
+use crate::store::shared::{AvailabilityChange, CallStatus, OnError, StoreObserver};
 use crate::time::Span;
 
 /// An observer that emits each notification as an event.
@@ -17,13 +17,13 @@ pub fn store_observer(events: Events) -> Arc<dyn StoreObserver> {
 struct StoreEvents(Events);
 
 impl StoreObserver for StoreEvents {
-    fn call_finished(&self, result: CallOutcome, took: Span) {
+    fn call_finished(&self, result: CallStatus, took: Span) {
         let result = match result {
-            CallOutcome::Ok => StoreCallResult::Ok,
-            CallOutcome::Conflict => StoreCallResult::Conflict,
-            CallOutcome::Timeout => StoreCallResult::Timeout,
-            CallOutcome::Throttled => StoreCallResult::Throttled,
-            CallOutcome::Error => StoreCallResult::Error,
+            CallStatus::Ok => StoreCallResult::Ok,
+            CallStatus::Conflict => StoreCallResult::Conflict,
+            CallStatus::Timeout => StoreCallResult::Timeout,
+            CallStatus::Throttled => StoreCallResult::Throttled,
+            CallStatus::Error => StoreCallResult::Error,
         };
         self.0.emit(&Event::StoreCalled { result, took });
     }

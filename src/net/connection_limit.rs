@@ -25,7 +25,7 @@ use tokio::time::sleep;
 pub use self::client_rate::{ClientRateLimiter, ConnectionQuota};
 pub use self::held_refusals::HeldRefusal;
 use self::held_refusals::HeldRefusals;
-use self::open_connections::{EvictOutcome, OpenConnection, OpenConnections};
+use self::open_connections::{Eviction, OpenConnection, OpenConnections};
 use super::connection_slots::{ConnectionSlot, ConnectionSlots};
 use crate::time::{Clock, Time};
 
@@ -170,7 +170,7 @@ impl ConnectionLimit {
         }
         let mut slot = pin!(self.slots.take());
         loop {
-            if let EvictOutcome::Denied = self.evict_for(prefix) {
+            if let Eviction::Denied = self.evict_for(prefix) {
                 return Err(AdmitError::Connections);
             }
             tokio::select! {
@@ -185,7 +185,7 @@ impl ConnectionLimit {
     async fn check_resources(&self, socket: &impl AsRawFd, prefix: Option<IpAddr>) -> Result<(), AdmitError> {
         let Some(shortage) = self.shortage(socket) else { return Ok(()) };
         match self.evict_for(prefix) {
-            EvictOutcome::Requested(leaving) if has_gone(&leaving).await => match shortage {
+            Eviction::Requested(leaving) if has_gone(&leaving).await => match shortage {
                 // This connection keeps its high descriptor, and the next one gets the freed one.
                 AdmitError::Descriptors => Ok(()),
                 _ => self.shortage(socket).map_or(Ok(()), Err),
@@ -202,7 +202,7 @@ impl ConnectionLimit {
         (ceiling < usize::MAX && self.slots.taken() > ceiling).then_some(AdmitError::Memory)
     }
 
-    fn evict_for(&self, prefix: Option<IpAddr>) -> EvictOutcome {
+    fn evict_for(&self, prefix: Option<IpAddr>) -> Eviction {
         self.open().evict(prefix, self.clock.now())
     }
 

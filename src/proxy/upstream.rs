@@ -71,7 +71,7 @@ pub struct ConnectionLease {
     may_be_reused: bool,
     /// Whom the connection belongs to, if it carries an authentication: nobody after an HTTP/2 request.
     owner: Option<Option<Rc<BoundConnections>>>,
-    _in_flight: FairQueuePermit,
+    _turn: FairQueuePermit,
 }
 
 impl UpstreamGroup {

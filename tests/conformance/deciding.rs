@@ -129,7 +129,7 @@ pub(crate) fn every_shape_is_the_same_as_in_memory(server: impl Server) {
             let both = processes.runtime.block_on(async {
                 (here.take("client", tokens).await.unwrap(), there.take("client", tokens).await.unwrap())
             });
-            let told = |taken: &tollgate::store::TakeOutcome| {
+            let told = |taken: &tollgate::store::TakenTokens| {
                 // All waits are of hours, and the two are asked one after the other.
                 let kind = match taken.verdict.admission {
                     Admission::Refused { wait } => Err(Some(wait.as_secs_ceil().div_ceil(30))),

@@ -23,7 +23,7 @@ use dice::Dice;
 use support::Server;
 use tokio::runtime::Runtime;
 use tollgate::bucket::{Continuous, Span, Spec};
-use tollgate::store::shared::{AvailabilityChange, CallOutcome, StoreObserver, StoreOptions};
+use tollgate::store::shared::{AvailabilityChange, CallStatus, StoreObserver, StoreOptions};
 use tollgate::store::{Limiter, Limits};
 use tollgate::store::{Namespace, StoreAddress};
 
@@ -71,7 +71,7 @@ struct Gates {
 struct Questions(AtomicU64);
 
 impl StoreObserver for Questions {
-    fn call_finished(&self, _result: CallOutcome, _took: Span) {
+    fn call_finished(&self, _result: CallStatus, _took: Span) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -120,7 +120,7 @@ pub struct BodyRequirement {
 }
 
 /// The position of a route, the route, and its patterns that a request fits apart from the path.
-type Candidate<'p> = (usize, &'p Route, SmallVec<[&'p Pattern; 2]>);
+type PossibleRoute<'p> = (usize, &'p Route, SmallVec<[&'p Pattern; 2]>);
 
 /// The routes that a reading can still match.
 struct RouteSearch {
@@ -243,8 +243,8 @@ impl Policy {
         let mut found = MatchedRoutes::new();
         // Checks that do not depend on the path run once. The method of most requests fits no route: then the path is
         // not read.
-        let candidates = self.candidates(inspection);
-        if candidates.iter().all(|candidates| candidates.is_empty()) {
+        let possible = self.possible_routes(inspection);
+        if possible.iter().all(|possible| possible.is_empty()) {
             return found;
         }
         // A body is long and a path has many readings: `when` is evaluated once for each route.
@@ -260,9 +260,9 @@ impl Policy {
             };
         let has_authorization = self.reads_authorization && field::has_authorization(attempt);
         let mut match_reading = |reading: &[&[u8]]| {
-            for candidates in &candidates {
+            for possible in &possible {
                 let mut search = RouteSearch { any: true, basic: has_authorization };
-                for (index, route, patterns) in candidates {
+                for (index, route, patterns) in possible {
                     if !search.includes(route) {
                         continue;
                     }
@@ -284,7 +284,7 @@ impl Policy {
         });
         if all_read.is_err() {
             // The path was not checked and cannot be read: every candidate counts.
-            found = candidates.iter().flatten().map(|(index, ..)| *index).collect();
+            found = possible.iter().flatten().map(|(index, ..)| *index).collect();
             found.sort_unstable();
             found.dedup();
         }
@@ -292,17 +292,17 @@ impl Policy {
     }
 
     /// The routes whose hosts, methods and parameters fit, for each reading of the method.
-    fn candidates<'p>(&'p self, inspection: &Inspection<'_>) -> [SmallVec<[Candidate<'p>; 2]>; 3] {
+    fn possible_routes<'p>(&'p self, inspection: &Inspection<'_>) -> [SmallVec<[PossibleRoute<'p>; 2]>; 3] {
         let attempt = inspection.fields.attempt;
         let parameters = QueryParameters::of(&inspection.fields, &self.parameters);
-        let mut found = <[SmallVec<[Candidate<'p>; 2]>; 3]>::default();
+        let mut found = <[SmallVec<[PossibleRoute<'p>; 2]>; 3]>::default();
         for (index, (route, slots)) in self.routes.iter().zip(&self.slots).enumerate() {
             let readings = inspection.method_readings(route, slots);
             for (reading, found) in MethodReading::ALL.into_iter().zip(&mut found) {
                 if !readings.has(reading) {
                     continue;
                 }
-                let patterns = route.candidates(attempt, &parameters, reading);
+                let patterns = route.possible_patterns(attempt, &parameters, reading);
                 if !patterns.is_empty() {
                     found.push((index, route, patterns));
                 }

@@ -253,15 +253,15 @@ impl Route {
     }
 
     /// The patterns that a request fits apart from the path. The host has to fit already.
-    pub(super) fn candidates(
+    pub(super) fn possible_patterns(
         &self,
         attempt: &Attempt<'_>,
         parameters: &QueryParameters<'_, '_>,
         reading: MethodReading,
     ) -> SmallVec<[&Pattern; 2]> {
-        let is_candidate =
+        let is_possible =
             |pattern: &&Pattern| pattern.fits_but_for_path(attempt, parameters, reading, self.case);
-        self.patterns.iter().filter(is_candidate).collect()
+        self.patterns.iter().filter(is_possible).collect()
     }
 
     /// Whether one of these patterns fits this reading of a path, sent as `sent`; `None` if none does. The value says

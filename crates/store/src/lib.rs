@@ -41,7 +41,7 @@ pub use self::compare_and_swap::{
 pub use self::fleet::{
     Fleet, FleetError, FleetHead, FleetKeys, MAX_HISTORY, MAX_TEXT_LEN, PolicyEntry, PolicyNote,
 };
-pub use self::limits::{Limiter, Limits, TakeOutcome};
+pub use self::limits::{Limiter, Limits, TakenTokens};
 pub use self::step_program::{StepOp, StepProgram, StepRate, StepShape, StepSum};
 pub use self::store::{
     BucketChange, BucketChangeError, DecidedBy, LimitBuckets, LimitWithdrawal, PendingTake, Store, TakeState,

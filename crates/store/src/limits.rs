@@ -11,7 +11,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::memory::{BucketKey, Stale, TooLarge, Withdrawal};
 use crate::shared::{
-    AvailabilityChange, CallOutcome, StoreObserver, StoreOptions, StoreStartError, Unavailable,
+    AvailabilityChange, CallStatus, StoreObserver, StoreOptions, StoreStartError, Unavailable,
 };
 use crate::{DecidedBy, LimitBuckets, Namespace, Store, StoreAddress, TakeState};
 use tollgate_base::time::Clock;
@@ -79,7 +79,7 @@ pub struct Limiter {
 /// The decision on a call, and what a refund needs.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
-pub struct TakeOutcome {
+pub struct TakenTokens {
     /// The verdict of the bucket.
     pub verdict: Verdict,
     bucket: BucketKey,
@@ -146,7 +146,7 @@ impl Limiter {
     ///
     /// # Errors
     /// [`Unavailable`] if the store is unavailable and its option is [`Deny`](crate::shared::OnError::Deny).
-    pub async fn take(&self, key: impl AsRef<[u8]>, tokens: u32) -> Result<TakeOutcome, Unavailable> {
+    pub async fn take(&self, key: impl AsRef<[u8]>, tokens: u32) -> Result<TakenTokens, Unavailable> {
         let bucket = self.bucket_key(key.as_ref());
         let wanted = [Withdrawal {
             buckets: &self.buckets,
@@ -163,7 +163,7 @@ impl Limiter {
             Err(Stale) => return Err(Unavailable),
         };
         let verdict = combined.verdicts.first().copied().unwrap_or_else(|| uncounted(now));
-        Ok(TakeOutcome { verdict, bucket, decided_by })
+        Ok(TakenTokens { verdict, bucket, decided_by })
     }
 
     /// The verdict that [`take`](Self::take) would give, from the store itself; takes nothing.
@@ -176,8 +176,8 @@ impl Limiter {
     }
 
     /// Refunds what a call took, as if it had never been made: at once in memory, soon in a shared store.
-    pub fn refund(&self, taken: TakeOutcome) {
-        let TakeOutcome { verdict, bucket, decided_by } = taken;
+    pub fn refund(&self, taken: TakenTokens) {
+        let TakenTokens { verdict, bucket, decided_by } = taken;
         self.store.apply(decided_by, [(&self.buckets, bucket, Op::Refund(verdict.receipt))]);
     }
 
@@ -188,7 +188,7 @@ impl Limiter {
     }
 }
 
-impl TakeOutcome {
+impl TakenTokens {
     /// Whether the call may be made, now or after having been held.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
@@ -217,7 +217,7 @@ fn uncounted(now: Time) -> Verdict {
 struct Unobserved;
 
 impl StoreObserver for Unobserved {
-    fn call_finished(&self, _result: CallOutcome, _took: Span) {}
+    fn call_finished(&self, _result: CallStatus, _took: Span) {}
 
     fn availability_changed(&self, _change: &AvailabilityChange<'_>) {}
 

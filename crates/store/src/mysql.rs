@@ -27,6 +27,6 @@ pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
 impl Remote for address::MysqlAddress {
     fn open(&self, namespace: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
         let statements = statements::statements(&namespace.table());
-        Ok(Arc::new(SqlStore::new(MysqlConnector::new(self)?, statements, self.is_exposed())?))
+        Ok(Arc::new(SqlStore::new(MysqlConnector::new(self)?, statements, self.is_unencrypted())?))
     }
 }

@@ -56,7 +56,7 @@ impl Remote for RedisAddress {
             }
             (_, hosts) => RedisTopology::Cluster(Cluster::open(hosts, &login)),
         };
-        Ok(Arc::new(Redis { namespace: namespace.clone(), topology, is_exposed: self.is_exposed() }))
+        Ok(Arc::new(Redis { namespace: namespace.clone(), topology, is_unencrypted: self.is_unencrypted() }))
     }
 }
 
@@ -65,7 +65,7 @@ struct Redis {
     namespace: Namespace,
     topology: RedisTopology,
     /// Whether its password can be read on the way.
-    is_exposed: bool,
+    is_unencrypted: bool,
 }
 
 enum RedisTopology {
@@ -237,7 +237,7 @@ impl CompareAndSwap for Redis {
 
     fn inspect(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(async move {
-            let mut sentences = inspect::exposed(self.is_exposed);
+            let mut sentences = inspect::warn_of_plain_text(self.is_unencrypted);
             for info in self.topology.call_each("INFO").await? {
                 match info.and_then(|info| Ok(redis::from_redis_value::<String>(info)?)) {
                     Ok(info) => sentences.extend(inspect::sentences(&info)),

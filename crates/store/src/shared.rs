@@ -81,7 +81,7 @@ impl Default for StoreOptions {
 /// Receives the events of a store.
 pub trait StoreObserver: Send + Sync {
     /// A call has finished.
-    fn call_finished(&self, result: CallOutcome, took: Span);
+    fn call_finished(&self, result: CallStatus, took: Span);
     /// Calls to a server start, start again, or stop. Each change, for counters.
     fn availability_changed(&self, change: &AvailabilityChange<'_>);
     /// The same for people to read: at most once a minute for each server and direction.
@@ -118,7 +118,7 @@ pub struct AvailabilityChange<'a> {
 
 /// The result of a call to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum CallOutcome {
+pub enum CallStatus {
     /// The store answered, and has written what was to be written.
     Ok,
     /// A concurrent write came first.

@@ -7,7 +7,7 @@ use anyhow::bail;
 use super::super::sources::{ConfigArgs, NoConfiguration, report};
 use super::NO_STORE;
 use crate::config::{
-    Loaded, PolicyOrigin, Sources, StoreSettings, StoredPolicy, load, policy_origin, store_of,
+    Loaded, PolicySource, Sources, StoreSettings, StoredPolicy, load, policy_source, store_of,
 };
 
 /// A text that may become the policy, and the store that it goes to.
@@ -42,8 +42,8 @@ impl CheckedPolicy {
 
     fn of(policy: Sources, own: Option<Sources>, config: &ConfigArgs) -> anyhow::Result<Self> {
         let text = policy.text.clone();
-        let (loaded, store) = match own.as_ref().and_then(|own| Some((own, policy_origin(own)?))) {
-            Some((own, PolicyOrigin { store, .. })) => {
+        let (loaded, store) = match own.as_ref().and_then(|own| Some((own, policy_source(own)?))) {
+            Some((own, PolicySource { store, .. })) => {
                 let stored = StoredPolicy { version: 0, text: text.clone() };
                 (load(&Sources { policy: Some(stored), ..own.clone() }), Some(store))
             }

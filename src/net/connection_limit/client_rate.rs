@@ -99,14 +99,14 @@ impl StateStore for SharedStates {
         let set = usize::try_from(states.hasher.hash_one(prefix) % SETS as u64).unwrap_or(0);
         let mut slots = states.sets[set].lock().unwrap_or_else(PoisonError::into_inner);
         let own = slots.iter().position(|(key, _)| *key == Some(*prefix));
-        let (outcome, next) = decide(own.map(|slot| slots[slot].1.into()))?;
+        let (verdict, next) = decide(own.map(|slot| slots[slot].1.into()))?;
         if self.is_read_only {
-            return Ok(outcome);
+            return Ok(verdict);
         }
         let nearest_to_full = || (0..WAYS).min_by_key(|&slot| slots[slot].1).unwrap_or(0);
         let slot = own.unwrap_or_else(nearest_to_full);
         slots[slot] = (Some(*prefix), next.into());
-        Ok(outcome)
+        Ok(verdict)
     }
 }
 

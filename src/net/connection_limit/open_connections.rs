@@ -2,8 +2,8 @@
 //! memory run short.
 //!
 //! That is the one that has been idle longest, first among the clients that hold most. It is only asked: closing is
-//! left to the connection's own task, which alone knows whether it is idle. One scan of all connections finds several
-//! candidates, so a new connection pays for a few of them and not for all. A client that holds all that it may gives way
+//! left to the connection's own task, which alone knows whether it is idle. One scan of all connections finds several of
+//! them, so a new connection pays for a few and not for all. A client that holds all that it may gives way
 //! to itself.
 
 use std::collections::{BTreeMap, HashMap};
@@ -24,7 +24,7 @@ pub(super) struct OpenConnections {
     /// Only prefixes with connections.
     clients: HashMap<IpAddr, Arc<ClientCounters>>,
     /// What the last scan found, the first to be evicted last.
-    candidates: Vec<Candidate>,
+    evictable: Vec<IdleConnection>,
     scanned: Time,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct OpenConnection {
 }
 
 #[derive(Debug)]
-struct Candidate {
+struct IdleConnection {
     connection: Arc<OpenConnection>,
     since: u64,
     /// How many connections its prefix holds once those that are idle for longer have closed.
@@ -64,7 +64,7 @@ struct Candidate {
 
 /// The result of an eviction.
 #[derive(Debug)]
-pub(super) enum EvictOutcome {
+pub(super) enum Eviction {
     /// This connection was asked to close.
     Requested(Weak<OpenConnection>),
     /// The idle connections belong to prefixes that hold fewer than the new client's.
@@ -121,57 +121,56 @@ impl OpenConnections {
             return None;
         }
         let own = self.all.range((Some(prefix), 0)..=(Some(prefix), u64::MAX));
-        let idle = own.filter_map(|(_, connection)| Candidate::of(connection, now));
-        let oldest = idle.min_by_key(|candidate| candidate.since);
+        let idle = own.filter_map(|(_, connection)| IdleConnection::of(connection, now));
+        let oldest = idle.min_by_key(|one| one.since);
         if oldest.is_none() {
             client.all_busy.store(now.as_nanos(), Relaxed);
         }
-        oldest.map(Candidate::request)
+        oldest.map(IdleConnection::request)
     }
 
     /// Asks one connection to close for a client with this prefix.
-    pub(super) fn evict(&mut self, prefix: Option<IpAddr>, now: Time) -> EvictOutcome {
+    pub(super) fn evict(&mut self, prefix: Option<IpAddr>, now: Time) -> Eviction {
         let client = prefix.and_then(|prefix| self.clients.get(&prefix));
         let connections = client.map_or(0, |client| client.connections.load(Relaxed));
         if now.since(self.scanned) > STALE {
-            self.candidates.clear();
+            self.evictable.clear();
         }
         for may_scan in [true, false] {
-            while let Some(candidate) = self.candidates.pop() {
-                if !candidate.is_still_idle() {
+            while let Some(idlest) = self.evictable.pop() {
+                if !idlest.is_still_idle() {
                     continue;
                 }
-                if candidate.prefix_rank < connections {
-                    self.candidates.push(candidate);
-                    return EvictOutcome::Denied;
+                if idlest.prefix_rank < connections {
+                    self.evictable.push(idlest);
+                    return Eviction::Denied;
                 }
-                return EvictOutcome::Requested(candidate.request());
+                return Eviction::Requested(idlest.request());
             }
             // If no connection is idle, another scan so soon would find none either.
             if may_scan && now.since(self.scanned) >= MIN_SCAN_INTERVAL {
                 self.scan(now);
             }
         }
-        EvictOutcome::Nothing
+        Eviction::Nothing
     }
 
     fn scan(&mut self, now: Time) {
-        let idle = self.all.values().filter_map(|connection| Candidate::of(connection, now));
+        let idle = self.all.values().filter_map(|connection| IdleConnection::of(connection, now));
         let mut idle: Vec<_> = idle.collect();
         // All connections that are not counted are of one prefix, which holds none.
-        idle.sort_unstable_by_key(|candidate| (candidate.connection.prefix, candidate.since));
+        idle.sort_unstable_by_key(|one| (one.connection.prefix, one.since));
         for of_one_prefix in idle.chunk_by_mut(|one, other| one.connection.prefix == other.connection.prefix)
         {
-            let connections = of_one_prefix
-                .first()
-                .map_or(0, |candidate| candidate.connection.client.connections.load(Relaxed));
-            for (closed, candidate) in of_one_prefix.iter_mut().enumerate() {
-                candidate.prefix_rank = connections.saturating_sub(closed);
+            let connections =
+                of_one_prefix.first().map_or(0, |one| one.connection.client.connections.load(Relaxed));
+            for (closed, one) in of_one_prefix.iter_mut().enumerate() {
+                one.prefix_rank = connections.saturating_sub(closed);
             }
         }
-        idle.sort_unstable_by_key(|candidate| (candidate.prefix_rank, u64::MAX - candidate.since));
+        idle.sort_unstable_by_key(|one| (one.prefix_rank, u64::MAX - one.since));
         let count = (self.all.len() / SCAN_SHARE).max(MIN_CANDIDATES).min(idle.len());
-        self.candidates = idle.split_off(idle.len() - count);
+        self.evictable = idle.split_off(idle.len() - count);
         self.scanned = now;
     }
 }
@@ -188,13 +187,13 @@ impl OpenConnection {
     }
 }
 
-impl Candidate {
+impl IdleConnection {
     /// `None` if the connection is not idle, or was asked to close already.
     fn of(connection: &Arc<OpenConnection>, now: Time) -> Option<Self> {
         let since = connection.idle_since.load(Acquire);
-        let is_candidate =
+        let is_evictable =
             since != 0 && since <= now.as_nanos() && connection.requested.load(Relaxed) != since;
-        is_candidate.then(|| Self { connection: Arc::clone(connection), since, prefix_rank: 0 })
+        is_evictable.then(|| Self { connection: Arc::clone(connection), since, prefix_rank: 0 })
     }
 
     fn is_still_idle(&self) -> bool {
@@ -256,7 +255,7 @@ mod tests {
             entered
         }
 
-        fn evict(&mut self) -> EvictOutcome {
+        fn evict(&mut self) -> Eviction {
             self.now = self.now.after(MIN_SCAN_INTERVAL);
             self.open.evict(Some(prefix(NEWCOMER)), self.now)
         }
@@ -275,9 +274,9 @@ mod tests {
         let mut setting = Setting::new();
         let (few, many) = (setting.idle(1, 3), setting.idle(2, 5));
         let requested = || [&few, &many].map(|entries| entries.iter().map(is_requested).collect::<Vec<_>>());
-        (0..2).for_each(|_| assert!(matches!(setting.evict(), EvictOutcome::Requested(_))));
+        (0..2).for_each(|_| assert!(matches!(setting.evict(), Eviction::Requested(_))));
         assert_eq!(requested(), [vec![false; 3], vec![true, true, false, false, false]]);
-        (0..2).for_each(|_| assert!(matches!(setting.evict(), EvictOutcome::Requested(_))));
+        (0..2).for_each(|_| assert!(matches!(setting.evict(), Eviction::Requested(_))));
         assert_eq!(requested(), [vec![true, false, false], vec![true, true, true, false, false]]);
     }
 
@@ -286,9 +285,9 @@ mod tests {
         let mut setting = Setting::new();
         let few = setting.idle(1, 2);
         let serving = setting.enter(NEWCOMER, 3);
-        assert!(matches!(setting.evict(), EvictOutcome::Denied));
+        assert!(matches!(setting.evict(), Eviction::Denied));
         setting.open.remove(Some(prefix(NEWCOMER)), serving[0].0);
-        assert!(matches!(setting.evict(), EvictOutcome::Requested(_)));
+        assert!(matches!(setting.evict(), Eviction::Requested(_)));
         assert!(is_requested(&few[0]) && !is_requested(&few[1]));
     }
 
@@ -296,7 +295,7 @@ mod tests {
     fn who_serves_again_is_left_alone_and_who_leaves_is_forgotten() {
         let mut setting = Setting::new();
         let mut entries = setting.idle(1, 2);
-        let EvictOutcome::Requested(leaving) = setting.evict() else { panic!() };
+        let Eviction::Requested(leaving) = setting.evict() else { panic!() };
         assert!(!entries[0].1.poll_evicted(None, &noop_context()), "a request has come");
         assert!(!entries[0].1.poll_evicted(Some(setting.now), &noop_context()), "and was answered");
         assert_ne!(leaving.strong_count(), 0);
@@ -305,7 +304,7 @@ mod tests {
         drop(connection);
         assert_eq!(leaving.strong_count(), 0);
         assert!(!entries[0].1.poll_evicted(None, &noop_context()));
-        assert!(matches!(setting.evict(), EvictOutcome::Nothing));
+        assert!(matches!(setting.evict(), Eviction::Nothing));
         setting.open.remove(Some(prefix(1)), entries[0].0);
         assert!(setting.open.all.is_empty() && setting.open.clients.is_empty());
     }
@@ -333,9 +332,9 @@ mod tests {
         let proxy = setting.open.register();
         assert!(!proxy.1.poll_evicted(Some(Time::from_nanos(1)), &noop_context()));
         let other = setting.idle(1, 1);
-        assert!(matches!(setting.evict(), EvictOutcome::Requested(_)));
+        assert!(matches!(setting.evict(), Eviction::Requested(_)));
         assert!(is_requested(&other[0]) && !is_requested(&proxy));
-        assert!(matches!(setting.evict(), EvictOutcome::Requested(_)));
+        assert!(matches!(setting.evict(), Eviction::Requested(_)));
         assert!(is_requested(&proxy));
     }
 
@@ -345,8 +344,8 @@ mod tests {
         let entries = setting.idle(1, 10_000);
         let mut scans = 0;
         for _ in 0..5_000 {
-            scans += usize::from(setting.open.candidates.is_empty());
-            assert!(matches!(setting.evict(), EvictOutcome::Requested(_)));
+            scans += usize::from(setting.open.evictable.is_empty());
+            assert!(matches!(setting.evict(), Eviction::Requested(_)));
         }
         // One scan a second besides, which covers a hundred evictions here.
         assert!(scans <= 5_000 / (10_000 / SCAN_SHARE) + 5_000 / 100 + 1, "{scans}");

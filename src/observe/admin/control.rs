@@ -107,10 +107,10 @@ impl ControlApi {
 
     async fn reload(&self, by: Operator) -> AdminResponse {
         self.events.emit(&Event::CommandReceived { command: OperatorCommand::Reload, by });
-        let (reply, outcome) = oneshot::channel();
+        let (reply, answer) = oneshot::channel();
         // Fails once the gate drains: nothing reloads any more.
         let _ = self.commands.send(GateCommand::Reload(reply)).await;
-        match outcome.await {
+        match answer.await {
             Ok(Reloaded { changes: Ok(changes), diagnostics }) => {
                 json_response(StatusCode::OK, &json!({"changes": changes, "diagnostics": diagnostics}))
             }

@@ -182,10 +182,10 @@ impl OverridesApi {
     }
 
     async fn make(&self, change: OverrideChange, by: Operator) -> Result<Value, AdminProblem> {
-        let (reply, outcome) = oneshot::channel();
+        let (reply, answer) = oneshot::channel();
         // Fails once the gate drains: no rules change any more.
         let _ = self.commands.send(GateCommand::Override { change: change.clone(), reply }).await;
-        match outcome.await {
+        match answer.await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(AdminProblem::new(status_of(&error), error.to_string())),
             Err(_) => {

@@ -81,7 +81,7 @@ impl Backend {
         settings: &ProxySettings,
         source: &RequestSource<'_>,
     ) -> Result<Response<UpstreamBody>, Error> {
-        let in_flight = match client.filter(|client| self.fair_queue.has_to_wait(client)) {
+        let turn = match client.filter(|client| self.fair_queue.has_to_wait(client)) {
             None => self.fair_queue.pass(),
             // Boxed: it is rarely awaited, and would enlarge every request's future.
             Some(client) => {
@@ -94,7 +94,7 @@ impl Backend {
             unsent.as_ref().is_some_and(|request| bound::authenticates(request.headers.received()));
         let bound = self.bound(settings, source);
         let was_bound = bound.is_some();
-        let idle = || self.pop_idle(settings, in_flight.reserved_for_others(), is_repeatable);
+        let idle = || self.pop_idle(settings, turn.reserved_for_others(), is_repeatable);
         let mut connection = match bound.or_else(idle) {
             Some(connection) => connection,
             // Boxed: it is rarely awaited, and would enlarge every request's future.
@@ -123,7 +123,7 @@ impl Backend {
                 && (is_bound || settings.upstream_idle > Span::ZERO),
             // Where nobody said what became of the credentials, nobody gets the connection.
             owner: (is_bound || authenticates).then(|| source.bound.filter(|_| is_bound).cloned()),
-            _in_flight: in_flight,
+            _turn: turn,
         };
         let body = UpstreamBody::new(&head, pending.into_upload(), lease);
         Ok(head.response.map(|()| body))

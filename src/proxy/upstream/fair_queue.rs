@@ -23,7 +23,7 @@ pub(super) struct FairQueue {
     health: Arc<Health>,
     waiting: RefCell<WaitingRequests>,
     /// Requests at the upstream that came through the queue.
-    in_flight: Cell<usize>,
+    released: Cell<usize>,
     /// Whether a task releases a request at each interval.
     is_paced: Cell<bool>,
 }
@@ -36,14 +36,14 @@ pub(super) struct FairQueuePermit {
 
 impl FairQueue {
     pub(super) fn new(health: &Arc<Health>) -> Rc<Self> {
-        let (waiting, in_flight, is_paced) = Default::default();
-        Rc::new(Self { health: Arc::clone(health), waiting, in_flight, is_paced })
+        let (waiting, released, is_paced) = Default::default();
+        Rc::new(Self { health: Arc::clone(health), waiting, released, is_paced })
     }
 
     /// Whether a client has so many requests at upstreams that this one has to wait for its turn.
     pub(super) fn has_to_wait(&self, client: &ClientLoad) -> bool {
         let upstream_max = self.health.upstream_max();
-        let has_many = client.requests > MAX_IN_FLIGHT.min(upstream_max / 2);
+        let has_many = client.requests > MAX_RELEASED.min(upstream_max / 2);
         let exceeds_share = client.requests > share(upstream_max, client.clients);
         has_many || exceeds_share && is_congested(self.health.busy(), upstream_max)
     }
@@ -65,13 +65,13 @@ impl FairQueue {
 
     fn enter(self: &Rc<Self>, was_queued: bool) -> FairQueuePermit {
         self.health.request_begins();
-        self.in_flight.update(|count| count + usize::from(was_queued));
+        self.released.update(|count| count + usize::from(was_queued));
         FairQueuePermit { queue: Rc::clone(self), was_queued }
     }
 
     /// Releases as many requests as may be at the upstream.
     fn release(self: &Rc<Self>) {
-        while self.in_flight.get() < MAX_IN_FLIGHT && self.release_next() {}
+        while self.released.get() < MAX_RELEASED && self.release_next() {}
     }
 
     /// Releases one request. Returns whether there was one that may go.
@@ -114,7 +114,7 @@ impl FairQueuePermit {
 impl Drop for FairQueuePermit {
     fn drop(&mut self) {
         self.queue.health.request_ends();
-        self.queue.in_flight.update(|count| count - usize::from(self.was_queued));
+        self.queue.released.update(|count| count - usize::from(self.was_queued));
         self.queue.release();
     }
 }
@@ -186,7 +186,7 @@ fn reserved(upstream_max: usize) -> usize {
 }
 
 /// Enough to keep an upstream busy that answers in milliseconds.
-const MAX_IN_FLIGHT: usize = 32;
+const MAX_RELEASED: usize = 32;
 /// Interval at which a queued request is released even if none is done: 3,200 a second.
 const RELEASE_INTERVAL: Duration = Duration::from_micros(312);
 /// Long, because a waiting request holds no connection, and a client with a hundred requests on each of a hundred
@@ -236,13 +236,13 @@ mod tests {
     #[tokio::test(flavor = "local", start_paused = true)]
     async fn one_request_goes_on_for_one_that_is_done_the_longest_waiting_first() {
         let queue = queue(1000);
-        let mut tasks = waiting(&queue, 1, MAX_IN_FLIGHT + 3);
+        let mut tasks = waiting(&queue, 1, MAX_RELEASED + 3);
         run_others().await;
-        assert_eq!(released(&tasks), MAX_IN_FLIGHT);
+        assert_eq!(released(&tasks), MAX_RELEASED);
         drop(tasks.remove(0).await);
         run_others().await;
-        assert_eq!(released(&tasks), MAX_IN_FLIGHT, "another one");
-        assert!(tasks[MAX_IN_FLIGHT - 1].is_finished() && !tasks[MAX_IN_FLIGHT].is_finished());
+        assert_eq!(released(&tasks), MAX_RELEASED, "another one");
+        assert!(tasks[MAX_RELEASED - 1].is_finished() && !tasks[MAX_RELEASED].is_finished());
     }
 
     #[tokio::test(flavor = "local", start_paused = true)]
@@ -262,14 +262,14 @@ mod tests {
     #[tokio::test(flavor = "local", start_paused = true)]
     async fn an_upstream_that_takes_its_time_is_given_more() {
         let queue = queue(1000);
-        let tasks = waiting(&queue, 1, MAX_IN_FLIGHT + 300);
+        let tasks = waiting(&queue, 1, MAX_RELEASED + 300);
         run_others().await;
-        assert_eq!(released(&tasks), MAX_IN_FLIGHT);
+        assert_eq!(released(&tasks), MAX_RELEASED);
         tokio::time::sleep(RELEASE_INTERVAL * 150).await;
-        let more = released(&tasks) - MAX_IN_FLIGHT;
+        let more = released(&tasks) - MAX_RELEASED;
         assert!((130..=150).contains(&more), "{more} of 150");
         tokio::time::sleep(RELEASE_INTERVAL * 150 + Duration::from_millis(2)).await;
-        assert_eq!(released(&tasks), MAX_IN_FLIGHT + 300);
+        assert_eq!(released(&tasks), MAX_RELEASED + 300);
         // The queue is empty: the next request waits for one interval at most.
         let since = tokio::time::Instant::now();
         let _next = waiting(&queue, 1, 1).remove(0).await;
@@ -303,16 +303,16 @@ mod tests {
     #[tokio::test(flavor = "local", start_paused = true)]
     async fn a_request_that_is_gone_keeps_no_other_from_going_on() {
         let queue = queue(1000);
-        let mut tasks = waiting(&queue, 1, MAX_IN_FLIGHT + 3);
+        let mut tasks = waiting(&queue, 1, MAX_RELEASED + 3);
         run_others().await;
-        tasks[MAX_IN_FLIGHT].abort();
-        tasks[MAX_IN_FLIGHT + 1].abort();
+        tasks[MAX_RELEASED].abort();
+        tasks[MAX_RELEASED + 1].abort();
         drop(tasks.remove(0).await);
         run_others().await;
-        assert!(tasks[MAX_IN_FLIGHT + 1].is_finished());
+        assert!(tasks[MAX_RELEASED + 1].is_finished());
         drop(tasks);
         run_others().await;
-        assert_eq!((queue.in_flight.get(), queue.health.busy()), (0, 0), "all are done");
+        assert_eq!((queue.released.get(), queue.health.busy()), (0, 0), "all are done");
         tokio::time::sleep(Duration::from_millis(2)).await;
         assert!(!queue.is_paced.get() && queue.waiting.borrow().by_client.is_empty());
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tollgate::bucket::{Continuous, Span, Spec};
 use tollgate::store::shared::{
-    Arithmetic, AvailabilityChange, CallOutcome, OnError, StoreObserver, StoreOptions,
+    Arithmetic, AvailabilityChange, CallStatus, OnError, StoreObserver, StoreOptions,
 };
 use tollgate::store::{Limiter, Limits, Namespace, StoreAddress};
 
@@ -217,9 +217,9 @@ impl Counts {
 }
 
 impl StoreObserver for Counts {
-    fn call_finished(&self, result: CallOutcome, _took: Span) {
+    fn call_finished(&self, result: CallStatus, _took: Span) {
         self.questions.fetch_add(1, Ordering::Relaxed);
-        self.lost.fetch_add(u64::from(result == CallOutcome::Conflict), Ordering::Relaxed);
+        self.lost.fetch_add(u64::from(result == CallStatus::Conflict), Ordering::Relaxed);
     }
 
     fn availability_changed(&self, _change: &AvailabilityChange<'_>) {}

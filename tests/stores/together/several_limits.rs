@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tollgate::bucket::{Continuous, Effect, Key, Span, Spec};
 use tollgate::store::memory::{BucketKey, Withdrawal};
-use tollgate::store::shared::{AvailabilityChange, CallOutcome, StoreObserver, StoreOptions};
+use tollgate::store::shared::{AvailabilityChange, CallStatus, StoreObserver, StoreOptions};
 use tollgate::store::{LimitBuckets, Namespace, Store, StoreAddress, TakeState};
 use tollgate::time::Clock;
 
@@ -68,7 +68,7 @@ pub(crate) struct Gate {
 pub(crate) struct Questions(pub(crate) AtomicU64);
 
 impl StoreObserver for Questions {
-    fn call_finished(&self, _result: CallOutcome, _took: Span) {
+    fn call_finished(&self, _result: CallStatus, _took: Span) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 

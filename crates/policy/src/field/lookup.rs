@@ -141,7 +141,7 @@ impl FieldNames {
         letters: impl Iterator<Item = char>,
         mut callback: impl FnMut(usize),
     ) {
-        let mut search = PrefixSearch { candidates: &self.names, first: 0, depth: 0, is_separated: false };
+        let mut search = PrefixSearch { names_left: &self.names, first: 0, depth: 0, is_separated: false };
         let mut last = None;
         for letter in letters {
             if ends_a_name(letter)
@@ -151,7 +151,7 @@ impl FieldNames {
                 callback(slot);
             }
             search.push(letter);
-            if search.candidates.is_empty() {
+            if search.names_left.is_empty() {
                 return;
             }
         }
@@ -169,7 +169,7 @@ impl FieldNames {
     /// in another way.
     fn search(&self, sent: &[u8], is_wide: bool, callback: &mut impl FnMut(usize)) -> Option<WideEscape> {
         let mut letters = DecodedChars { rest: sent, is_wide };
-        let mut search = PrefixSearch { candidates: &self.names, first: 0, depth: 0, is_separated: false };
+        let mut search = PrefixSearch { names_left: &self.names, first: 0, depth: 0, is_separated: false };
         let mut last = None;
         // A name with several ends, as in `log[[[`, is reported once.
         let mut report = |slot| {
@@ -191,7 +191,7 @@ impl FieldNames {
                 search.matched_slot().into_iter().for_each(&mut report);
             }
             search.push(letter);
-            if search.candidates.is_empty() {
+            if search.names_left.is_empty() {
                 return wide;
             }
         }
@@ -205,7 +205,7 @@ struct WideEscape;
 
 /// The known names with the folded prefix that was read so far.
 struct PrefixSearch<'k> {
-    candidates: &'k [FieldName],
+    names_left: &'k [FieldName],
     /// The slot of the first candidate.
     first: usize,
     depth: usize,
@@ -232,23 +232,23 @@ impl PrefixSearch<'_> {
 
     fn narrow(&mut self, byte: u8) {
         let at = |name: &FieldName| name.text().as_bytes().get(self.depth).copied();
-        while let [name, others @ ..] = self.candidates
+        while let [name, others @ ..] = self.names_left
             && at(name) < Some(byte)
         {
-            self.candidates = others;
+            self.names_left = others;
             self.first += 1;
         }
-        while let [others @ .., name] = self.candidates
+        while let [others @ .., name] = self.names_left
             && at(name) > Some(byte)
         {
-            self.candidates = others;
+            self.names_left = others;
         }
         self.depth += 1;
     }
 
     /// The slot of the name that was read, if it is complete.
     fn matched_slot(&self) -> Option<usize> {
-        let name = self.candidates.first()?;
+        let name = self.names_left.first()?;
         (name.text().len() == self.depth).then_some(self.first)
     }
 }

@@ -16,7 +16,7 @@ use super::sign::AwsKeys;
 pub(super) struct DynamoDbAddress {
     pub(super) table: String,
     pub(super) region: String,
-    pub(super) endpoint: HttpEndpoint,
+    pub(super) server: HttpServer,
     /// A file of roots in place of the system's.
     pub(super) ca: Option<PathBuf>,
     /// Keys in place of the environment's.
@@ -25,7 +25,7 @@ pub(super) struct DynamoDbAddress {
 
 /// An HTTP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct HttpEndpoint {
+pub(super) struct HttpServer {
     pub(super) is_https: bool,
     /// A name or an address without brackets.
     pub(super) host: String,
@@ -60,17 +60,17 @@ impl DynamoDbAddress {
             region.or_else(|| environment("AWS_REGION")).or_else(|| environment("AWS_DEFAULT_REGION"));
         let region = checked_region(region)?;
         let server = match &endpoint {
-            Some(url) => HttpEndpoint::parse(url).map_err(|wrong| format!("endpoint: {wrong}"))?,
-            None => HttpEndpoint::https(&usual_host(&region)),
+            Some(url) => HttpServer::parse(url).map_err(|wrong| format!("endpoint: {wrong}"))?,
+            None => HttpServer::https(&usual_host(&region)),
         };
         if ca.is_some() && !server.is_https {
             return Err("`ca` is for an endpoint with https".to_owned());
         }
-        Ok(Self { table: checked_table(table)?, region, endpoint: server, ca: ca.map(PathBuf::from), keys })
+        Ok(Self { table: checked_table(table)?, region, server, ca: ca.map(PathBuf::from), keys })
     }
 }
 
-impl HttpEndpoint {
+impl HttpServer {
     /// Parses a URL without a path.
     pub(super) fn parse(url: &str) -> Result<Self, String> {
         let (server, path) = Self::parse_with_path(url)?;
@@ -159,10 +159,10 @@ mod tests {
     fn a_table_and_a_region_are_enough() {
         let address = parse("dynamodb://gate-buckets?region=eu-central-1").unwrap();
         assert_eq!((&address.table[..], &address.region[..]), ("gate-buckets", "eu-central-1"));
-        assert_eq!(address.endpoint, HttpEndpoint::https("dynamodb.eu-central-1.amazonaws.com"));
+        assert_eq!(address.server, HttpServer::https("dynamodb.eu-central-1.amazonaws.com"));
         assert!(address.ca.is_none() && address.keys.is_none());
         let china = parse("dynamodb://buckets?region=cn-north-1").unwrap();
-        assert_eq!(china.endpoint.host, "dynamodb.cn-north-1.amazonaws.com.cn");
+        assert_eq!(china.server.host, "dynamodb.cn-north-1.amazonaws.com.cn");
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
         ] {
             let address = parse(&format!("dynamodb://buckets?region=r&endpoint={url}")).unwrap();
             let (host, authority) = (host.to_owned(), authority.to_owned());
-            assert_eq!(address.endpoint, HttpEndpoint { is_https, host, port, authority }, "{url}");
+            assert_eq!(address.server, HttpServer { is_https, host, port, authority }, "{url}");
         }
     }
 

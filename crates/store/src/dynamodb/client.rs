@@ -57,11 +57,11 @@ impl DynamoDbClient {
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, StoreError> {
         let clock = Clock::system();
-        let trust = match address.endpoint.is_https {
+        let trust = match address.server.is_https {
             true => Some(Trust::from_roots(address.ca.as_deref())?),
             false => None,
         };
-        let pool = HttpPool::new(HttpPeer { endpoint: address.endpoint.clone(), trust });
+        let pool = HttpPool::new(HttpPeer { server: address.server.clone(), trust });
         let key_cache =
             AwsKeyCache::new(KeySourceChain::new(address.keys.clone(), environment), clock.clone());
         Ok(Self { address, clock, offset: ClockOffset::default(), key_cache, pool })
@@ -109,7 +109,7 @@ impl DynamoDbClient {
         let stamp = stamp(self.server_now().likely());
         let target = format!("DynamoDB_20120810.{operation}");
         let mut headers =
-            vec![("content-type", TYPE), ("host", &self.address.endpoint.authority), ("x-amz-date", &stamp)];
+            vec![("content-type", TYPE), ("host", &self.address.server.authority), ("x-amz-date", &stamp)];
         headers.extend(keys.token.as_deref().map(|token| ("x-amz-security-token", token)));
         headers.push(("x-amz-target", &target));
         let scope = SigningScope { region: &self.address.region, service: "dynamodb", stamp: &stamp };

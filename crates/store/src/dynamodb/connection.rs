@@ -11,14 +11,14 @@ use tollgate_base::http_client::{HttpClientError, HttpConnection, Unsent};
 use tollgate_base::stream;
 use tollgate_base::tls::Trust;
 
-use super::address::HttpEndpoint;
+use super::address::HttpServer;
 use crate::StoreError;
 use tollgate_bucket::{Span, Time};
 
 /// The server to connect to, and how.
 #[derive(Clone)]
 pub(super) struct HttpPeer {
-    pub(super) endpoint: HttpEndpoint,
+    pub(super) server: HttpServer,
     /// Set if the server wants TLS.
     pub(super) trust: Option<Trust>,
 }
@@ -33,14 +33,14 @@ pub(super) struct HttpReply {
 impl HttpPeer {
     /// A new connection, within a second. The name is looked up each time.
     pub(super) async fn connect(&self) -> Result<HttpConnection, String> {
-        let authority = &self.endpoint.authority;
+        let authority = &self.server.authority;
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.try_connect()).await;
         let connected = connected.map_err(|_| format!("no connection to {authority} within a second"))?;
         connected.map_err(|error| format!("{authority}: {error}"))
     }
 
     async fn try_connect(&self) -> Result<HttpConnection, HttpClientError> {
-        let HttpEndpoint { host, port, .. } = &self.endpoint;
+        let HttpServer { host, port, .. } = &self.server;
         HttpConnection::over(stream::open(host, *port, self.trust.as_ref(), CONNECT_TIMEOUT).await?).await
     }
 }

@@ -58,10 +58,10 @@ pub(super) async fn inspect(client: &DynamoDbClient) -> Result<Clocked<Vec<Strin
 /// What [`migrate`] does, as commands of Amazon's command line.
 pub(super) fn schema(client: &DynamoDbClient) -> Vec<String> {
     let address = &client.address;
-    let scheme = if address.endpoint.is_https { "https" } else { "http" };
+    let scheme = if address.server.is_https { "https" } else { "http" };
     let target = format!(
         "--region {} --endpoint-url {scheme}://{} --table-name {}",
-        address.region, address.endpoint.authority, address.table
+        address.region, address.server.authority, address.table
     );
     vec![
         format!(

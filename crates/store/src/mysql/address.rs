@@ -48,7 +48,7 @@ pub(super) fn parse(url: &str) -> Result<MysqlAddress, String> {
 
 impl MysqlAddress {
     /// Whether traffic goes in clear text over a network.
-    pub(super) fn is_exposed(&self) -> bool {
+    pub(super) fn is_unencrypted(&self) -> bool {
         let is_far = |(host, _): &(String, u16)| !is_loopback(host);
         self.tls == SqlTls::Off && self.socket.is_none() && self.hosts.iter().any(is_far)
     }
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(read.tls, SqlTls::On { roots: None, checks_name: true });
         let read = parse("mysql://u@/db?socket=/run/mysqld/mysqld.sock").unwrap();
         assert_eq!(read.socket.as_deref(), Some("/run/mysqld/mysqld.sock"));
-        assert!(!read.is_exposed());
+        assert!(!read.is_unencrypted());
         assert_eq!(parse("mysql://u@h/db").unwrap().hosts, [("h".to_owned(), 3306)]);
         let two = [("h1".to_owned(), 3307), ("h2".to_owned(), 3306)];
         assert_eq!(parse("mysql://u@h1:3307,h2/db").unwrap().hosts, two);
@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn clear_text_over_a_network_is_told() {
-        assert!(parse("mysql://u:p@db.example/db").unwrap().is_exposed());
-        assert!(!parse("mysql://u:p@db.example/db?sslmode=require").unwrap().is_exposed());
-        assert!(!parse("mysql://u:p@127.0.0.1/db").unwrap().is_exposed());
+        assert!(parse("mysql://u:p@db.example/db").unwrap().is_unencrypted());
+        assert!(!parse("mysql://u:p@db.example/db?sslmode=require").unwrap().is_unencrypted());
+        assert!(!parse("mysql://u:p@127.0.0.1/db").unwrap().is_unencrypted());
     }
 }

@@ -111,7 +111,7 @@ impl SqlConnector for MysqlConnector {
 }
 
 impl sql::SqlConnection for MysqlConnection {
-    const MAX_IN_FLIGHT: usize = 1;
+    const MAX_UNANSWERED: usize = 1;
     const MAX_CONNECTIONS: usize = 8;
     const SILENCE_TIMEOUT: Duration = Duration::from_millis(1500);
 
@@ -175,8 +175,8 @@ impl SqlQueries for MysqlConnection {
         let mut done = self.write_all(&statements.table, &texts.join("; ")).await?.into_iter();
         let (mut results, mut clock) = (Vec::new(), None);
         for (swap, asked) in swaps.iter().zip(&asked) {
-            let outcomes = done.by_ref().take(asked.statements().len());
-            let won = outcomes.filter_map(|(written, number)| asked.result(written, number)).last();
+            let ends = done.by_ref().take(asked.statements().len());
+            let won = ends.filter_map(|(written, number)| asked.result(written, number)).last();
             results.push(match won {
                 Some((swap, told)) => {
                     clock = told.map(StoreClock::Exact).or(clock);

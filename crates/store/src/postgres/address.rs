@@ -53,7 +53,7 @@ pub(super) fn parse(url: &str) -> Result<PostgresAddress, String> {
 
 impl PostgresAddress {
     /// Whether traffic goes in clear text over a network.
-    pub(super) fn is_exposed(&self) -> bool {
+    pub(super) fn is_unencrypted(&self) -> bool {
         let is_far = |host: &Host| match host {
             Host::Unix(_) => false,
             Host::Tcp(name) => !is_loopback(name),
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(read.config.get_ssl_mode(), SslMode::Require);
         let read = parse("postgres://u@%2Fvar%2Frun%2Fpostgresql/db").unwrap();
         assert_eq!(read.config.get_hosts(), [Host::Unix("/var/run/postgresql".into())]);
-        assert!(!read.is_exposed());
+        assert!(!read.is_unencrypted());
         assert!(parse("postgres:///db?host=/var/run/postgresql").is_ok());
     }
 
@@ -137,8 +137,8 @@ mod tests {
             let read = parse(url).map_err(|error| format!("{url}: {error}")).unwrap();
             assert_eq!(read.config.get_password(), Some(&b"p"[..]), "{url}");
         }
-        assert!(parse("postgresql://u:p@h/db?sslmode=prefer").unwrap().is_exposed());
-        assert!(!parse("postgresql://u:p@h/db?sslmode=verify-ca").unwrap().is_exposed());
+        assert!(parse("postgresql://u:p@h/db?sslmode=prefer").unwrap().is_unencrypted());
+        assert!(!parse("postgresql://u:p@h/db?sslmode=verify-ca").unwrap().is_unencrypted());
     }
 
     #[test]
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn clear_text_over_a_network_is_told() {
-        assert!(parse("postgres://u:p@db.example/db").unwrap().is_exposed());
-        assert!(!parse("postgres://u:p@db.example/db?sslmode=require").unwrap().is_exposed());
-        assert!(!parse("postgres://u:p@localhost/db").unwrap().is_exposed());
-        assert!(!parse("postgres://u:p@[::1]/db").unwrap().is_exposed());
+        assert!(parse("postgres://u:p@db.example/db").unwrap().is_unencrypted());
+        assert!(!parse("postgres://u:p@db.example/db?sslmode=require").unwrap().is_unencrypted());
+        assert!(!parse("postgres://u:p@localhost/db").unwrap().is_unencrypted());
+        assert!(!parse("postgres://u:p@[::1]/db").unwrap().is_unencrypted());
     }
 }

@@ -74,7 +74,7 @@ impl SqlConnector for PostgresConnector {
 }
 
 impl sql::SqlConnection for PostgresConnection {
-    const MAX_IN_FLIGHT: usize = 64;
+    const MAX_UNANSWERED: usize = 64;
     const MAX_CONNECTIONS: usize = 4;
     const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 

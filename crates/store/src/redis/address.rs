@@ -94,7 +94,7 @@ impl RedisAddress {
     }
 
     /// Whether a password goes in clear text over a network.
-    pub(super) fn is_exposed(&self) -> bool {
+    pub(super) fn is_unencrypted(&self) -> bool {
         let is_far = |host: &Host| !is_loopback(&host.name);
         self.tls.is_none() && self.credentials.is_some() && self.hosts.iter().any(is_far)
     }

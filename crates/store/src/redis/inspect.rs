@@ -25,7 +25,7 @@ pub(super) fn sentences(info: &str) -> Vec<String> {
 }
 
 /// The warning about a password in clear text.
-pub(super) fn exposed(is_exposed: bool) -> Vec<String> {
+pub(super) fn warn_of_plain_text(is_unencrypted: bool) -> Vec<String> {
     let warning = "the password goes to Redis in clear text: write `rediss://`, `rediss-cluster://` or `rediss+sentinel://`";
-    is_exposed.then(|| warning.to_owned()).into_iter().collect()
+    is_unencrypted.then(|| warning.to_owned()).into_iter().collect()
 }

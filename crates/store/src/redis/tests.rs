@@ -91,13 +91,13 @@ fn an_answer_without_the_fields_says_nothing() {
 
 #[test]
 fn a_password_in_clear_text_over_a_network_is_told() {
-    let is_exposed = |url: &str| RedisAddress::parse(url).unwrap().is_exposed();
+    let is_unencrypted = |url: &str| RedisAddress::parse(url).unwrap().is_unencrypted();
     for url in
         ["redis://:p@db.example", "redis-cluster://n:p@127.0.0.1,10.0.0.1", "redis+sentinel://:p@s/one"]
     {
-        assert!(is_exposed(url), "{url}");
+        assert!(is_unencrypted(url), "{url}");
     }
     for url in ["redis://db.example", "redis://:p@localhost", "redis://:p@[::1]", "rediss://:p@db.example"] {
-        assert!(!is_exposed(url), "{url}");
+        assert!(!is_unencrypted(url), "{url}");
     }
 }

@@ -1,4 +1,4 @@
-//! The calls of a store to its database: within the deadline, and with their outcome recorded.
+//! The calls of a store to its database: within the deadline, and with their status recorded.
 //!
 //! Each reply tells the clock of the key's server and whether the server takes calls. What is asked is left to
 //! [`batch`](super::batch) and [`swap_group`](super::swap_group).
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::circuit_breaker::CallKind;
 use super::server::StoreServer;
-use super::{Arithmetic, AvailabilityChange, CallOutcome, SharedStore};
+use super::{Arithmetic, AvailabilityChange, CallStatus, SharedStore};
 use crate::attempt_probe::unused_key;
 use crate::{Clocked, StepShape, StoreError, Stored, Swap, SwapRequest, SwapResults};
 use tollgate_bucket::{Key, Spec, Time};
@@ -17,7 +17,7 @@ use tollgate_bucket::{Key, Spec, Time};
 impl SharedStore {
     pub(super) async fn load(&self, server: &StoreServer, key: Key) -> Result<Option<Stored>, StoreError> {
         let call = self.backend.load(key);
-        self.call_backend(server, CallKind::Read, key, call, |_| CallOutcome::Ok).await
+        self.call_backend(server, CallKind::Read, key, call, |_| CallStatus::Ok).await
     }
 
     pub(super) async fn swap(
@@ -29,7 +29,7 @@ impl SharedStore {
             Some(program) => self.backend.swap_or_step(key, old, new, program),
             None => self.backend.swap(key, old, new),
         };
-        self.call_backend(server, CallKind::Write, key, call, outcome_of).await
+        self.call_backend(server, CallKind::Write, key, call, status_of).await
     }
 
     /// Swaps records that the database writes in one request.
@@ -41,9 +41,9 @@ impl SharedStore {
         }
         let result = |results: &SwapResults| {
             let is_won = |result: &Result<Swap, StoreError>| {
-                result.as_ref().is_ok_and(|swap| outcome_of(swap) == CallOutcome::Ok)
+                result.as_ref().is_ok_and(|swap| status_of(swap) == CallStatus::Ok)
             };
-            if results.iter().all(is_won) { CallOutcome::Ok } else { CallOutcome::Conflict }
+            if results.iter().all(is_won) { CallStatus::Ok } else { CallStatus::Conflict }
         };
         self.call_backend(&server, CallKind::Write, key, self.backend.swap_all(swaps), result).await
     }
@@ -60,14 +60,14 @@ impl SharedStore {
         !spec.has_debt() && self.can_step(spec) && self.backend.refuses_cheaply()
     }
 
-    /// Calls the database within the deadline, and records the outcome and the clock of the key's server.
+    /// Calls the database within the deadline, and records the status and the clock of the key's server.
     pub(super) async fn call_backend<T>(
         &self,
         server: &StoreServer,
         kind: CallKind,
         key: Key,
         call: impl Future<Output = Result<Clocked<T>, StoreError>>,
-        result: impl FnOnce(&T) -> CallOutcome,
+        result: impl FnOnce(&T) -> CallStatus,
     ) -> Result<T, StoreError> {
         let begun = self.clock.now();
         if server.breaker.is_open() {
@@ -81,7 +81,7 @@ impl SharedStore {
             // The key has moved, so another server may have answered.
             answer.clock = None;
         }
-        self.record_outcome(server, kind, begun, answer, result)
+        self.record_answer(server, kind, begun, answer, result)
     }
 
     /// Asks a server what time it is there, and what attempts ask.
@@ -89,14 +89,14 @@ impl SharedStore {
         let (begun, limit) = (self.clock.now(), self.options.timeout.to_std());
         let answer = tokio::time::timeout(limit, self.backend.probe(server.id)).await;
         let answer = answer.unwrap_or(Err(timeout_error()));
-        let outcome = self.record_call(server, begun, &answer, |()| CallOutcome::Ok);
+        let status = self.record_call(server, begun, &answer, |()| CallStatus::Ok);
         let refusal = if answer.is_ok() { self.attempt_refusal(server).await } else { None };
         let Some(refusal) = refusal else {
-            return self.record_availability(server, CallKind::Probe, outcome, answer.as_ref().err());
+            return self.record_availability(server, CallKind::Probe, status, answer.as_ref().err());
         };
         // A failure counts and is reported like that of any call.
         let _ =
-            self.record_outcome(server, CallKind::Probe, begun, Err::<Clocked<()>, _>(refusal), |()| outcome);
+            self.record_answer(server, CallKind::Probe, begun, Err::<Clocked<()>, _>(refusal), |()| status);
     }
 
     /// Why the server refuses what attempts ask, if it does. That is two requests, so that a slow network is no reason.
@@ -107,16 +107,16 @@ impl SharedStore {
         ended.err().filter(StoreError::is_refusal)
     }
 
-    fn record_outcome<T>(
+    fn record_answer<T>(
         &self,
         server: &StoreServer,
         kind: CallKind,
         begun: Time,
         answer: Result<Clocked<T>, StoreError>,
-        result: impl FnOnce(&T) -> CallOutcome,
+        result: impl FnOnce(&T) -> CallStatus,
     ) -> Result<T, StoreError> {
-        let outcome = self.record_call(server, begun, &answer, result);
-        self.record_availability(server, kind, outcome, answer.as_ref().err());
+        let status = self.record_call(server, begun, &answer, result);
+        self.record_availability(server, kind, status, answer.as_ref().err());
         Ok(answer?.value)
     }
 
@@ -126,41 +126,41 @@ impl SharedStore {
         server: &StoreServer,
         begun: Time,
         answer: &Result<Clocked<T>, StoreError>,
-        result: impl FnOnce(&T) -> CallOutcome,
-    ) -> CallOutcome {
+        result: impl FnOnce(&T) -> CallStatus,
+    ) -> CallStatus {
         let now = self.clock.now();
-        let outcome = match answer {
+        let status = match answer {
             Ok(answer) => result(&answer.value),
-            Err(StoreError::WriteConflict) => CallOutcome::Conflict,
-            Err(StoreError::Throttled(_)) => CallOutcome::Throttled,
-            Err(error) if *error == timeout_error() => CallOutcome::Timeout,
-            Err(_) => CallOutcome::Error,
+            Err(StoreError::WriteConflict) => CallStatus::Conflict,
+            Err(StoreError::Throttled(_)) => CallStatus::Throttled,
+            Err(error) if *error == timeout_error() => CallStatus::Timeout,
+            Err(_) => CallStatus::Error,
         };
-        self.observer.call_finished(outcome, now.since(begun));
+        self.observer.call_finished(status, now.since(begun));
         if let Some(clock) = answer.as_ref().ok().and_then(|answer| answer.clock)
             && let Some(correction) = server.offset.record(clock, begun, now)
             && server.tells_clock()
         {
             self.observer.warned(&server.describe(correction));
         }
-        outcome
+        status
     }
 
     fn record_availability(
         &self,
         server: &StoreServer,
         kind: CallKind,
-        outcome: CallOutcome,
+        status: CallStatus,
         error: Option<&StoreError>,
     ) {
         let refusal = error.filter(|error| error.is_refusal());
-        let has_changed = match outcome {
-            CallOutcome::Ok => server.breaker.succeeded(kind, self.now_at(server)),
+        let has_changed = match status {
+            CallStatus::Ok => server.breaker.succeeded(kind, self.now_at(server)),
             // Throttling concerns one key, unless every attempt meets it.
-            CallOutcome::Throttled if kind != CallKind::Probe => self.answered(server),
+            CallStatus::Throttled if kind != CallKind::Probe => self.answered(server),
             // Nothing was written, but the server answered.
-            CallOutcome::Conflict => self.answered(server),
-            CallOutcome::Timeout | CallOutcome::Error | CallOutcome::Throttled => {
+            CallStatus::Conflict => self.answered(server),
+            CallStatus::Timeout | CallStatus::Error | CallStatus::Throttled => {
                 let (now, least) = (Instant::now(), self.options.timeout.to_std());
                 match refusal {
                     // A quota that is used up for a moment is none that is used up for good.
@@ -170,7 +170,7 @@ impl SharedStore {
             }
         };
         // A connection that is lost may be one to a server that comes back empty.
-        let is_lost = matches!(outcome, CallOutcome::Error);
+        let is_lost = matches!(status, CallStatus::Error);
         if has_changed || (refusal.is_some() || is_lost) && kind != CallKind::Probe {
             server.to_probe.notify_one();
         }
@@ -206,10 +206,10 @@ impl SharedStore {
     }
 }
 
-fn outcome_of(swap: &Swap) -> CallOutcome {
+fn status_of(swap: &Swap) -> CallStatus {
     match swap {
-        Swap::Done(_) | Swap::Stepped { .. } => CallOutcome::Ok,
-        Swap::Conflict(_) => CallOutcome::Conflict,
+        Swap::Done(_) | Swap::Stepped { .. } => CallStatus::Ok,
+        Swap::Conflict(_) => CallStatus::Conflict,
     }
 }
 

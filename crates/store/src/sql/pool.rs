@@ -145,19 +145,19 @@ impl<D: SqlConnector> SqlPool<D> {
     fn try_acquire(&self) -> Result<Option<SqlSlot<D>>, StoreError> {
         let mut state = self.inner.lock();
         state.connections.retain(|connection| !connection.is_unusable());
-        let least = state.connections.iter().min_by_key(|connection| connection.in_flight()).cloned();
-        let in_flight = least.as_ref().map_or(usize::MAX, |connection| connection.in_flight());
-        if in_flight > 0
+        let least = state.connections.iter().min_by_key(|connection| connection.unanswered()).cloned();
+        let unanswered = least.as_ref().map_or(usize::MAX, |connection| connection.unanswered());
+        if unanswered > 0
             && state.connections.len() < D::Connection::MAX_CONNECTIONS
             && !state.is_connecting
             && state.may_connect()
         {
             state.is_connecting = true;
-            let attempt = ConnectAttempt { inner: Arc::clone(&self.inner), outcome: None };
+            let attempt = ConnectAttempt { inner: Arc::clone(&self.inner), connected: None };
             self.runtime.spawn(attempt.run());
         }
         match least {
-            Some(connection) if in_flight < D::Connection::MAX_IN_FLIGHT => {
+            Some(connection) if unanswered < D::Connection::MAX_UNANSWERED => {
                 Ok(Some(SqlSlot::new(&self.inner, connection)))
             }
             None if !state.is_connecting => {
@@ -198,7 +198,7 @@ impl<D: SqlConnector> SqlPoolInner<D> {
             connection.close();
         }
         let mut state = self.lock();
-        state.connections.retain(|other| !Arc::ptr_eq(other, connection) && other.in_flight() > 0);
+        state.connections.retain(|other| !Arc::ptr_eq(other, connection) && other.unanswered() > 0);
         if is_refused {
             state.next = None;
         } else {
@@ -229,12 +229,12 @@ impl<L> SqlPoolState<L> {
 /// An attempt in progress. However it ends, another may start after it.
 struct ConnectAttempt<D: SqlConnector> {
     inner: Arc<SqlPoolInner<D>>,
-    outcome: Option<Result<D::Connection, StoreError>>,
+    connected: Option<Result<D::Connection, StoreError>>,
 }
 
 impl<D: SqlConnector> ConnectAttempt<D> {
     async fn run(mut self) {
-        self.outcome = Some(in_time(CONNECT_TIMEOUT, self.inner.connector.connect()).await);
+        self.connected = Some(in_time(CONNECT_TIMEOUT, self.inner.connector.connect()).await);
     }
 }
 
@@ -242,7 +242,7 @@ impl<D: SqlConnector> Drop for ConnectAttempt<D> {
     fn drop(&mut self) {
         let mut state = self.inner.lock();
         state.is_connecting = false;
-        match self.outcome.take() {
+        match self.connected.take() {
             Some(Ok(connection)) => {
                 state.connections.push(Arc::new(PooledSqlConnection::new(connection)));
                 state.last_error = None;

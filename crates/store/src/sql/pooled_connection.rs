@@ -14,7 +14,7 @@ use crate::compare_and_swap::StoreError;
 /// A connection of one kind of database. Closed when dropped.
 pub(crate) trait SqlConnection: Send + Sync + 'static {
     /// The maximum number of requests in flight on one connection.
-    const MAX_IN_FLIGHT: usize;
+    const MAX_UNANSWERED: usize;
     /// The maximum number of connections of one gate.
     const MAX_CONNECTIONS: usize;
     /// A connection is given up if no reply came for this long while requests were in flight. Longer than the server
@@ -31,7 +31,7 @@ pub(crate) trait SqlConnection: Send + Sync + 'static {
 /// A connection of the pool.
 pub(super) struct PooledSqlConnection<L> {
     pub(super) connection: Arc<L>,
-    in_flight: AtomicUsize,
+    unanswered: AtomicUsize,
     is_closed: AtomicBool,
     /// When the last reply came.
     last_reply: Mutex<Instant>,
@@ -41,29 +41,29 @@ impl<L: SqlConnection> PooledSqlConnection<L> {
     pub(super) fn new(connection: L) -> Self {
         Self {
             connection: Arc::new(connection),
-            in_flight: AtomicUsize::new(0),
+            unanswered: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
             last_reply: Mutex::new(Instant::now()),
         }
     }
 
     /// The number of requests in flight.
-    pub(super) fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Relaxed)
+    pub(super) fn unanswered(&self) -> usize {
+        self.unanswered.load(Ordering::Relaxed)
     }
 
     pub(super) fn begin(&self) {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn end(&self) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.unanswered.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether the connection takes no new request. A firewall on the way may have forgotten a connection that was idle
     /// for minutes, which would cost the next request its deadline.
     pub(super) fn is_unusable(&self) -> bool {
-        let is_old = self.in_flight() == 0 && self.last_reply().elapsed() > IDLE_TIMEOUT;
+        let is_old = self.unanswered() == 0 && self.last_reply().elapsed() > IDLE_TIMEOUT;
         self.is_closed.load(Ordering::Relaxed) || self.connection.is_broken() || is_old
     }
 

@@ -76,27 +76,27 @@ pub(crate) struct SqlStore<D: SqlConnector<Connection: SqlQueries>> {
     statements: Arc<Statements<Own<D>>>,
     /// The row that this gate's probes write: one of its own, so that no gate waits for another one.
     probe_key: Key,
-    is_exposed: bool,
+    is_unencrypted: bool,
 }
 
 /// The statements that only a connector's database has.
 type Own<D> = <<D as SqlConnector>::Connection as SqlQueries>::Own;
 
 impl<D: SqlConnector<Connection: SqlQueries>> SqlStore<D> {
-    /// A store without connections yet; `is_exposed` says whether its traffic can be read on the way.
+    /// A store without connections yet; `is_unencrypted` says whether its traffic can be read on the way.
     ///
     /// # Errors
     /// If there is no runtime to run in.
     pub(crate) fn new(
         connector: D,
         statements: Statements<Own<D>>,
-        is_exposed: bool,
+        is_unencrypted: bool,
     ) -> Result<Self, StoreError> {
         Ok(Self {
             pool: SqlPool::new(connector)?,
             statements: Arc::new(statements),
             probe_key: Key(RecordVersion::random().0.into()),
-            is_exposed,
+            is_unencrypted,
         })
     }
 }
@@ -150,7 +150,7 @@ impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
 
     fn inspect(&self) -> StoreFuture<'_, Vec<String>> {
         let statements = Arc::clone(&self.statements);
-        let mut found = exposed(self.is_exposed);
+        let mut found = warn_of_plain_text(self.is_unencrypted);
         Box::pin(self.pool.call_alone(|connection| async move {
             let mut results = Vec::new();
             for check in &statements.permission_checks {
@@ -196,8 +196,8 @@ async fn change(connection: &impl SqlQueries, table: &str, statement: &str) -> R
 }
 
 /// The warning about a connection in clear text.
-fn exposed(is_exposed: bool) -> Vec<String> {
-    let warning = is_exposed
+fn warn_of_plain_text(is_unencrypted: bool) -> Vec<String> {
+    let warning = is_unencrypted
         .then(|| "the connection is not encrypted: add `sslmode=verify-full` to the address".to_owned());
     warning.into_iter().collect()
 }

@@ -343,7 +343,7 @@ fn refusing_most<'w, 'b>(
     withdrawals: &'w [LimitWithdrawal<'b>],
     now: TimeAt<'_>,
 ) -> Option<(usize, &'w LimitWithdrawal<'b>, &'b Arc<Mirror>)> {
-    let candidate = |(at, withdrawal): (usize, &'w LimitWithdrawal<'b>)| {
+    let shared = |(at, withdrawal): (usize, &'w LimitWithdrawal<'b>)| {
         let mirror = withdrawal.buckets.mirror.as_ref().filter(|_| withdrawal.effect.is_enforced())?;
         let now = now(withdrawal.bucket.key);
         let is_known =
@@ -352,7 +352,7 @@ fn refusing_most<'w, 'b>(
         Some((share, (at, withdrawal, mirror)))
     };
     let several = withdrawals.iter().enumerate().filter(|_| withdrawals.len() > 1);
-    several.filter_map(candidate).max_by_key(|(share, _)| *share).map(|(_, found)| found)
+    several.filter_map(shared).max_by_key(|(share, _)| *share).map(|(_, found)| found)
 }
 
 /// The withdrawals that the mirrors refuse. A bucket of which this gate has leased tokens may be empty in its mirror.

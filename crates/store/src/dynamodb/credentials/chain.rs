@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use super::super::sign::AwsKeys;
-use super::metadata::{ContainerEndpoint, InstanceMetadata};
+use super::metadata::{ContainerService, InstanceMetadata};
 use super::{FoundKeys, file};
 use tollgate_base::time::Clock;
 
@@ -21,7 +21,7 @@ enum KeySource {
         /// The environment names the file or the profile, so it must exist.
         is_named: bool,
     },
-    Container(ContainerEndpoint),
+    Container(ContainerService),
     Instance(InstanceMetadata),
     Wrong(String),
 }
@@ -45,7 +45,7 @@ impl KeySourceChain {
             return Self(vec![keys.map_or_else(|| KeySource::Wrong(wrong.to_owned()), KeySource::Given)]);
         }
         let mut sources: Vec<_> = shared_file(&environment).into_iter().collect();
-        match ContainerEndpoint::new(&environment) {
+        match ContainerService::new(&environment) {
             Ok(container) => sources.extend(container.map(KeySource::Container)),
             Err(wrong) => sources.push(KeySource::Wrong(wrong)),
         }

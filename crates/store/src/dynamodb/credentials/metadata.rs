@@ -12,7 +12,7 @@ use http_body_util::Full;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::super::address::HttpEndpoint;
+use super::super::address::HttpServer;
 use super::super::connection::{self, CONNECT_TIMEOUT, HttpPeer};
 use super::super::sign::AwsKeys;
 use super::FoundKeys;
@@ -22,7 +22,7 @@ use tollgate_base::tls::Trust;
 use tollgate_bucket::Time;
 
 /// The endpoint of ECS and of EKS Pod Identity.
-pub(super) struct ContainerEndpoint {
+pub(super) struct ContainerService {
     peer: HttpPeer,
     path: String,
     token: ContainerToken,
@@ -41,7 +41,7 @@ pub(super) struct InstanceMetadata {
     peer: HttpPeer,
 }
 
-impl ContainerEndpoint {
+impl ContainerService {
     /// The endpoint that the environment names; `None` if it names none.
     pub(super) fn new(environment: &impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
@@ -50,7 +50,7 @@ impl ContainerEndpoint {
             return Ok(None);
         };
         let wrong = |why: String| format!("AWS_CONTAINER_CREDENTIALS_FULL_URI: {why}");
-        let (server, path) = HttpEndpoint::parse_with_path(&url).map_err(wrong)?;
+        let (server, path) = HttpServer::parse_with_path(&url).map_err(wrong)?;
         if !server.is_https && !is_trusted_without_tls(&server.host) {
             return Err(wrong(
                 "http:// is for addresses of this machine and of Amazon's endpoints".to_owned(),
@@ -64,7 +64,7 @@ impl ContainerEndpoint {
             .map(|path| ContainerToken::File(path.into()));
         let text = || environment("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(ContainerToken::Text);
         Ok(Some(Self {
-            peer: HttpPeer { endpoint: server, trust },
+            peer: HttpPeer { server, trust },
             path,
             token: file.or_else(text).unwrap_or(ContainerToken::None),
         }))
@@ -94,8 +94,8 @@ impl InstanceMetadata {
     pub(super) fn new(endpoint: Option<&str>) -> Result<Self, String> {
         let url = endpoint.unwrap_or("http://169.254.169.254");
         let server =
-            HttpEndpoint::parse(url).map_err(|why| format!("AWS_EC2_METADATA_SERVICE_ENDPOINT: {why}"))?;
-        Ok(Self { peer: HttpPeer { endpoint: server, trust: None } })
+            HttpServer::parse(url).map_err(|why| format!("AWS_EC2_METADATA_SERVICE_ENDPOINT: {why}"))?;
+        Ok(Self { peer: HttpPeer { server, trust: None } })
     }
 
     /// Keys of the instance's role.
@@ -129,7 +129,7 @@ async fn fetch(
     path: &str,
     header: Option<(&str, &str)>,
 ) -> Result<Bytes, String> {
-    let mut request = Request::builder().method(method).uri(path).header("host", &peer.endpoint.authority);
+    let mut request = Request::builder().method(method).uri(path).header("host", &peer.server.authority);
     if let Some((name, value)) = header {
         request = request.header(name, value);
     }

@@ -166,7 +166,7 @@ async fn a_variable_leads_no_keys_over_plain_http_to_a_stranger() {
         ("http://127.0.0.2:80/", true),
     ] {
         let environment = |name: &str| (name == "AWS_CONTAINER_CREDENTIALS_FULL_URI").then(|| url.to_owned());
-        let container = metadata::ContainerEndpoint::new(&environment);
+        let container = metadata::ContainerService::new(&environment);
         assert_eq!(container.is_ok_and(|found| found.is_some()), is_taken, "{url}");
     }
 }

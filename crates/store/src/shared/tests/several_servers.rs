@@ -49,7 +49,7 @@ impl CompareAndSwap for Pair {
 struct Told(Mutex<Vec<String>>);
 
 impl StoreObserver for Told {
-    fn call_finished(&self, _result: CallOutcome, _took: Span) {}
+    fn call_finished(&self, _result: CallStatus, _took: Span) {}
     fn availability_changed(&self, _change: &AvailabilityChange<'_>) {}
 
     fn availability_reported(&self, change: &AvailabilityChange<'_>) {

@@ -44,7 +44,7 @@ impl Dice {
 struct Quiet;
 
 impl StoreObserver for Quiet {
-    fn call_finished(&self, _result: CallOutcome, _took: Span) {}
+    fn call_finished(&self, _result: CallStatus, _took: Span) {}
     fn availability_changed(&self, _change: &AvailabilityChange<'_>) {}
     fn availability_reported(&self, _change: &AvailabilityChange<'_>) {}
     fn warned(&self, _what: &str) {}

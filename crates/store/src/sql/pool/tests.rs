@@ -33,7 +33,7 @@ impl SqlConnector for Fake {
 }
 
 impl SqlConnection for FakeLink {
-    const MAX_IN_FLIGHT: usize = 2;
+    const MAX_UNANSWERED: usize = 2;
     const MAX_CONNECTIONS: usize = 3;
     const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
