@@ -7,8 +7,6 @@
 mod candidate;
 mod check;
 mod derived_limits;
-mod diagnostic;
-mod document;
 pub mod features;
 mod include;
 mod ladder;
@@ -18,17 +16,19 @@ mod raw;
 mod report;
 mod restart_only;
 mod schema;
-mod section;
+mod secrets;
 mod stored_policy;
 pub mod values;
+mod words;
 mod worst_case;
 
 pub use check::store::{StoreSecrets, StoreSettings};
-pub use diagnostic::{Diagnostic, Severity, grouped};
 pub use include::{Included, OwnFiles};
 pub use restart_only::RestartOnly;
 pub use schema::schema;
 pub use stored_policy::{PolicySource, StoredPolicy, policy_source, store_of};
+pub use tollgate_grammar::diagnostic::grouped;
+pub use tollgate_grammar::{Diagnostic, Severity};
 pub use worst_case::{CombinedBound, CombinedLimits, combined, worst_case, worst_cases};
 
 use std::ffi::OsString;
@@ -38,6 +38,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
+use tollgate_grammar::{Findings, RawTable as _, SourceKind, SourceText};
 
 use crate::net::listener::ListenAddress;
 use crate::net::tls;
@@ -50,8 +51,7 @@ use crate::proxy::request::redirect::Redirect;
 use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::upstream::UpstreamTarget;
-use diagnostic::{Findings, SourceKind, SourceText};
-use section::RawTable;
+use secrets::DIALECT;
 
 /// A checked configuration.
 #[derive(Debug, Clone)]
@@ -157,7 +157,12 @@ impl Sources {
     }
 
     fn as_text(&self) -> Arc<SourceText> {
-        Arc::new(SourceText { kind: SourceKind::File, name: self.name.clone(), text: self.text.clone() })
+        Arc::new(SourceText {
+            kind: SourceKind::File,
+            name: self.name.clone(),
+            text: self.text.clone(),
+            dialect: &DIALECT,
+        })
     }
 
     /// Whether the environment or the command line sets a key.

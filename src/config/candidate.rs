@@ -4,8 +4,12 @@
 //! own. The expansion puts it into the document before it is read, so the rest of the check sees a limit like any other.
 //! What a candidate may refuse is left to the policy: nothing.
 
-use super::diagnostic::{Findings, Spot, suggest};
-use super::document::{Located, TomlEntry, TomlTable, TomlValue};
+use tollgate_grammar::diagnostic::suggest;
+use tollgate_grammar::document::{TomlEntry, TomlTable, TomlValue};
+use tollgate_grammar::table::KeyTrait;
+use tollgate_grammar::{Findings, Located, RawTable as _, Spot};
+
+use super::raw::RawLimit;
 
 /// What follows the name of the live limit in the name of its candidate.
 const ENDING: &str = ".candidate";
@@ -63,15 +67,21 @@ fn merge(live: &TomlTable, own: TomlTable, spot: &Spot, f: &mut Findings) -> Tom
         !is_replaced && key != "candidate"
     };
     let mut merged: Vec<TomlEntry> = live.0.iter().filter(is_inherited).cloned().collect();
+    let (of_live, inherited): (Vec<_>, Vec<_>) =
+        RawLimit::keys().into_iter().partition(|key| key.traits.contains(&KeyTrait::Own));
     for entry in own.0 {
         let key = entry.key.value.as_str();
-        if KEYS.contains(&key) {
+        if inherited.iter().any(|known| known.name == key) {
             merged.push(entry);
-        } else if OF_LIVE.contains(&key) {
+        } else if of_live.iter().any(|known| known.name == key) {
             let message = format!("a candidate has no `{key}`");
             f.error(&entry.key.spot, message, "it is judged wherever its limit is, and refuses nothing");
         } else {
-            f.error(&entry.key.spot, format!("unknown key `{key}`"), suggest(key, KEYS));
+            f.error(
+                &entry.key.spot,
+                format!("unknown key `{key}`"),
+                suggest(key, inherited.iter().map(|known| known.name)),
+            );
         }
     }
     TomlTable(merged)
@@ -80,11 +90,3 @@ fn merge(live: &TomlTable, own: TomlTable, spot: &Spot, f: &mut Findings) -> Tom
 /// Keys that select a shape: a candidate with one of them takes none of [`SHAPE_KEYS`] over.
 const SHAPES: [&str; 3] = ["rolling", "refill", "floor"];
 const SHAPE_KEYS: [&str; 7] = ["rate", "rolling", "every", "refill", "anchor", "floor", "wait"];
-/// Keys that a candidate may have.
-const KEYS: [&str; 17] = [
-    "rate", "refill", "anchor", "rolling", "every", "initial", "floor", "debt", "wait", "key", "ipv4",
-    "ipv6", "count", "reset", "unit", "exempt", "rates",
-];
-/// Keys of a limit that say something else than its shape.
-const OF_LIVE: [&str; 8] =
-    ["mode", "routes", "candidate", "max_failures", "escalate", "ladder", "in_flight", "on_error"];

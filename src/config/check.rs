@@ -18,7 +18,6 @@ mod device;
 mod endpoints;
 mod escalate;
 mod exposed;
-mod fields;
 pub(super) mod files;
 mod geo;
 mod groups;
@@ -51,10 +50,12 @@ mod windows;
 
 use std::sync::Arc;
 
+use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::{Findings, SourceText, Spot};
+
 use self::files::Files;
 use self::networks::Networks;
 use self::rates::RateSources;
-use super::diagnostic::{Findings, SourceText, Spot};
 use super::preset::Applications;
 use super::raw;
 use super::{Config, Sources};
@@ -76,7 +77,7 @@ pub(super) fn check(
     let mut groups = addresses::upstreams(raw, &[&listen[..], &admin].concat(), &whole, f);
     let refuse = settings::refuse(raw, &mut files, f);
     let client = settings::client(&raw.client, &networks, f);
-    let observes = settings::observes(raw.mode.as_ref(), f);
+    let observes = raw.mode.checked(f).unwrap_or(false);
     let mut rates = RateSources::of((sources, &raw.geo), &networks, &mut files);
     let limits = limits::check(&raw.limits, (client.prefixes, observes), &mut rates, f);
     let geo = geo::check(raw, &limits, &mut files, f);
@@ -102,13 +103,13 @@ pub(super) fn check(
         redirect: tls::redirect(&raw.tls, &listen, &client, f),
         listen,
         upstreams: groups.targets,
-        sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
+        sandbox: raw.sandbox.checked(f).unwrap_or(true),
         observes,
         client,
         policy: challenge::with_rule(raw, owners.put_into(Policy::new(routes, limits)), &refuse, f)
             .with_exposed(exposed)
             .with_geo(geo),
-        policy_copy: policy::check(raw.policy.as_ref(), (&raw.store, &store), &files, f),
+        policy_copy: policy::check(&raw.policy, (&raw.store, &store), &files, f),
         store,
         refuse,
         endpoints,
@@ -118,7 +119,7 @@ pub(super) fn check(
         log: log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f),
         admin,
         admin_token: admin::token(&raw.admin, &sources.environment, &mut files, f),
-        is_watched: settings::is_watched(raw.reload.as_ref(), f),
+        is_watched: raw.reload.checked(f).unwrap_or(false),
         files: files.read,
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Their names begin with its name and a dot, which the name of no limit in the file may have.
 
-use super::document::{Located, TomlEntry, TomlTable, TomlValue};
+use tollgate_grammar::Located;
+use tollgate_grammar::document::{TomlEntry, TomlTable, TomlValue};
 
 /// Adds to each route's `limits` the limits that were made of those that it names.
 pub(super) fn name_all(root: &mut TomlTable) {

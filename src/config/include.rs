@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use glob::MatchOptions;
+use tollgate_grammar::document::TomlTable;
+use tollgate_grammar::table::string;
+use tollgate_grammar::{Findings, Located, SourceKind, SourceText, Spot};
 
 use super::check::files::{read_file, words};
-use super::diagnostic::{Findings, SourceKind, SourceText, Spot};
-use super::document::{Located, TomlTable};
-use super::section::string;
+use super::secrets::DIALECT;
 use super::{MAX_FILE, Sources, overrides};
 
 use self::tables::items;
@@ -94,7 +95,12 @@ impl Included {
                 return;
             };
             bytes_left = left;
-            self.texts.push(Arc::new(SourceText { kind: SourceKind::Included, name, text }));
+            self.texts.push(Arc::new(SourceText {
+                kind: SourceKind::Included,
+                name,
+                text,
+                dialect: &DIALECT,
+            }));
         }
     }
 }

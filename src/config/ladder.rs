@@ -3,9 +3,10 @@
 //! The expansion puts each rung into the document as a limit of its own before it is read, so the rest of the check sees
 //! limits like any other. The first rung keeps the name; the others add their IPv4 prefix to it, as in `address.24`.
 
+use tollgate_grammar::document::{TomlEntry, TomlTable, TomlValue};
+use tollgate_grammar::{Findings, Located, Spot};
+
 use super::candidate;
-use super::diagnostic::{Findings, Spot};
-use super::document::{Located, TomlEntry, TomlTable, TomlValue};
 
 /// Whether `name` is that of a rung behind the first: no limit of the file has a dot in its name.
 pub(super) fn is_rung(name: &str) -> bool {

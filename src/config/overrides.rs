@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+use tollgate_grammar::document::{TomlEntry, TomlTable, TomlValue, parse_value};
+use tollgate_grammar::{Findings, Located, SourceKind, SourceText, Spot};
 use toml::de::{DeTable, DeValue};
 
 use super::Sources;
-use super::diagnostic::{Findings, SourceKind, SourceText, Spot};
-use super::document::{Located, TomlEntry, TomlTable, TomlValue, parse_value};
+use super::secrets::DIALECT;
 
 /// Merges the variables that are settings, and leaves all others alone.
 pub(super) fn merge_environment(root: &mut TomlTable, sources: &Sources, findings: &mut Findings) {
@@ -134,7 +135,7 @@ fn entry<'t>(
 }
 
 fn source(kind: SourceKind, name: String, text: &str) -> Arc<SourceText> {
-    Arc::new(SourceText { kind, name, text: text.to_owned() })
+    Arc::new(SourceText { kind, name, text: text.to_owned(), dialect: &DIALECT })
 }
 
 fn whole_value(source: &Arc<SourceText>) -> Spot {

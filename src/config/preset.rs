@@ -8,8 +8,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::diagnostic::{Findings, SourceKind, SourceText, Spot, suggest};
-use super::document::{Located, TomlEntry, TomlTable, TomlValue};
+use tollgate_grammar::diagnostic::suggest;
+use tollgate_grammar::document::{TomlEntry, TomlTable, TomlValue};
+use tollgate_grammar::{Findings, Located, SourceKind, SourceText, Spot};
+
+use super::secrets::DIALECT;
 
 /// The profile of one application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +65,12 @@ impl Preset {
     /// Its routes as a document; `None` if the preset is broken, which is a bug of this program and reported.
     fn routes(&self, findings: &mut Findings) -> Option<Vec<TomlEntry>> {
         let name = format!("preset {}", self.name);
-        let source = Arc::new(SourceText { kind: SourceKind::Preset, name, text: self.text.to_owned() });
+        let source = Arc::new(SourceText {
+            kind: SourceKind::Preset,
+            name,
+            text: self.text.to_owned(),
+            dialect: &DIALECT,
+        });
         let root = TomlTable::parse(&source, findings)?;
         Some(table(root.get("route")?)?.0.clone())
     }

@@ -1,32 +1,63 @@
-//! The file as written: which keys there are, and the types of their values.
+//! The file as written: which keys there are, what each takes, and what is special about it.
 //!
 //! Defaults, meaning and references are left to [`check`](super::check). `config.toml` in the root of the source tells
-//! people what each key means.
+//! people what each key means; the comments here are for those that it shows within another one.
 
-use super::diagnostic::Findings;
-use super::document::{Located, TomlTable, TomlValue};
-use super::section::{FromKey, KeyType, RawKey, RawTable, SecretText, StringList, raw_tables};
+use tollgate_grammar::duration::{DAY, HOUR, SECOND};
+use tollgate_grammar::kind::{
+    Anything, Buffer, Bytes, Fraction, Free, Given, Key, Lasting, Like, Secret, Share, Switch, Text, Whole,
+    Wholes, Word,
+};
+use tollgate_grammar::{List, RawItem, RawKey, RawNamed, name, tables};
 
-pub(super) use super::section::{RawItem, RawNamed};
+use super::values::{
+    CollectorUrl, CookieName, CorsOrigin, Domain, MailAddress, RequestPattern, SessionCookieName,
+};
+use super::values::{
+    CountKind, FieldValue, LimitKey, ListenUrl, PresetName, RateOrOff, RateValue, StatusKind,
+};
+use super::values::{DirectoryUrl, UpstreamHostValue, UpstreamUrl};
+use super::words;
+use crate::bucket::Escalation;
 
-type Text = Located<String>;
+/// Bits of an IPv4 prefix.
+type Ipv4Bits = Whole<u8, 0, 32>;
+/// Bits of an IPv6 prefix.
+type Ipv6Bits = Whole<u8, 0, 128>;
+/// As how many attempts one counts.
+type Weight = Whole<u32, 1, 10>;
+/// Less would end every request at once.
+type Timeout = Lasting<1, DAY>;
+/// Browsers keep no cookie for longer than 400 days (RFC 6265bis, 5.5).
+type KnownFor = Lasting<HOUR, { 400 * DAY }>;
+type Connections = Whole<usize, 1, 10_000_000>;
+/// The status of a refusal.
+type RefusalStatus = Whole<u16, 400, 599>;
+/// Requests at the application at once.
+type InFlight = Whole<u32, 1, 1_000_000>;
+/// Enough for whole bodies of several clients, and less than any machine has.
+type BodyBuffer = Buffer<KIB, { 64 * MIB }>;
+type Rate = Text<RateValue>;
 
-raw_tables! {
+tables! {
     /// The whole file.
-    RawFile {
-        listen: Option<StringList>,
-        upstream: Option<StringList>,
-        sandbox: Option<Text>,
-        mode: Option<Text>,
-        policy: Option<Text>,
-        #[expect(dead_code, reason = "the files are read before the tables are: `include.rs`")]
-        include: Option<StringList>,
-        reload: Option<Text>,
+    pub(in crate::config) RawFile {
+        listen: Option<List<Text<ListenUrl>>> = Example,
+        upstream: Option<List<Text<UpstreamUrl>>> = Example,
+        sandbox: Key<Word<words::OnOff>>,
+        mode: Key<Word<words::FileModes>>,
+        policy: Key<Word<words::PolicyPlaces>>,
+        include: Option<List> = Example,
+        reload: Key<Word<words::Reloads>>,
         client: RawClient,
-        networks: Vec<RawNamed<StringList>>,
+        /// Names for networks, for `exempt`, `trust` and `rates`.
+        networks: Vec<RawNamed<List>> = Example,
         geo: RawGeo,
+        /// What is protected. A request that matches no route is forwarded and never counted.
         routes("route"): Vec<RawNamed<RawRoute>>,
+        /// How often. Every limit applies to every route, unless `limits` or `routes` narrows it.
         limits("limit"): Vec<RawNamed<RawLimit>>,
+        /// Where other proxies ask before they forward.
         endpoints("endpoint"): Vec<RawNamed<RawEndpoint>>,
         device: RawDevice,
         exposed: RawExposed,
@@ -39,279 +70,300 @@ raw_tables! {
         tls: RawTls,
     }
 
-    /// `[client]`.
-    RawClient {
-        trust: Option<StringList>,
-        header: Option<Text>,
-        ipv4: Option<Located<i64>>,
-        ipv6: Option<Located<i64>>,
+    /// Who is the client?
+    pub(in crate::config) RawClient {
+        trust: Option<List>,
+        header: Key<Free>,
+        ipv4: Key<Ipv4Bits>,
+        ipv6: Key<Ipv6Bits>,
     }
 
-    /// `[geo]`.
-    RawGeo {
-        asn: Option<Text>,
-        country: Option<Text>,
+    /// Where addresses come from.
+    pub(in crate::config) RawGeo {
+        asn: Key<Free> = Example,
+        country: Key<Free> = Example,
     }
 
-    /// `[route.NAME]`.
-    RawRoute {
-        patterns("match"): Option<StringList>,
-        /// An invalid one, already reported, which stands for the missing patterns: valid ones are expanded.
-        preset: Option<Located<TomlValue>>,
-        host: Option<StringList>,
-        host_default: Option<Located<bool>>,
-        upstream: Option<StringList>,
-        upstream_host: Option<Text>,
-        limits: Option<StringList>,
-        case: Option<Text>,
-        cost: Option<Located<TomlValue>>,
-        body: Option<Text>,
-        buffer: Option<Text>,
-        reply_timeout: Option<Text>,
-        in_flight: Option<Located<i64>>,
-        cors: Option<StringList>,
-        on_error: Option<Text>,
-        success: Vec<RawItem<RawRule>>,
-        failure: Vec<RawItem<RawRule>>,
-        neutral: Vec<RawItem<RawRule>>,
-        otherwise: Option<Text>,
-        outcome_header: Option<Text>,
-        when: Option<StringList>,
-        user: Option<StringList>,
-        password: Option<StringList>,
-        user_length: Option<Located<i64>>,
-        exposed: Option<Text>,
-        bait: Option<StringList>,
-        bait_weight: Option<Located<i64>>,
-        quick: Option<Text>,
-        quick_weight: Option<Located<i64>>,
-        step: Option<Text>,
-        step_cookie: Option<Text>,
+    /// One form, or one way to sign in.
+    pub(in crate::config) RawRoute (named name::PATTERN) {
+        patterns("match"): Option<List<Like<RequestPattern>>> = Example,
+        /// The profile of a known application; `tollgate presets` lists them.
+        preset: Key<PresetName> = Example,
+        host: Option<List> = Example,
+        host_default: Key<Switch>,
+        upstream: Option<List<Text<UpstreamUrl>>> = Example,
+        upstream_host: Key<Text<UpstreamHostValue>> = Example,
+        limits: Option<List> = Example,
+        case: Key<Word<words::Cases>>,
+        cost: Key<CountKind>,
+        body: Key<Bytes<1, { 16 * MIB }>>,
+        buffer: Key<Word<words::Buffering>>,
+        reply_timeout: Key<Timeout> = Example,
+        in_flight: Key<InFlight> = Example,
+        cors: Option<List<Like<CorsOrigin>>> = Example,
+        on_error: Key<Word<words::OnErrors>> = Example,
+        success: Vec<RawItem<RawRule>> = Example Unweighted,
+        failure: Vec<RawItem<RawRule>> = Example,
+        neutral: Vec<RawItem<RawRule>> = Example Unweighted,
+        otherwise: Key<Word<words::Outcomes>>,
+        outcome_header: Key<Free> = Example,
+        when: Option<List<Text<FieldValue>>> = Example,
+        user: Option<List<Text<FieldValue>>> = Example,
+        password: Option<List<Text<FieldValue>>> = Example,
+        user_length: Key<Whole<usize, 1, 4096>> = Example,
+        exposed: Key<Word<words::ExposedActions>> = Example,
+        bait: Option<List> = Example,
+        bait_weight: Key<Weight>,
+        quick: Key<Lasting<1, { 10 * SECOND }>> = Example,
+        quick_weight: Key<Weight>,
+        step: Key<Word<words::Steps>> = Example,
+        step_cookie: Key<Text<SessionCookieName>> = Example,
         attack: Option<RawNamed<RawAttack>>,
         refuse: Option<RawNamed<RawPages>>,
     }
 
-    /// `[route.NAME.refuse]`.
-    RawPages {
-        html: Option<Text>,
-        json: Option<Text>,
-        text: Option<Text>,
+    /// Pages and texts for refusals of this route.
+    pub(in crate::config) RawPages {
+        html: Key<Free> = Example,
+        json: Key<Free> = Example,
+        text: Key<Free> = Example,
+        /// Texts in the place of those of the built-in page.
         texts: Vec<RawNamed<RawTexts>>,
     }
 
-    /// `[route.NAME.attack]`.
-    RawAttack {
-        failures: Option<Text>,
-        share: Option<Located<f64>>,
-        scale: Option<Located<f64>>,
-        worst: Option<Located<f64>>,
-        calm: Option<Text>,
-        webhook: Option<Text>,
+    /// Attack mode.
+    pub(in crate::config) RawAttack {
+        failures: Key<Rate>,
+        share: Key<Fraction<10>>,
+        scale: Key<Fraction<1>>,
+        worst: Key<Fraction<1>> = Example,
+        calm: Key<Lasting<SECOND, DAY>>,
+        webhook: Key<Free> = Example,
     }
 
-    /// A rule about an answer: `success`, `failure` and `neutral` of a route.
-    RawRule {
-        status: Option<Located<TomlValue>>,
-        location: Option<Text>,
-        set_cookie: Option<Text>,
-        header: Option<Text>,
-        json: Option<Text>,
-        body: Option<Text>,
-        equals: Option<Text>,
-        weight: Option<Located<i64>>,
+    /// A rule about an answer.
+    pub(in crate::config) RawRule {
+        /// A status, a class such as "4xx", or a list of them.
+        status: Key<StatusKind>,
+        /// Where a redirect leads; * is any text.
+        location: Key<Free>,
+        /// The name of a cookie that is set.
+        set_cookie: Key<Free>,
+        /// The name of a header; with `equals` for an exact value.
+        header: Key<Free>,
+        /// A JSON pointer into the answer; with `equals` for an exact value.
+        json: Key<Free>,
+        /// A text in the first 64 KiB of the answer, for failures only.
+        body: Key<Free>,
+        /// The exact value of `header` or `json`.
+        equals: Key<Free>,
+        /// How many failures a failure by this rule counts as; of `failure` only.
+        weight: Key<Weight>,
     }
 
-    /// `[limit.NAME]`.
-    RawLimit {
-        key: Option<Text>,
-        rate: RawKey<Text>,
-        exempt: Option<StringList>,
-        rates: Vec<RawNamed<Text>>,
-        /// Never there: its rungs are limits of their own by now.
-        ladder: Option<StringList>,
-        ipv4: Option<Located<i64>>,
-        ipv6: Option<Located<i64>>,
-        mode: Option<Text>,
-        initial: Option<Located<i64>>,
-        debt: Option<Located<i64>>,
-        routes: Option<StringList>,
-        refill: Option<Text>,
-        anchor: Option<Text>,
-        rolling: RawKey<Text>,
-        every: Option<Text>,
-        floor: Option<Text>,
-        wait: Option<Text>,
-        count: Option<Text>,
-        reset: Option<Text>,
-        in_flight: Option<Located<i64>>,
-        on_error: Option<Text>,
-        unit: Option<Text>,
-        max_failures: Option<Located<i64>>,
-        escalate: Option<RawNamed<RawEscalate>>,
-        /// One that is no table: others are limits of their own by now.
-        candidate: Option<Located<TomlValue>>,
+    /// An attempt has to pass every limit; a refused attempt takes no token from any of them.
+    // A name with a dot is that of a candidate or of a rung.
+    pub(in crate::config) RawLimit (named "^[A-Za-z0-9_-]{1,64}$") {
+        key: Key<Text<LimitKey>>,
+        rate: RawKey<Given<Rate>> = Example,
+        exempt: Option<List> = Example,
+        /// The rate of these clients, or "off" for no limit. A key is a network, "user:NAME", "@users.txt", "header:NAME=VALUE", "cert:NAME", "asn:NUMBER" or "country:XX".
+        rates: Vec<RawNamed<Given<Like<RateOrOff>>>> = Example,
+        ladder: Option<List<Rate>> = Example Own,
+        ipv4: Key<Wholes<u8, 0, 32>> = Example,
+        ipv6: Key<Wholes<u8, 0, 128>> = Example,
+        mode: Key<Word<words::LimitModes>> = Own,
+        initial: Key<Whole<u32, 0, 4_294_967_295>> = Example,
+        debt: Key<Whole<u32, 0, 4_294_967_295>>,
+        routes: Option<List> = Example Own,
+        refill: Key<Word<words::Refills>>,
+        anchor: Key<Word<words::Anchors>>,
+        /// At most this number in any window of whole periods, which are `every` long.
+        rolling: RawKey<Given<Rate>> = Example,
+        /// The length of a period of `rolling`.
+        every: Key<Lasting<1, { 100 * 366 * DAY }>> = Example,
+        /// A guaranteed minimum beside the bucket of the rate: it is spent first, and always refills.
+        floor: Key<Rate> = Example,
+        wait: Key<Lasting<0, { 60 * SECOND }>>,
+        count: Key<Word<words::Counts>>,
+        reset: Key<Word<words::Resets>> = Example,
+        in_flight: Key<InFlight> = Example Own,
+        on_error: Key<Word<words::OnErrors>> = Example Own,
+        unit: Key<Word<words::Units>>,
+        max_failures: Key<Whole<u32, 0, 10_000>> = Own,
+        escalate: Option<RawNamed<RawEscalate>> = Own,
+        candidate: Key<Anything> = Own,
     }
 
-    /// `[limit.NAME.escalate]`.
-    RawEscalate {
-        after: Option<Located<i64>>,
-        wait: Option<Text>,
-        factor: Option<Located<i64>>,
-        max: Option<Text>,
+    /// Growing waits.
+    pub(in crate::config) RawEscalate {
+        after: Key<Whole<u32, 1, { Escalation::MAX_STRIKES as i64 }>>,
+        wait: Key<Lasting<SECOND, { 365 * DAY }>>,
+        factor: Key<Whole<u32, 1, { Escalation::MAX_FACTOR as i64 }>>,
+        max: Key<Lasting<SECOND, { 365 * DAY }>>,
     }
 
-    /// `[endpoint.NAME]`.
-    RawEndpoint {
-        kind: Option<Text>,
-        listen: Option<StringList>,
-        trust: Option<StringList>,
-        refused_status: Option<Located<i64>>,
-        outcome_timeout: Option<Text>,
-        bodies: Option<Located<bool>>,
+    /// Where one proxy asks.
+    pub(in crate::config) RawEndpoint (named name::PATTERN) {
+        kind: Key<Word<words::EndpointKinds>> = Example,
+        listen: Option<List<Text<ListenUrl>>> = Example,
+        trust: Option<List> = Example,
+        refused_status: Key<RefusalStatus> = Example,
+        outcome_timeout: Key<Lasting<1, HOUR>>,
+        bodies: Key<Switch>,
     }
 
-    /// `[device]`.
-    RawDevice {
-        secret: RawKey<Located<SecretText>>,
-        ttl: Option<Text>,
-        cookie: Option<Text>,
-        addresses: Option<Located<bool>>,
-        address_ttl: Option<Text>,
-        address_ipv4: Option<Located<i64>>,
-        address_ipv6: Option<Located<i64>>,
+    /// Known devices: a browser that has signed in keeps a budget of its own.
+    pub(in crate::config) RawDevice {
+        secret: RawKey<Given<Secret>>,
+        ttl: Key<KnownFor>,
+        cookie: Key<Text<CookieName>>,
+        addresses: Key<Switch>,
+        address_ttl: Key<KnownFor>,
+        address_ipv4: Key<Ipv4Bits>,
+        address_ipv6: Key<Ipv6Bits>,
     }
 
-    /// `[exposed]`.
-    RawExposed {
-        file: Option<Text>,
+    /// Exposed passwords.
+    pub(in crate::config) RawExposed {
+        file: Key<Free>,
     }
 
-    /// `[store]`.
-    RawStore {
-        url: Option<Located<SecretText>>,
-        timeout: Option<Text>,
-        on_error: Option<Text>,
-        arithmetic: Option<Text>,
-        prefix: Option<Text>,
-        secret: Option<Located<SecretText>>,
-        capacity: Option<Located<i64>>,
-        snapshot: Option<Text>,
+    /// Where buckets live.
+    pub(in crate::config) RawStore {
+        url: Key<Secret>,
+        timeout: Key<Lasting<1, { 10 * SECOND }>>,
+        on_error: Key<Word<words::OnErrors>>,
+        arithmetic: Key<Word<words::Arithmetics>>,
+        prefix: Key<Free>,
+        secret: Key<Secret>,
+        capacity: Key<Whole<usize, 1, 1_000_000_000>>,
+        snapshot: Key<Free>,
     }
 
-    /// `[refuse]`.
-    RawRefuse {
-        status: Option<Located<i64>>,
-        html: Option<Text>,
-        json: Option<Text>,
-        text: Option<Text>,
-        headers: Option<Text>,
-        delay: Option<Text>,
-        challenge: Option<Text>,
-        challenge_rate: Option<Text>,
-        jitter: Option<Located<f64>>,
+    /// The answer to a refused attempt.
+    pub(in crate::config) RawRefuse {
+        status: Key<RefusalStatus>,
+        html: Key<Free>,
+        json: Key<Free>,
+        text: Key<Free>,
+        headers: Key<Word<words::ShownLimits>>,
+        delay: Key<Lasting<0, { 60 * SECOND }>>,
+        challenge: Key<Word<words::Challenges>>,
+        challenge_rate: Key<Rate>,
+        jitter: Key<Share<1000>>,
+        /// Texts in the place of those of the built-in page.
         texts: Vec<RawNamed<RawTexts>>,
     }
 
-    /// `[refuse.texts.LANG]` and `[route.NAME.refuse.texts.LANG]`.
-    RawTexts {
-        title: Option<Text>,
-        wait: Option<Text>,
-        now: Option<Text>,
-        never: Option<Text>,
-        back: Option<Text>,
-        request: Option<Text>,
-        offer: Option<Text>,
-        earn: Option<Text>,
-        working: Option<Text>,
-        days: Option<Text>,
-        hours: Option<Text>,
-        minutes: Option<Text>,
-        seconds: Option<Text>,
-        list: Option<Text>,
+    /// The texts of one language.
+    pub(in crate::config) RawTexts (named "^(en|de|fr|es|pt|it|nl|pl|ja|zh|ar)$") {
+        title: Key<Free> = Example,
+        wait: Key<Free> = Example,
+        now: Key<Free> = Example,
+        never: Key<Free> = Example,
+        back: Key<Free> = Example,
+        request: Key<Free> = Example,
+        offer: Key<Free> = Example,
+        earn: Key<Free> = Example,
+        working: Key<Free> = Example,
+        days: Key<Free> = Example,
+        hours: Key<Free> = Example,
+        minutes: Key<Free> = Example,
+        seconds: Key<Free> = Example,
+        list: Key<Free> = Example,
     }
 
-    /// `[proxy]`.
-    RawProxy {
-        threads: Option<Located<i64>>,
-        connections: Option<Located<i64>>,
-        client_max: Option<Located<i64>>,
-        client_rate: Option<Text>,
-        header_timeout: Option<Text>,
-        body_timeout: Option<Text>,
-        idle_timeout: Option<Text>,
-        connect_timeout: Option<Text>,
-        reply_timeout: Option<Text>,
-        upstream_idle: Option<Text>,
-        upstream_max: Option<Located<i64>>,
-        request_buffer: Option<Text>,
-        response_buffer: Option<Text>,
-        body_memory: Option<Text>,
-        drain: Option<Text>,
-        proxy_protocol: Option<Text>,
-        underscores: Option<Text>,
-        header_case: Option<Text>,
-        strip: Option<StringList>,
-        keep: Option<StringList>,
+    /// Bounds and time-outs.
+    pub(in crate::config) RawProxy {
+        threads: Key<Whole<usize, 0, 1024>>,
+        connections: Key<Connections>,
+        client_max: Key<Connections>,
+        client_rate: Key<Like<RateOrOff>>,
+        header_timeout: Key<Timeout>,
+        body_timeout: Key<Timeout>,
+        idle_timeout: Key<Timeout>,
+        connect_timeout: Key<Timeout>,
+        reply_timeout: Key<Timeout>,
+        upstream_idle: Key<Lasting<0, DAY>>,
+        upstream_max: Key<Connections>,
+        request_buffer: Key<BodyBuffer>,
+        response_buffer: Key<BodyBuffer>,
+        body_memory: Key<Bytes<{ 256 * KIB }, { 64 * GIB }>>,
+        drain: Key<Lasting<0, DAY>>,
+        proxy_protocol: Key<Word<words::ProxyProtocols>>,
+        underscores: Key<Word<words::Underscores>>,
+        header_case: Key<Word<words::HeaderCases>>,
+        strip: Option<List>,
+        keep: Option<List>,
     }
 
-    /// `[log]`.
-    RawLog {
-        level: Option<Text>,
-        format: Option<Text>,
-        access: Option<Text>,
-        style: Option<Text>,
-        clients: Option<Text>,
-        decisions: Option<Text>,
+    /// Logs.
+    pub(in crate::config) RawLog {
+        level: Key<Word<words::LogLevels>>,
+        format: Key<Word<words::LogFormats>>,
+        access: Key<Free>,
+        style: Key<Word<words::AccessLogStyles>>,
+        clients: Key<Word<words::ShownClients>>,
+        decisions: Key<Free>,
     }
 
-    /// `[otel]`.
-    RawOtel {
-        endpoint: Option<Text>,
-        sample: Option<Located<f64>>,
+    /// OpenTelemetry.
+    pub(in crate::config) RawOtel {
+        endpoint: Key<Text<CollectorUrl>> = Example,
+        sample: Key<Share<1_000_000>>,
     }
 
-    /// `[admin]`.
-    RawAdmin {
-        listen: Option<StringList>,
-        token: Option<Located<SecretText>>,
+    /// For operators.
+    pub(in crate::config) RawAdmin {
+        listen: Option<List<Text<ListenUrl>>> = Example,
+        token: Key<Secret>,
     }
 
-    /// `[tls]`.
-    RawTls {
-        certificates: RawKey<Vec<RawItem<RawCertificate>>>,
+    /// TLS with clients and with applications.
+    pub(in crate::config) RawTls {
+        certificates: RawKey<Vec<RawItem<RawCertificate>>> = Example,
         acme: Option<RawNamed<RawAcme>>,
-        minimum: Option<Text>,
-        redirect: Option<Located<bool>>,
-        upstream_ca: Option<Text>,
-        client_ca: Option<Text>,
-        client_auth: Option<Text>,
+        minimum: Key<Word<words::TlsVersions>>,
+        redirect: Key<Switch>,
+        upstream_ca: Key<Free> = Example,
+        client_ca: Key<Free> = Example,
+        client_auth: Key<Word<words::ClientAuths>> = Example,
     }
 
-    /// `tls.acme`.
-    RawAcme {
-        domains: Option<StringList>,
-        email: Option<Text>,
-        directory: Option<Text>,
-        challenge: Option<Text>,
-        state: Option<Text>,
-        directory_ca: Option<Text>,
+    /// Certificates that an authority issues.
+    pub(in crate::config) RawAcme (requires ["domains"]) {
+        domains: Option<List<Text<Domain>>> = Example,
+        email: Key<Text<MailAddress>> = Example,
+        directory: Key<Text<DirectoryUrl>>,
+        challenge: Key<Word<words::AcmeChallenges>>,
+        state: Key<Free>,
+        directory_ca: Key<Free> = Example,
     }
 
     /// A certificate and its key, by the paths of their files.
-    RawCertificate {
-        cert: RawKey<Text>,
-        key: RawKey<Text>,
+    pub(in crate::config) RawCertificate (requires ["cert", "key"]) {
+        /// The chain in PEM, the server's certificate first.
+        cert: RawKey<Given<Free>>,
+        /// The key of the certificate in PEM.
+        key: RawKey<Given<Free>>,
     }
 }
 
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+
 #[cfg(test)]
 mod tests {
+    use tollgate_grammar::table::{KeyType, TableType};
+
     use super::*;
 
     /// The lines of the sample in tables of this name and below.
     fn sample(table: &str) -> String {
         let text = include_str!("../../config.toml");
-        let mut within = false;
+        let mut within = table.is_empty();
         let of_table = |line: &&str| {
             if let Some(header) = line.trim_start_matches('#').strip_prefix('[') {
                 within = header.split(['.', ']']).next() == Some(table);
@@ -325,41 +377,39 @@ mod tests {
             .join("\n")
     }
 
+    /// The keys of a table and of those below, each with its table at the top.
+    fn keys(top: &'static str, table: TableType) -> Vec<(&'static str, &'static str)> {
+        let mut found = Vec::new();
+        for key in table.keys {
+            let below = if top.is_empty() { key.name } else { top };
+            let mut kind = key.kind;
+            while let KeyType::Named { entry, .. } = kind {
+                kind = *entry;
+            }
+            match kind {
+                KeyType::Table(table) | KeyType::TableList(table) => found.extend(keys(below, table)),
+                KeyType::Value(_) | KeyType::Secret | KeyType::Named { .. } => {}
+            }
+            if !top.is_empty() {
+                found.push((top, key.name));
+            }
+        }
+        found
+    }
+
     #[test]
     fn the_sample_names_every_key() {
-        for (table, keys) in [
-            ("client", RawClient::KEYS),
-            ("geo", RawGeo::KEYS),
-            ("route", RawRoute::KEYS),
-            ("route", RawAttack::KEYS),
-            ("route", RawPages::KEYS),
-            ("limit", RawLimit::KEYS),
-            ("limit", RawEscalate::KEYS),
-            ("endpoint", RawEndpoint::KEYS),
-            ("device", RawDevice::KEYS),
-            ("exposed", RawExposed::KEYS),
-            ("store", RawStore::KEYS),
-            ("refuse", RawRefuse::KEYS),
-            ("refuse", RawTexts::KEYS),
-            ("proxy", RawProxy::KEYS),
-            ("log", RawLog::KEYS),
-            ("otel", RawOtel::KEYS),
-            ("admin", RawAdmin::KEYS),
-            ("tls", RawTls::KEYS),
-            ("tls", RawAcme::KEYS),
-            ("tls", RawCertificate::KEYS),
-        ] {
-            let lines = sample(table);
-            for key in keys {
-                let is_named = |line: &str| {
-                    let line = line.split('#').next().unwrap_or_default();
-                    line.split_once('=').is_some_and(|(name, _)| name.trim() == *key)
-                        || line.trim_end().ends_with(&format!(".{key}]"))
-                        || line.starts_with("[") && line.contains(&format!(".{key}."))
-                        || line.contains(&format!(" {key} = "))
-                };
-                assert!(lines.lines().any(is_named), "config.toml does not name `{key}` of [{table}]");
-            }
+        let keys = keys("", TableType::of::<RawFile>());
+        assert!(keys.len() > 150, "{}", keys.len());
+        for (table, key) in keys {
+            let is_named = |line: &str| {
+                let line = line.split('#').next().unwrap_or_default();
+                line.split_once('=').is_some_and(|(name, _)| name.trim() == key)
+                    || line.trim_end().ends_with(&format!(".{key}]"))
+                    || line.starts_with("[") && line.contains(&format!(".{key}."))
+                    || line.contains(&format!(" {key} = "))
+            };
+            assert!(sample(table).lines().any(is_named), "config.toml does not name `{key}` of [{table}]");
         }
     }
 }

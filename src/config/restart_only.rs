@@ -8,8 +8,9 @@ use std::hash::Hash;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::diagnostic::{Findings, SourceText, Spot};
-use super::document::{TomlTable, TomlValue};
+use tollgate_grammar::document::{TomlTable, TomlValue};
+use tollgate_grammar::{Findings, SourceText, Spot};
+
 use super::{Config, EndpointConfig, StoreSettings};
 use crate::net::listener::ListenAddress;
 use crate::observe::settings::{LogSettings, OtelSettings};

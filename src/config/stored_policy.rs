@@ -7,13 +7,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tollgate_grammar::document::{TomlEntry, TomlTable, TomlValue};
+use tollgate_grammar::{Findings, Located, RawTable as _, SourceKind, SourceText, Spot};
+
 use super::check::files::Files;
 use super::check::{policy, store};
-use super::diagnostic::{Findings, SourceKind, SourceText, Spot};
-use super::document::{Located, TomlEntry, TomlTable, TomlValue};
 use super::include;
 use super::raw::{RawFile, RawStore};
-use super::section::RawTable as _;
+use super::secrets::DIALECT;
 use super::{Sources, StoreSettings, overrides};
 
 /// A policy of the store.
@@ -131,7 +132,7 @@ fn policy_text(StoredPolicy { version, text }: &StoredPolicy) -> Arc<SourceText>
         0 => "policy".to_owned(),
         version => format!("policy {version}"),
     };
-    Arc::new(SourceText { kind: SourceKind::File, name, text: text.clone() })
+    Arc::new(SourceText { kind: SourceKind::File, name, text: text.clone(), dialect: &DIALECT })
 }
 
 /// Where the store is, is the gate's own: so it is not in the policy, nor is the name of the policy's origin.

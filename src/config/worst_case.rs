@@ -11,7 +11,8 @@ pub use combined::{CombinedBound, CombinedLimits, combined};
 
 use std::collections::BTreeMap;
 
-use super::diagnostic::grouped;
+use tollgate_grammar::diagnostic::grouped;
+
 use crate::bucket::Spec;
 use crate::policy::challenge::ChallengeRule;
 use crate::policy::key::{KeyPart, PrefixLengths};

@@ -18,6 +18,8 @@ const ARROWS: &[(&str, &str)] = &[
     ("bucket", ""),
     // The clock counts in the spans of buckets.
     ("base", "bucket"),
+    // It reads lengths of time.
+    ("grammar", "bucket"),
     ("policy", "bucket"),
     ("store", "bucket base"),
     // The clock of `base`, under a name of its own.
@@ -33,7 +35,7 @@ const ARROWS: &[(&str, &str)] = &[
     ("replay", "bucket time policy store event engine observe"),
     // A file, and the formula that reads it.
     ("exposed", "policy"),
-    ("config", "bucket time policy store net event engine proxy observe exposed"),
+    ("config", "grammar bucket time policy store net event engine proxy observe exposed"),
     ("app", "allocator base bucket time policy store net event engine proxy observe config"),
     ("cli", "base bucket time policy store net event engine proxy observe replay exposed config app"),
     // It only calls `cli::main`, and chooses the allocator.
@@ -69,8 +71,8 @@ const CRATES: &[(&str, &str)] = &[
     ("tracing", "observe app cli"),
     ("tracing_subscriber", "observe"),
     ("xorf", "exposed"),
-    ("toml", "config cli"),
-    ("annotate_snippets", "config"),
+    ("toml", "grammar config cli"),
+    ("annotate_snippets", "grammar"),
     ("landlock", "app"),
     ("seccompiler", "app"),
     ("libc", "app"),

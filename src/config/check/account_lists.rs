@@ -2,7 +2,8 @@
 //!
 //! Only their keyed hashes are kept.
 
-use super::super::diagnostic::{Findings, Spot};
+use tollgate_grammar::{Findings, Spot};
+
 use super::files::Files;
 use super::networks::{is_prefix, lines};
 use crate::policy::account::Account;

@@ -3,9 +3,9 @@
 //! Nearly all of it is legal, and surely not meant. A limit that counts failures counts every attempt on a route that
 //! does not say what a failure is.
 
-use super::super::diagnostic::Findings;
-use super::super::document::Located;
-use super::super::raw::{self, RawNamed};
+use tollgate_grammar::{Findings, Located, RawNamed};
+
+use super::super::raw;
 use super::{endpoints, ja4, second_steps};
 use crate::policy::key::KeyPart;
 use crate::policy::matcher::Pattern;

@@ -3,14 +3,12 @@
 //! It reads the certificates that are there already. One that is missing or broken is no mistake: the gate orders a new
 //! one while it runs (`app/acme.rs`).
 
-use std::net::IpAddr;
+use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::list::distinct;
+use tollgate_grammar::{Findings, RawNamed, Spot, Syntax as _};
 
-use http::Uri;
-
-use super::super::diagnostic::{Findings, Spot};
-use super::super::document::Located;
-use super::super::raw::{self, RawNamed};
-use super::fields::{distinct, one_of};
+use super::super::raw;
+use super::super::values::{DirectoryUrl, Domain, MailAddress};
 use super::files::Files;
 use crate::net::listener::ListenAddress;
 use crate::net::tls::acme::state_name;
@@ -23,17 +21,19 @@ pub(super) fn check(
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<AcmeSettings> {
-    let challenges = [("tls-alpn-01", ChallengeKind::TlsAlpn01), ("http-01", ChallengeKind::Http01)];
-    let chosen = one_of(raw.challenge.as_ref(), &challenges, f);
+    let chosen = raw.challenge.checked(f);
     let challenge = chosen.unwrap_or_default();
     if chosen.is_some() || raw.challenge.is_none() {
         warn_of_ports(challenge, raw.challenge.as_ref().map_or(&name.spot, |text| &text.spot), listen, f);
     }
     let domains = domains(raw, &name.spot, f);
-    let email = raw.email.as_ref().and_then(|email| address(email, f));
-    let directory = directory(raw.directory.as_ref(), f);
+    let email = raw.email.checked(f).map(|MailAddress(email)| email);
+    let directory = match &raw.directory {
+        Some(given) => given.checked(f),
+        None => DIRECTORY.parse().ok(),
+    };
     let trust = roots(raw, &name.spot, files, f);
-    let (directory, trust) = (directory?, trust?);
+    let (DirectoryUrl(directory), trust) = (directory?, trust?);
     let state = raw.state.as_ref().map_or(STATE, |state| &state.value);
     let state = files.resolve_state(state).join(state_name(&directory));
     let mut settings = AcmeSettings { domains: Vec::new(), email, directory, challenge, state, trust };
@@ -75,57 +75,8 @@ fn domains(raw: &raw::RawAcme, spot: &Spot, f: &mut Findings) -> Vec<String> {
     if list.is_empty || list.value.len() > MAX_DOMAINS {
         f.error(&list.spot, "1 to 100 names belong here", "one certificate is ordered for each of them");
     }
-    let names = distinct(Some(list), f).into_iter();
-    names.filter_map(|name| domain(name, f)).collect()
-}
-
-fn domain(name: &Located<String>, f: &mut Findings) -> Option<String> {
-    let text = name.value.to_ascii_lowercase();
-    let hint = match text.as_str() {
-        _ if text.starts_with("*.") => "a wildcard can only be proved by DNS: name each host",
-        _ if text.parse::<IpAddr>().is_ok() => "a name, not an address",
-        _ if !text.is_ascii() => "as DNS has it, such as xn--bcher-kva.example",
-        _ if is_name(&text) => return Some(text),
-        _ => "such as www.example.org",
-    };
-    f.error(&name.spot, format!("`{}` is not a name of a host", name.value), hint);
-    None
-}
-
-/// RFC 1123, section 2.1. A last label of digits would make it an address.
-fn is_name(text: &str) -> bool {
-    let is_label = |label: &str| {
-        let bytes = label.as_bytes();
-        let is_inner = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
-        (1..=63).contains(&bytes.len())
-            && bytes.iter().all(is_inner)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    let last = text.rsplit('.').next().unwrap_or_default();
-    text.len() <= 253 && text.split('.').all(is_label) && !last.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn address(email: &Located<String>, f: &mut Findings) -> Option<String> {
-    let parts = email.value.split_once('@');
-    let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if parts.is_some_and(|(user, host)| is_plain(user) && is_plain(host) && !host.contains('@')) {
-        return Some(email.value.clone());
-    }
-    f.error(&email.spot, format!("`{}` is not an address of mail", email.value), "such as admin@example.org");
-    None
-}
-
-fn directory(text: Option<&Located<String>>, f: &mut Findings) -> Option<Uri> {
-    let given = text.map_or(DIRECTORY, |text| &text.value);
-    let parsed = given
-        .parse::<Uri>()
-        .ok()
-        .filter(|uri| uri.scheme_str() == Some("https") && uri.host().is_some_and(|host| !host.is_empty()));
-    if let (None, Some(text)) = (&parsed, text) {
-        f.error(&text.spot, format!("`{given}` is not the URL of a directory"), DIRECTORY_HINT);
-    }
-    parsed
+    let names = distinct(Some(&**list), f).into_iter();
+    names.filter_map(|name| Domain::read(name, f)).map(|Domain(name)| name).collect()
 }
 
 /// The roots that the authority's server is checked against.
@@ -148,4 +99,3 @@ fn roots(raw: &raw::RawAcme, spot: &Spot, files: &mut Files<'_>, f: &mut Finding
 const MAX_DOMAINS: usize = 100;
 const STATE: &str = "acme";
 const DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
-const DIRECTORY_HINT: &str = "such as https://acme-v02.api.letsencrypt.org/directory";

@@ -2,23 +2,23 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use super::super::diagnostic::{Findings, Spot};
+use tollgate_grammar::list::distinct;
+use tollgate_grammar::{Findings, Spot, StringList, Syntax as _};
+
 use super::super::raw;
-use super::super::section::StringList;
 use super::super::values::{ListenUrl, UpstreamUrl};
 use super::endpoints::are_alone;
-use super::fields::{distinct, parsed};
 use super::groups::GroupTable;
 use crate::net::listener::ListenAddress;
 use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
 
 /// `listen`, at least one where it is needed.
 pub(super) fn listen(raw: &raw::RawFile, whole: &Spot, f: &mut Findings) -> Vec<ListenAddress> {
-    let list = raw.listen.as_ref();
+    let list = raw.listen.as_deref();
     required(list, ("listen", "http://[::]:8080", !are_alone(raw)), whole, f);
     let mut found: Vec<ListenAddress> = Vec::new();
     for item in distinct(list, f) {
-        let Some(ListenUrl(address)) = parsed::<ListenUrl>(item, f) else { continue };
+        let Some(ListenUrl(address)) = ListenUrl::read(item, f) else { continue };
         if let Some(other) = found.iter().find(|other| takes_the_same(other, &address)) {
             let hint = match socket_address(&address) == socket_address(other) {
                 true => "one address speaks either http:// or https://",
@@ -84,7 +84,7 @@ pub(super) fn upstreams(
     f: &mut Findings,
 ) -> GroupTable {
     refuse_own(raw, own, f);
-    let list = raw.upstream.as_ref();
+    let list = raw.upstream.as_deref();
     required(list, ("upstream", "http://127.0.0.1:8081", !are_alone(raw)), whole, f);
     GroupTable::new(upstream_group(list, f))
 }
@@ -92,7 +92,7 @@ pub(super) fn upstreams(
 /// A group of upstreams among which the least busy wins.
 pub(super) fn upstream_group(list: Option<&StringList>, f: &mut Findings) -> Vec<UpstreamTarget> {
     let items = distinct(list, f);
-    items.into_iter().filter_map(|item| parsed::<UpstreamUrl>(item, f)).map(|url| url.0.into()).collect()
+    items.into_iter().filter_map(|item| UpstreamUrl::read(item, f)).map(|url| url.0.into()).collect()
 }
 
 fn required(

@@ -3,10 +3,11 @@
 //! With a token a listener lets its callers do everything, so the token must not travel unencrypted to another machine.
 //! Without one only health and metrics are shown, and any address may be named.
 
-use super::super::diagnostic::Findings;
+use tollgate_grammar::list::distinct;
+use tollgate_grammar::{Findings, Syntax as _};
+
 use super::super::raw;
 use super::super::values::ListenUrl;
-use super::fields::{distinct, parsed};
 use super::files::Files;
 use super::secret::resolve;
 use crate::net::listener::ListenAddress;
@@ -16,8 +17,8 @@ use crate::observe::admin::AdminToken;
 pub(super) fn listen(raw: &raw::RawAdmin, listen: &[ListenAddress], f: &mut Findings) -> Vec<ListenAddress> {
     let has_token = raw.token.as_ref().is_some_and(|token| !token.value.0.is_empty());
     let mut addresses = Vec::new();
-    for item in distinct(raw.listen.as_ref(), f) {
-        let Some(ListenUrl(address)) = parsed(item, f) else { continue };
+    for item in distinct(raw.listen.as_deref(), f) {
+        let Some(ListenUrl(address)) = ListenUrl::read(item, f) else { continue };
         let is_far = matches!(&address, ListenAddress::Tcp(tcp) if !tcp.ip().to_canonical().is_loopback());
         if is_far && has_token {
             f.error(

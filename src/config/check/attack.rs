@@ -4,13 +4,12 @@
 
 use http::Uri;
 use http::uri::Scheme;
+use tollgate_grammar::kind::{Given, Text};
+use tollgate_grammar::{Findings, Located, RawNamed, Spot};
 
-use super::super::diagnostic::{Findings, Spot};
-use super::super::document::Located;
 use super::super::features;
-use super::super::raw::{self, RawNamed};
+use super::super::raw;
 use super::super::values::RateValue;
-use super::fields::{duration_within, parsed};
 use crate::policy::{AttackRule, Limit, Mode, Route};
 use crate::time::Span;
 
@@ -41,13 +40,13 @@ pub(super) fn check(
 
 fn rule(RawNamed { value: raw, .. }: &RawNamed<raw::RawAttack>, f: &mut Findings) -> Option<AttackRule> {
     let failures = raw.failures.as_ref().map_or(Some(FAILURES), |text| per_minute(text, f));
-    let share = raw.share.as_ref().map_or(Some(SHARE), |share| fraction(share, 0.01, f));
-    let scale = raw.scale.as_ref().map_or(Some(SCALE), |scale| fraction(scale, 0.001, f));
-    let calm = raw.calm.as_ref().map_or(Some(CALM), |_| duration_within(raw.calm.as_ref(), CALM_RANGE, f));
+    let share = raw.share.as_ref().map_or(Some(SHARE), |share| share.checked(f));
+    let scale = raw.scale.as_ref().map_or(Some(SCALE), |scale| scale.checked(f));
+    let calm = raw.calm.as_ref().map_or(Some(CALM), |calm| calm.checked(f));
     let webhook = raw.webhook.as_ref().filter(|text| !text.value.is_empty()).map(|text| webhook(text, f));
     let cost_factor = AttackRule::cost_factor_of(scale?);
     let worst_factor = match &raw.worst {
-        Some(worst) => Some(AttackRule::cost_factor_of(fraction(worst, 0.001, f)?)),
+        Some(worst) => Some(AttackRule::cost_factor_of(worst.checked(f)?)),
         None => None,
     };
     if let Some(worst) = raw.worst.as_ref().filter(|_| worst_factor <= Some(cost_factor)) {
@@ -73,20 +72,12 @@ fn rule(RawNamed { value: raw, .. }: &RawNamed<raw::RawAttack>, f: &mut Findings
 }
 
 /// A rate by the minute without a burst.
-fn per_minute(text: &Located<String>, f: &mut Findings) -> Option<u64> {
-    let rate: RateValue = parsed(text, f)?;
+fn per_minute(text: &Given<Text<RateValue>>, f: &mut Findings) -> Option<u64> {
+    let rate = text.checked(f)?;
     if rate.period == MINUTE && rate.burst == rate.count {
         return Some(rate.count.into());
     }
     f.error(&text.spot, "failures are counted by the minute", "as in failures = \"60/min\"");
-    None
-}
-
-fn fraction(number: &Located<f64>, least: f64, f: &mut Findings) -> Option<f64> {
-    if (least..=1.0).contains(&number.value) {
-        return Some(number.value);
-    }
-    f.error(&number.spot, format!("{} is out of range", number.spot.text()), format!("{least} to 1.0"));
     None
 }
 
@@ -128,5 +119,4 @@ const FAILURES: u64 = 60;
 const SHARE: f64 = 0.8;
 const SCALE: f64 = 0.3;
 const CALM: Span = Span::from_secs(600);
-const CALM_RANGE: std::ops::RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(86_400);
 const MINUTE: Span = Span::from_secs(60);

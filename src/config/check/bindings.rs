@@ -3,10 +3,12 @@
 //! Every limit applies to every route unless one side names the other. If both sides name names, they must agree: a
 //! guess could leave a form without its limit.
 
-use super::super::diagnostic::{Findings, Spot, grouped};
-use super::super::document::Located;
+use tollgate_grammar::diagnostic::grouped;
+use tollgate_grammar::list::distinct;
+use tollgate_grammar::name::index_of;
+use tollgate_grammar::{Findings, Located, Spot};
+
 use super::super::raw;
-use super::fields::{distinct, index_of};
 use super::pages;
 use super::routes::tokens;
 use crate::policy::{Cost, Limit, Mode, Route};
@@ -50,7 +52,7 @@ type NamedRefs<'r> = Option<Vec<(usize, &'r Located<String>)>>;
 fn named_limits<'r>(raw: &'r raw::RawFile, f: &mut Findings) -> Vec<NamedRefs<'r>> {
     let lists = raw.routes.iter().map(|route| {
         let list = route.value.limits.as_ref()?;
-        let names = distinct(Some(list), f).into_iter();
+        let names = distinct(Some(&**list), f).into_iter();
         Some(names.filter_map(|name| Some((index_of(name, "limit", &raw.limits, f)?, name))).collect())
     });
     lists.collect()
@@ -59,7 +61,7 @@ fn named_limits<'r>(raw: &'r raw::RawFile, f: &mut Findings) -> Vec<NamedRefs<'r
 fn named_routes<'r>(raw: &'r raw::RawFile, f: &mut Findings) -> Vec<NamedRefs<'r>> {
     let lists = raw.limits.iter().map(|limit| {
         let list = limit.value.routes.as_ref()?;
-        let names = distinct(Some(list), f).into_iter();
+        let names = distinct(Some(&**list), f).into_iter();
         Some(names.filter_map(|name| Some((index_of(name, "route", &raw.routes, f)?, name))).collect())
     });
     lists.collect()

@@ -3,7 +3,9 @@
 //! The `bucket` module judges the numbers; this one knows the key of each and what would be right. `initial` is cut
 //! down silently for clients whose bucket is smaller than the limit's own.
 
-use super::super::diagnostic::{Findings, Spot, grouped};
+use tollgate_grammar::diagnostic::grouped;
+use tollgate_grammar::{Findings, Spot};
+
 use super::super::raw;
 use super::super::values::{RateValue, in_words};
 use super::rate_parts::{Extras, GivenRate, NO_BURST, built, report_burst};

@@ -1,10 +1,10 @@
 //! `refuse.challenge`: what a browser may earn by a proof of work, and whether any limit lets it.
 
-use super::super::diagnostic::Findings;
-use super::super::document::Located;
+use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::{Findings, Located};
+
 use super::super::raw::{RawFile, RawRoute};
 use super::super::values::RateValue;
-use super::fields::{one_of, parsed};
 use super::rate_parts::built;
 use crate::bucket::Continuous;
 use crate::policy::Policy;
@@ -30,8 +30,8 @@ fn check(
     f: &mut Findings,
 ) -> Option<ChallengeRule> {
     let raw = &file.refuse;
-    let rate = raw.challenge_rate.as_ref().and_then(|text| Some((parsed::<RateValue>(text, f)?, text)));
-    let is_on = one_of(raw.challenge.as_ref(), &[("off", false), ("work", true)], f) == Some(true);
+    let rate = raw.challenge_rate.checked(f);
+    let is_on = raw.challenge.checked(f) == Some(true);
     let Some(word) = raw.challenge.as_ref().filter(|_| is_on) else {
         if let Some(rate) = raw.challenge_rate.as_ref().filter(|_| raw.challenge.is_none()) {
             let message = "`challenge_rate` means nothing without challenge = \"work\"";
@@ -46,13 +46,13 @@ fn check(
     }
     warn_of_pages(file, settings, f);
     let spot = raw.challenge_rate.as_ref().map_or(&word.spot, |text| &text.spot);
-    let rate = rate.map_or(DEFAULT_RATE, |(rate, _)| rate);
+    let rate = rate.unwrap_or(DEFAULT_RATE);
     let rate = built(Continuous::new(rate.count, rate.period, rate.burst), spot, f)?;
     built(ChallengeRule::new(rate), spot, f)
 }
 
 fn warn_of_pages(file: &RawFile, settings: &RefuseSettings, f: &mut Findings) {
-    let common = file.refuse.html.as_ref().zip(settings.pages.html.as_ref());
+    let common = file.refuse.html.as_deref().zip(settings.pages.html.as_ref());
     let of_routes = file
         .routes
         .iter()
@@ -65,7 +65,7 @@ fn warn_of_pages(file: &RawFile, settings: &RefuseSettings, f: &mut Findings) {
 }
 
 fn page_of<'r>(route: &'r RawRoute, pages: &'r RefusalPages) -> Option<(&'r Located<String>, &'r Template)> {
-    Some((route.refuse.as_ref()?.value.html.as_ref()?, pages.html.as_ref()?))
+    Some((route.refuse.as_ref()?.value.html.as_deref()?, pages.html.as_ref()?))
 }
 
 /// One more attempt each twelve minutes: 125 guesses a day at most from one address.

@@ -1,9 +1,10 @@
 //! `tls.client_ca` and `tls.client_auth`: the certificates of clients.
 
-use super::super::diagnostic::Findings;
-use super::super::document::Located;
-use super::super::raw::{self, RawNamed};
-use super::fields::one_of;
+use tollgate_grammar::kind::{Checked as _, Given, Word};
+use tollgate_grammar::{Findings, Located, RawNamed};
+
+use super::super::raw;
+use super::super::words::AcmeChallenges;
 use super::files::Files;
 use crate::net::tls::ClientAuth;
 use crate::policy::Limit;
@@ -25,8 +26,7 @@ pub(super) fn check(
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<ClientAuth> {
-    let words = [("request", false), ("require", true)];
-    let is_required = one_of(raw.tls.client_auth.as_ref(), &words, f).unwrap_or(false);
+    let is_required = raw.tls.client_auth.checked(f).unwrap_or(false);
     let Some(path) = &raw.tls.client_ca else {
         if let Some(word) = &raw.tls.client_auth {
             f.error(&word.spot, "`tls.client_ca` is missing", AUTHORITIES);
@@ -99,7 +99,7 @@ fn refuse_limits(
 
 /// An authority that checks a name in a handshake shows no certificate.
 fn refuse_handshakes_of_authorities(raw: &raw::RawFile, is_required: bool, f: &mut Findings) {
-    let by_request = |challenge: &Located<String>| challenge.value == "http-01";
+    let by_request = |challenge: &Given<Word<AcmeChallenges>>| challenge.value == "http-01";
     let acme = raw.tls.acme.as_ref().filter(|_| is_required);
     if let Some(table) = acme.filter(|acme| !acme.value.challenge.as_ref().is_some_and(by_request)) {
         let message = "an authority that checks a name by a handshake has no certificate to show";

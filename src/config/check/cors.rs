@@ -1,11 +1,9 @@
 //! `cors` of a route: the origins whose pages may read what the gate itself answers.
 
 use http::{HeaderValue, Uri};
+use tollgate_grammar::list::distinct;
+use tollgate_grammar::{Findings, Located, StringList};
 
-use super::super::diagnostic::Findings;
-use super::super::document::Located;
-use super::super::section::StringList;
-use super::fields::distinct;
 use crate::policy::AllowedOrigins;
 
 /// The origins of the list.

@@ -3,14 +3,14 @@
 //! The secret may be in a file of its own, in a variable, or in the configuration. No message repeats a key; a message
 //! about a file of keys names the number of the line.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use tollgate_grammar::Findings;
+use tollgate_grammar::kind::Checked as _;
+
 use super::super::Sources;
-use super::super::diagnostic::Findings;
 use super::super::raw;
 use super::super::values::CookieName;
-use super::fields::{duration_within, parsed};
 use super::files::Files;
 use super::secret::{parse_keys, resolve};
 use super::settings;
@@ -51,14 +51,15 @@ fn devices(
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<Arc<Devices>> {
-    let ttl = duration_within(raw.ttl.as_ref(), TTL, f).unwrap_or(DEFAULT_TTL);
-    let name = raw.cookie.as_ref().and_then(|name| parsed(name, f));
+    let ttl = raw.ttl.checked(f).unwrap_or(DEFAULT_TTL);
+    let name = raw.cookie.checked(f);
     let CookieName(cookie) = name.unwrap_or_else(|| CookieName(DEFAULT_COOKIE.to_owned()));
     if raw.secret.key.is_none() {
-        for (key, setting) in [("ttl", &raw.ttl), ("cookie", &raw.cookie)] {
-            if let Some(setting) = setting {
+        let ttl = raw.ttl.as_ref().map(|ttl| &ttl.spot);
+        for (key, spot) in [("ttl", ttl), ("cookie", raw.cookie.as_ref().map(|name| &name.spot))] {
+            if let Some(spot) = spot {
                 let hint = "write secret = \"${file:device.keys}\" to turn device cookies on";
-                f.warning(&setting.spot, format!("`{key}` means nothing without `secret`"), hint);
+                f.warning(spot, format!("`{key}` means nothing without `secret`"), hint);
             }
         }
     }
@@ -75,8 +76,8 @@ fn addresses(
     limits: &[Option<Limit>],
     f: &mut Findings,
 ) -> Option<KnownAddresses> {
-    let prefixes = settings::prefixes(raw.address_ipv4.as_ref(), raw.address_ipv6.as_ref(), client, f);
-    let ttl = duration_within(raw.address_ttl.as_ref(), TTL, f).unwrap_or(DEFAULT_ADDRESS_TTL);
+    let prefixes = settings::prefixes(&raw.address_ipv4, &raw.address_ipv6, client, f);
+    let ttl = raw.address_ttl.checked(f).unwrap_or(DEFAULT_ADDRESS_TTL);
     let on = raw.addresses.as_ref().filter(|on| on.value);
     let spots = [
         ("address_ttl", raw.address_ttl.as_ref().map(|ttl| &ttl.spot)),
@@ -99,8 +100,6 @@ fn addresses(
 }
 
 const DAYS: u64 = 86_400;
-/// Browsers keep no cookie for longer than 400 days (RFC 6265bis, 5.5).
-const TTL: RangeInclusive<Span> = Span::from_secs(3600)..=Span::from_secs(400 * DAYS);
 const DEFAULT_TTL: Span = Span::from_secs(180 * DAYS);
 const DEFAULT_ADDRESS_TTL: Span = Span::from_secs(30 * DAYS);
 const DEFAULT_COOKIE: &str = "tollgate_device";

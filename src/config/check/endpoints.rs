@@ -3,18 +3,16 @@
 //! A proxy that asks shows the head of a request. Where no client connects to the gate itself, a route that needs more
 //! than that would protect nothing, so it is a mistake.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use http::StatusCode;
+use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::list::distinct;
+use tollgate_grammar::{Findings, Located, RawNamed, StringList, Syntax as _, name};
 
 use super::super::EndpointConfig;
-use super::super::diagnostic::Findings;
-use super::super::document::Located;
-use super::super::raw::{self, RawNamed};
-use super::super::section::StringList;
+use super::super::raw;
 use super::super::values::{FieldValue, ListenUrl};
-use super::fields::{check_name, distinct, duration_within, one_of, parsed, within};
 use super::networks::Networks;
 use super::settings;
 use crate::net::listener::ListenAddress;
@@ -34,17 +32,17 @@ pub(super) fn check(
 ) -> Vec<EndpointConfig> {
     let mut taken: Vec<ListenAddress> = taken.concat();
     let mut found = Vec::new();
-    for RawNamed { name, value } in &raw.endpoints {
-        check_name(name, f);
-        let kind = check_kind(name, value, f);
+    for RawNamed { name: called, value } in &raw.endpoints {
+        name::check(called, f);
+        let kind = check_kind(called, value, f);
         let (trust, trusts_anybody) =
-            (settings::trusted(value.trust.as_ref(), "trust", networks, f), value.trust.is_none());
-        let listen = listen(name, value, trusts_anybody, &mut taken, f);
-        let status = within::<u16>(value.refused_status.as_ref(), 400..=599, f);
+            (settings::trusted(value.trust.as_deref(), "trust", networks, f), value.trust.is_none());
+        let listen = listen(called, value, trusts_anybody, &mut taken, f);
+        let status = value.refused_status.checked(f);
         let status = status.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(refuse.status);
-        let timeout = duration_within(value.outcome_timeout.as_ref(), OUTCOME_TIMEOUT, f);
+        let timeout = value.outcome_timeout.checked(f);
         let settings = Endpoint {
-            name: name.value.as_str().into(),
+            name: called.value.as_str().into(),
             kind,
             trust,
             refuse: Arc::new(RefuseSettings { status, ..refuse.clone() }),
@@ -69,8 +67,7 @@ fn check_kind(name: &Located<String>, raw: &raw::RawEndpoint, f: &mut Findings) 
         let message = format!("endpoint `{}` has no `kind`", name.value);
         f.error(&name.spot, message, "kind = \"forward-auth\" or \"envoy-rls\"");
     }
-    let kinds = [("forward-auth", EndpointKind::ForwardAuth), (RLS, EndpointKind::EnvoyRls)];
-    let kind = one_of(raw.kind.as_ref(), &kinds, f).unwrap_or(EndpointKind::ForwardAuth);
+    let kind = raw.kind.checked(f).unwrap_or(EndpointKind::ForwardAuth);
     if kind == EndpointKind::EnvoyRls {
         warn_of_other_kind(raw, f);
     }
@@ -109,8 +106,8 @@ fn listen(
         Some(_) => {}
     }
     let mut addresses = Vec::new();
-    for item in distinct(raw.listen.as_ref(), f) {
-        let Some(ListenUrl(address)) = parsed(item, f) else { continue };
+    for item in distinct(raw.listen.as_deref(), f) {
+        let Some(ListenUrl(address)) = ListenUrl::read(item, f) else { continue };
         if trusts_anybody && !is_near(&address) {
             let message = format!("any machine could ask at `{}`", item.value);
             f.error(&item.spot, message, "trust = [\"10.0.0.5\"] names the proxies that may ask");
@@ -185,8 +182,9 @@ fn report_body(
     route: Option<&Route>,
     f: &mut Findings,
 ) {
-    let user = raw.user.as_ref().filter(|_| !is_described);
-    for (key, list) in [("user", user), ("password", raw.password.as_ref()), ("when", raw.when.as_ref())] {
+    let user = raw.user.as_deref().filter(|_| !is_described);
+    for (key, list) in [("user", user), ("password", raw.password.as_deref()), ("when", raw.when.as_deref())]
+    {
         if let Some(list) = list.filter(|list| is_in_body(list)) {
             f.error(&list.spot, format!("no endpoint sees the body, where `{key}` is"), SEND_BODIES);
         }
@@ -232,4 +230,3 @@ const RLS: &str = "envoy-rls";
 const LISTEN_TOO: &str = "listen = \"http://[::]:8080\" as well, or leave it out";
 const SEND_BODIES: &str = "a field of the head, as \"basic\" or \"header:NAME\"; `bodies = true` at an endpoint whose proxy \
                            sends them; or `listen` as well";
-const OUTCOME_TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(3600);

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::diagnostic::Findings;
-use super::super::document::Located;
-use super::super::raw::{self, RawNamed};
-use super::fields::one_of;
+use tollgate_grammar::{Findings, Located, RawNamed};
+
+use super::super::raw;
 use super::files::{Files, words};
 use crate::exposed::{FilterError, PasswordFilter};
 use crate::policy::{ExposedAction, ExposedPasswords, Route};
@@ -23,7 +22,7 @@ pub(super) fn check(
     for (RawNamed { value, .. }, route) in raw.routes.iter().zip(routes) {
         let Some(word) = &value.exposed else { continue };
         is_asked = true;
-        let action = one_of(Some(word), &ACTIONS, f);
+        let action = word.checked(f);
         if file.is_none() {
             f.error(&word.spot, "no list of exposed passwords is named", MAKE_ONE);
         }
@@ -60,8 +59,6 @@ fn open(
     }
 }
 
-const ACTIONS: [(&str, ExposedAction); 3] =
-    [("mark", ExposedAction::Mark), ("charge", ExposedAction::Charge), ("refuse", ExposedAction::Refuse)];
 const BUILD_AGAIN: &str = "`tollgate exposed build LIST FILE` makes one of a list of hashes";
 const MAKE_ONE: &str =
     "[exposed] file = \"passwords.filter\", which `tollgate exposed build` makes of a list of hashes";

@@ -6,7 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::diagnostic::{Findings, SourceKind, SourceText, Spot};
+use tollgate_grammar::{Findings, SourceKind, SourceText, Spot};
+
+use super::super::secrets::DIALECT;
 use super::super::{MAX_FILE, Sources};
 
 /// Reads files relative to the configuration, and remembers which.
@@ -56,7 +58,9 @@ impl<'b> Files<'b> {
         let name = self.resolve(path).display().to_string();
         let bytes = self.bytes(path, spot, f)?;
         match String::from_utf8(bytes) {
-            Ok(text) => Some(Arc::new(SourceText { kind: SourceKind::Referenced, name, text })),
+            Ok(text) => {
+                Some(Arc::new(SourceText { kind: SourceKind::Referenced, name, text, dialect: &DIALECT }))
+            }
             Err(_) => {
                 f.error(spot, format!("cannot read `{name}`"), "it is not UTF-8");
                 None

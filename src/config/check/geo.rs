@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::diagnostic::Findings;
-use super::super::document::Located;
-use super::super::raw::{self, RawNamed};
+use tollgate_grammar::{Findings, Located, RawNamed};
+
+use super::super::raw;
 use super::files::Files;
 use crate::policy::Limit;
 use crate::policy::geo::{Database, DatabaseKind, Geo};

@@ -1,18 +1,19 @@
 //! `proxy.underscores`, `strip` and `keep`: which request headers the application does not get.
 
 use http::HeaderName;
+use tollgate_grammar::diagnostic::nearest;
+use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::list::distinct;
+use tollgate_grammar::{Findings, Located};
 
-use super::super::diagnostic::{Findings, nearest};
-use super::super::document::Located;
 use super::super::raw;
-use super::fields::{distinct, one_of};
 use crate::proxy::headers::filter::{HeaderFilter, NamePattern, SenderRule, lists};
 
 /// The built-in lists, with the changes of the file.
 pub(super) fn check(raw: &raw::RawProxy, f: &mut Findings) -> HeaderFilter {
     let built_in = HeaderFilter::default();
-    let strip = patterns(distinct(raw.strip.as_ref(), f), f);
-    let keep = patterns(distinct(raw.keep.as_ref(), f), f);
+    let strip = patterns(distinct(raw.strip.as_deref(), f), f);
+    let keep = patterns(distinct(raw.keep.as_deref(), f), f);
     for (given, pattern) in &keep {
         if strip.iter().any(|(_, stripped)| stripped == pattern) {
             f.error(&given.spot, format!("`{}` is in `strip` as well", given.value), "one or the other");
@@ -20,7 +21,7 @@ pub(super) fn check(raw: &raw::RawProxy, f: &mut Findings) -> HeaderFilter {
             warn_of_kept(given, built_in.kind_of(pattern), f);
         }
     }
-    let pass = one_of(raw.underscores.as_ref(), &[("drop", false), ("pass", true)], f);
+    let pass = raw.underscores.checked(f);
     let filter = if pass == Some(true) { built_in.passing_odd_names() } else { built_in };
     let filter = keep.iter().fold(filter, |filter, (_, pattern)| filter.without(pattern));
     strip.iter().fold(filter, |filter, (_, pattern)| filter.with(pattern))
@@ -34,7 +35,7 @@ pub(super) fn warn_of_dropped(raw: &raw::RawFile, f: &mut Findings) {
     let routes =
         raw.routes.iter().flat_map(|route| [&route.value.user, &route.value.password, &route.value.when]);
     let fields = routes.flatten().flat_map(|list| &list.value);
-    for given in fields.chain(raw.limits.iter().filter_map(|limit| limit.value.key.as_ref())) {
+    for given in fields.chain(raw.limits.iter().filter_map(|limit| limit.value.key.as_deref())) {
         let mut start = 0;
         for part in given.value.split('+') {
             let end = start + part.len();

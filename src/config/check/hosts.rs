@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use super::super::diagnostic::{Findings, Spot};
-use super::super::document::Located;
-use super::super::raw::{self, RawNamed};
-use super::fields::distinct;
+use tollgate_grammar::list::distinct;
+use tollgate_grammar::{Findings, Located, RawNamed, Spot};
+
+use super::super::raw;
 use crate::policy::Route;
 use crate::policy::canonical::Case;
 use crate::policy::matcher::{HostPattern, Pattern};
@@ -26,7 +26,7 @@ pub(super) fn check(raw: &raw::RawRoute, f: &mut Findings) -> Vec<HostPattern> {
             "leave it out: without `host` a route is for any host",
         );
     }
-    distinct(raw.host.as_ref(), f).into_iter().filter_map(|host| host_pattern(host, f)).collect()
+    distinct(raw.host.as_deref(), f).into_iter().filter_map(|host| host_pattern(host, f)).collect()
 }
 
 fn host_pattern(text: &Located<String>, f: &mut Findings) -> Option<HostPattern> {

@@ -3,8 +3,9 @@
 //! A fingerprint names a program: all its users have the same, and a client can send another. So it divides other buckets
 //! and makes none of its own.
 
-use super::super::diagnostic::Findings;
-use super::super::raw::{self, RawNamed};
+use tollgate_grammar::{Findings, RawNamed};
+
+use super::super::raw;
 use crate::policy::Limit;
 use crate::policy::key::KeyPart;
 

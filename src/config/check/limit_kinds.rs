@@ -3,10 +3,10 @@
 //! Each becomes a limit of the same name right behind it, with the same key and for the same clients. That shifts the
 //! limits behind it, so [`insert`] renumbers the positions that routes hold; no earlier check may keep one.
 
-use super::super::diagnostic::Findings;
-use super::super::raw::{self, RawNamed};
+use tollgate_grammar::{Findings, RawNamed};
+
+use super::super::raw;
 use super::escalate;
-use super::fields::within;
 use crate::bucket::{Continuous, Spec};
 use crate::policy::{ChargeOn, Limit, LimitKind, Route, Unit};
 use crate::time::Span;
@@ -59,7 +59,7 @@ fn insert(limits: Vec<Limit>, sub_limits: Vec<Vec<Limit>>, routes: &mut [Route])
 /// The bucket of `max_failures`: a success refills it, and time practically does not.
 fn cap(raw: &raw::RawLimit, limit: Option<&Limit>, f: &mut Findings) -> Option<Spec> {
     let number = raw.max_failures.as_ref()?;
-    let failures: u32 = within(Some(number), 0..=MAX_FAILURES, f)?;
+    let failures = number.checked(f)?;
     if failures == 0 {
         return None;
     }
@@ -83,7 +83,6 @@ fn sub_limit(limit: &Limit, kind: LimitKind, spec: Spec) -> Limit {
     Limit { spec, rates, kind, charge_on, unit: Unit::Attempts, ..limit.clone() }
 }
 
-const MAX_FAILURES: i64 = 10_000;
 /// For all failures together: the longest time that a bucket may take to fill, in whole years. One failure of a hundred
 /// is forgotten after 255 days, which is useless for guessing.
 const LIFETIME: Span = Span::from_secs(70 * 365 * 86_400);

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::list::distinct;
+use tollgate_grammar::{Findings, RawNamed, name};
+
 use super::super::candidate;
-use super::super::diagnostic::Findings;
 use super::super::ladder;
-use super::super::raw::{self, RawNamed};
+use super::super::raw;
 use super::super::values::LimitKey;
 use super::buckets;
-use super::fields::{check_name, distinct, one_of, parsed, within};
 use super::rate_parts::{Extras, GivenRate};
 use super::rates::{self, RateSources};
-use super::routes::MAX_IN_FLIGHT;
 use super::settings::prefixes;
-use super::{passwords, shapes, store, units};
+use super::{passwords, shapes, units};
 use crate::bucket::{Continuous, Spec};
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::network::NetworkSet;
@@ -49,31 +50,28 @@ fn check_limit(
 ) -> Option<Limit> {
     let live = candidate::live_name(&name.value);
     if live.is_none() && !ladder::is_rung(&name.value) {
-        check_name(name, f);
+        name::check(name, f);
     }
     if let Some(value) = &raw.candidate {
         let message = format!("`candidate` is {} where a table belongs", value.value.kind());
         f.error(&value.spot, message, format!("as in [limit.{}.candidate]", name.value));
     }
-    let counts = [("attempts", ChargeOn::Attempts), ("failures", ChargeOn::Failures)];
-    let charge_on = one_of(raw.count.as_ref(), &counts, f).unwrap_or(ChargeOn::Attempts);
-    let modes =
-        [("enforce", Mode::Enforce), ("observe", Mode::Observe), ("mark", Mode::Mark), ("off", Mode::Off)];
+    let charge_on = raw.count.checked(f).unwrap_or(ChargeOn::Attempts);
     if raw.rate.key.is_none() && raw.rolling.key.is_none() && raw.ladder.is_none() {
         let hint = "rate = \"10 per 5m\"";
         f.error(&name.spot, format!("limit `{}` has no `rate`", name.value), hint);
     }
-    let key = raw.key.as_ref().map_or(Some(LimitKey(vec![KeyPart::Ip])), |key| parsed(key, f));
-    let mode = match (one_of(raw.mode.as_ref(), &modes, f).unwrap_or(Mode::Enforce), live) {
+    let key = raw.key.as_ref().map_or(Some(LimitKey(vec![KeyPart::Ip])), |key| key.checked(f));
+    let mode = match (raw.mode.checked(f).unwrap_or(Mode::Enforce), live) {
         (Mode::Enforce, Some(_)) => Mode::Observe,
         (mode, _) => mode,
     };
-    let prefixes = prefixes(raw.ipv4.as_ref(), raw.ipv6.as_ref(), client, f);
-    let exempt = distinct(raw.exempt.as_ref(), f).into_iter();
+    let prefixes = prefixes(&raw.ipv4, &raw.ipv6, client, f);
+    let exempt = distinct(raw.exempt.as_deref(), f).into_iter();
     let exempt = exempt.flat_map(|entry| sources.networks.resolve(entry, f));
     let exempt: NetworkSet = exempt.collect();
     let extras = Extras::check(raw, f);
-    let rate = raw.rate.value.as_ref().and_then(|text| Some(GivenRate { rate: parsed(text, f)?, text }));
+    let rate = raw.rate.value.as_ref().and_then(|given| GivenRate::of(given, f));
     let shape = shapes::check(raw, rate, f);
     let rates = rates::check(&raw.rates, key.as_ref(), (shape.as_ref(), &extras), sources, f);
     let spec = shape.and_then(|shape| buckets::of_limit(&shape, rate, &extras, raw, f));
@@ -86,8 +84,8 @@ fn check_limit(
     Some(Limit {
         key,
         is_reset_by_success,
-        in_flight: within(raw.in_flight.as_ref(), 1..=MAX_IN_FLIGHT, f),
-        on_error: store::on_error(raw.on_error.as_ref(), f),
+        in_flight: raw.in_flight.checked(f),
+        on_error: raw.on_error.checked(f),
         prefixes,
         rates,
         exempt,
@@ -113,7 +111,7 @@ fn refuse_debt_of_accounts(parts: &[KeyPart], raw: &raw::RawLimit, f: &mut Findi
 /// Whether a success fills the bucket. That of an address, or of an account, would help an attacker who signs in to an
 /// account of their own.
 fn reset(raw: &raw::RawLimit, key: Option<&LimitKey>, f: &mut Findings) -> bool {
-    let Some(()) = one_of(raw.reset.as_ref(), &[("success", ())], f) else { return false };
+    let Some(()) = raw.reset.checked(f) else { return false };
     let has = |part| key.is_none_or(|LimitKey(parts)| parts.contains(part));
     let is_of_pairs = has(&KeyPart::User) && (has(&KeyPart::Ip) || has(&KeyPart::Device));
     if let Some(text) = raw.reset.as_ref().filter(|_| !is_of_pairs) {
@@ -129,8 +127,10 @@ fn warn_of_lengths(parts: &[KeyPart], raw: &raw::RawLimit, client: PrefixLengths
         matches!(part, KeyPart::Ip | KeyPart::Asn | KeyPart::Cert | KeyPart::Ja4 | KeyPart::Password)
     });
     if !is_by_address && !counts_clients {
-        for length in raw.ipv4.iter().chain(&raw.ipv6) {
-            f.warning(&length.spot, "this prefix length changes nothing", "the limit's `key` has no \"ip\"");
+        for spot in
+            raw.ipv4.iter().map(|length| &length.spot).chain(raw.ipv6.iter().map(|length| &length.spot))
+        {
+            f.warning(spot, "this prefix length changes nothing", "the limit's `key` has no \"ip\"");
         }
         return;
     }

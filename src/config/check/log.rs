@@ -2,43 +2,31 @@
 
 use std::path::Path;
 
-use super::super::diagnostic::{Findings, nearest};
-use super::super::document::Located;
+use tollgate_grammar::diagnostic::nearest;
+use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::{Findings, Located, Syntax as _};
+
 use super::super::raw;
 use super::super::values::SyslogTarget;
-use super::fields::{one_of, parsed};
-use crate::observe::settings::{
-    AccessLogStyle, ClientsShown, DecisionLog, LogFormat, LogLevel, LogSettings, LogTarget,
-};
+use crate::observe::settings::{DecisionLog, LogSettings, LogTarget};
 
 /// `[log]`.
 pub(super) fn log(raw: &raw::RawLog, base: &Path, f: &mut Findings) -> LogSettings {
-    let levels = [
-        ("error", LogLevel::Error),
-        ("warn", LogLevel::Warn),
-        ("info", LogLevel::Info),
-        ("debug", LogLevel::Debug),
-        ("trace", LogLevel::Trace),
-    ];
-    let formats = [("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json", LogFormat::Json)];
-    let styles = [("combined", AccessLogStyle::Combined), ("json", AccessLogStyle::Json)];
-    let clients =
-        [("full", ClientsShown::Full), ("prefix", ClientsShown::Prefix), ("hash", ClientsShown::Hash)];
-    let decisions = raw.decisions.as_ref().map_or(DecisionLog::Summary, |text| decisions(text, base, f));
+    let decisions = raw.decisions.as_deref().map_or(DecisionLog::Summary, |text| decisions(text, base, f));
     let access = match &raw.access {
         Some(path) => stream_or_file(&path.value, base),
         // A stream holds one log.
         None if decisions == DecisionLog::Every(LogTarget::StandardOutput) => None,
         None => Some(LogTarget::StandardOutput),
     };
-    refuse_one_target(raw.decisions.as_ref(), access.as_ref(), &decisions, f);
+    refuse_one_target(raw.decisions.as_deref(), access.as_ref(), &decisions, f);
     LogSettings {
-        level: one_of(raw.level.as_ref(), &levels, f).unwrap_or_default(),
-        format: one_of(raw.format.as_ref(), &formats, f).unwrap_or_default(),
+        level: raw.level.checked(f).unwrap_or_default(),
+        format: raw.format.checked(f).unwrap_or_default(),
         access,
         decisions,
-        style: one_of(raw.style.as_ref(), &styles, f).unwrap_or_default(),
-        clients: one_of(raw.clients.as_ref(), &clients, f).unwrap_or_default(),
+        style: raw.style.checked(f).unwrap_or_default(),
+        clients: raw.clients.checked(f).unwrap_or_default(),
     }
 }
 
@@ -49,7 +37,7 @@ fn decisions(text: &Located<String>, base: &Path, f: &mut Findings) -> DecisionL
         return DecisionLog::Summary;
     }
     if given.starts_with("syslog:") {
-        let target = parsed(text, f).map(|SyslogTarget(address)| LogTarget::Syslog(address));
+        let target = SyslogTarget::read(text, f).map(|SyslogTarget(address)| LogTarget::Syslog(address));
         return target.map_or(DecisionLog::Off, DecisionLog::Every);
     }
     let meant = nearest(given, ["summary", "syslog", "none", "off"].into_iter());

@@ -3,8 +3,8 @@
 //! A method is known if it is registered (IANA, "HTTP Method Registry", 2025). Any other is legal (RFC 9110, 16.1), so
 //! it gets a warning.
 
-use super::super::diagnostic::{Findings, nearest};
-use super::super::document::Located;
+use tollgate_grammar::diagnostic::nearest;
+use tollgate_grammar::{Findings, Located};
 
 /// Warns of the method of a pattern, if it is one in capitals that no registry knows.
 pub(super) fn warn(text: &Located<String>, f: &mut Findings) {

@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use tollgate_grammar::diagnostic::suggest;
+use tollgate_grammar::{Findings, List, Located, RawNamed, SourceText, Spot, name, refuse};
 
-use super::super::diagnostic::{Findings, SourceText, Spot, suggest};
-use super::super::document::Located;
-use super::super::raw::RawNamed;
-use super::super::section::{StringList, refuse};
 use super::super::values::Prefix;
-use super::fields::check_name;
 use super::files::Files;
 
 /// The named networks.
@@ -17,7 +14,7 @@ pub(super) struct Networks<'r>(Vec<(&'r str, Vec<IpNet>)>);
 
 impl<'r> Networks<'r> {
     /// Reads every list, and the files that the lists name.
-    pub(super) fn check(raw: &'r [RawNamed<StringList>], files: &mut Files<'_>, f: &mut Findings) -> Self {
+    pub(super) fn check(raw: &'r [RawNamed<List>], files: &mut Files<'_>, f: &mut Findings) -> Self {
         let networks = raw.iter().map(|network| {
             check_network_name(&network.name, f);
             let mut prefixes = Vec::new();
@@ -50,12 +47,12 @@ impl<'r> Networks<'r> {
     }
 }
 
-fn check_network_name(name: &Located<String>, f: &mut Findings) {
-    if name.value == "off" || name.value.parse::<Prefix>().is_ok() {
-        let message = format!("a network cannot be called `{}`", name.value);
-        f.error(&name.spot, message, "write a name here and the prefixes behind the `=`");
+fn check_network_name(called: &Located<String>, f: &mut Findings) {
+    if called.value == "off" || called.value.parse::<Prefix>().is_ok() {
+        let message = format!("a network cannot be called `{}`", called.value);
+        f.error(&called.spot, message, "write a name here and the prefixes behind the `=`");
     } else {
-        check_name(name, f);
+        name::check(called, f);
     }
 }
 

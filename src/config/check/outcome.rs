@@ -6,17 +6,14 @@
 mod advice;
 
 use http::HeaderName;
+use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::{Findings, Located, RawItem, Spot};
 
-use super::super::diagnostic::{Findings, Spot};
-use super::super::document::{Located, TomlValue};
-use super::super::raw::{self, RawItem};
-use super::fields::{one_of, within};
-use crate::policy::outcome::{Glob, JsonPointer, Outcome, OutcomeRule, OutcomeRules, Statuses};
+use super::super::raw;
+use crate::policy::outcome::{Glob, JsonPointer, Outcome, OutcomeRule, OutcomeRules};
 
 /// The rules of a route. Where there are some and `otherwise` is absent, any other answer is a failure.
 pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {
-    let outcomes =
-        [("failure", Outcome::Failure), ("success", Outcome::Success), ("neutral", Outcome::Neutral)];
     let failure = rules(&route.failure, f);
     for rule in &route.success {
         if let Some(text) = &rule.value.body {
@@ -43,7 +40,7 @@ pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {
     let is_said = route.outcome_header.is_some();
     let has_none = failure.is_empty() && success.is_empty() && neutral.is_empty() && !is_said;
     let implied = if has_none { OutcomeRules::default().otherwise } else { Outcome::Failure };
-    let otherwise = one_of(route.otherwise.as_ref(), &outcomes, f).unwrap_or(implied);
+    let otherwise = route.otherwise.checked(f).unwrap_or(implied);
     advice::warn(route, &failure, &success, otherwise, f);
     advice::warn_of_errors(&neutral, f);
     let without_spots = |rules: Vec<SourcedRule<'_>>| rules.into_iter().map(|checked| checked.rule).collect();
@@ -99,50 +96,14 @@ fn check_rule(raw: &raw::RawRule, f: &mut Findings) -> OutcomeRule {
     }
     let equals = || equals.map(|text| text.value.clone());
     OutcomeRule {
-        status: raw.status.as_ref().and_then(|node| statuses(node, f)),
+        status: raw.status.checked(f),
         location: raw.location.as_ref().and_then(|text| pattern(text, f)).map(|text| Glob::new(&text)),
         set_cookie: raw.set_cookie.as_ref().and_then(|text| cookie(text, f)),
         header: raw.header.as_ref().and_then(|text| Some((header(text, f)?, equals()))),
         json: raw.json.as_ref().and_then(|text| Some((pointer(text, f)?, equals()))),
         body: raw.body.as_ref().and_then(|text| pattern(text, f)),
-        extra: within(raw.weight.as_ref(), 1..=MAX_WEIGHT, f)
-            .map_or(0, |weight: u32| weight.saturating_sub(1)),
+        extra: raw.weight.checked(f).map_or(0, |weight: u32| weight.saturating_sub(1)),
     }
-}
-
-fn statuses(node: &Located<TomlValue>, f: &mut Findings) -> Option<Statuses> {
-    let nodes = match &node.value {
-        TomlValue::List(nodes) => nodes.as_slice(),
-        _ => std::slice::from_ref(node),
-    };
-    if nodes.is_empty() {
-        f.error(&node.spot, "`status` is empty", "leave it out to mean any");
-        return None;
-    }
-    let ranges = nodes.iter().map(|node| {
-        let code = match &node.value {
-            TomlValue::Integer(code) => u16::try_from(*code).ok().map(|code| code..=code),
-            TomlValue::String(class) => class_of(class),
-            _ => None,
-        };
-        let range = code.filter(|range| (100..=599).contains(range.start()));
-        if range.is_none() {
-            let known =
-                if let TomlValue::String(word) = &node.value { word.parse::<u16>().is_ok() } else { false };
-            let hint = if known { "write it without quotes" } else { "100 to 599, or a class as in \"4xx\"" };
-            f.error(&node.spot, format!("{} is not a status", node.spot.text()), hint);
-        }
-        range
-    });
-    let ranges: Vec<_> = ranges.collect();
-    ranges.into_iter().collect()
-}
-
-/// `4xx` as its codes.
-fn class_of(word: &str) -> Option<std::ops::RangeInclusive<u16>> {
-    let class: u16 = word.strip_suffix("xx").or_else(|| word.strip_suffix("XX"))?.parse().ok()?;
-    let first = class.checked_mul(100)?;
-    Some(first..=first.checked_add(99)?)
 }
 
 fn pattern(text: &Located<String>, f: &mut Findings) -> Option<String> {
@@ -218,6 +179,4 @@ impl SourcedRule<'_> {
 
 const OF_HEADS: &str = "tell it by `status`, `location`, `set_cookie` or `header`";
 const OTHER: &str = "tell it by `status`, `location`, `set_cookie`, `header` or `json`";
-/// Each is a step of its own.
-pub(super) const MAX_WEIGHT: i64 = 10;
 const MAX_PATTERN_LEN: usize = 1024;

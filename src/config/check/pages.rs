@@ -1,8 +1,10 @@
 //! The pages of refusals: those of `[refuse]`, and what a route has in their place.
 
-use super::super::diagnostic::{Findings, Spot, suggest};
-use super::super::document::Located;
-use super::super::raw::{RawFile, RawNamed, RawPages, RawRefuse, RawRoute, RawTexts};
+use tollgate_grammar::diagnostic::suggest;
+use tollgate_grammar::kind::{Free, Key};
+use tollgate_grammar::{Findings, Located, RawNamed, Spot};
+
+use super::super::raw::{RawFile, RawPages, RawRefuse, RawRoute, RawTexts};
 use super::files::Files;
 use super::texts;
 use crate::policy::matcher::Pattern;
@@ -11,7 +13,7 @@ use crate::proxy::respond::{RefusalPages, Template};
 
 /// The pages of `[refuse]`.
 pub(super) fn check(raw: &RawRefuse, files: &mut Files<'_>, f: &mut Findings) -> RefusalPages {
-    let texts = (&raw.texts[..], raw.html.as_ref());
+    let texts = (&raw.texts[..], raw.html.as_deref());
     over(&RefusalPages::default(), [&raw.html, &raw.json, &raw.text], texts, files, f)
 }
 
@@ -24,7 +26,7 @@ pub(super) fn of_routes(
 ) -> Vec<Option<RefusalPages>> {
     let mut of_route = |route: &RawNamed<RawRoute>| {
         let RawPages { html, json, text, texts } = &route.value.refuse.as_ref()?.value;
-        let texts = (&texts[..], html.as_ref().or(raw.refuse.html.as_ref()));
+        let texts = (&texts[..], html.as_deref().or(raw.refuse.html.as_deref()));
         Some(over(common, [html, json, text], texts, files, f))
     };
     raw.routes.iter().map(&mut of_route).collect()
@@ -33,15 +35,15 @@ pub(super) fn of_routes(
 /// The pages in the place of those below. Beside the texts stands the HTML page that is shown.
 fn over(
     below: &RefusalPages,
-    [html, json, text]: [&Option<Located<String>>; 3],
+    [html, json, text]: [&Key<Free>; 3],
     (texts, shown): (&[RawNamed<RawTexts>], Option<&Located<String>>),
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> RefusalPages {
     RefusalPages {
-        html: own(html.as_ref(), &below.html, files, f),
-        json: own(json.as_ref(), &below.json, files, f),
-        text: own(text.as_ref(), &below.text, files, f),
+        html: own(html.as_deref(), &below.html, files, f),
+        json: own(json.as_deref(), &below.json, files, f),
+        text: own(text.as_deref(), &below.text, files, f),
         localized: texts::pages(texts, &below.localized, named(shown), f),
     }
 }

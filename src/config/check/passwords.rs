@@ -1,7 +1,8 @@
 //! `key = "password"`: what such a limit needs, and what it cannot have.
 
-use super::super::diagnostic::Findings;
-use super::super::raw::{self, RawNamed};
+use tollgate_grammar::{Findings, RawNamed};
+
+use super::super::raw;
 use crate::policy::Limit;
 use crate::time::Span;
 

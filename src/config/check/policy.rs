@@ -2,21 +2,23 @@
 
 use std::path::PathBuf;
 
-use super::super::diagnostic::Findings;
-use super::super::document::Located;
+use tollgate_grammar::Findings;
+use tollgate_grammar::kind::{Checked as _, Key, Word};
+
 use super::super::raw::RawStore;
-use super::fields::one_of;
+use super::super::words::PolicyPlaces;
 use super::files::Files;
 use super::store::StoreSettings;
 
 /// The file in which a gate keeps the policy of the store; `None` for a gate that has its policy from its file.
 pub(super) fn check(
-    raw: Option<&Located<String>>,
+    raw: &Key<Word<PolicyPlaces>>,
     (raw_store, store): (&RawStore, &StoreSettings),
     files: &Files<'_>,
     f: &mut Findings,
 ) -> Option<PathBuf> {
-    let word = raw.filter(|_| one_of(raw, &[("file", false), (FROM_STORE, true)], f) == Some(true))?;
+    let is_stored = raw.checked(f) == Some(true);
+    let word = raw.as_ref().filter(|_| is_stored)?;
     if files.is_sealed {
         let message = "the policy of the store was not read: the text is checked alone";
         f.warning(&word.spot, message, "`tollgate check` on the gate's machine reads it");

@@ -1,10 +1,10 @@
 //! Shared by the checks of buckets, shapes and windows: a rate with its text, and the other keys of a bucket.
 
-use super::super::diagnostic::{Findings, Spot};
-use super::super::document::Located;
+use tollgate_grammar::kind::{Checked as _, Given, Text};
+use tollgate_grammar::{Findings, Located, Spot};
+
 use super::super::raw;
 use super::super::values::RateValue;
-use super::fields::within;
 use crate::bucket::SpecError;
 
 /// A rate with its text.
@@ -12,6 +12,13 @@ use crate::bucket::SpecError;
 pub(super) struct GivenRate<'r> {
     pub(super) rate: RateValue,
     pub(super) text: &'r Located<String>,
+}
+
+impl<'r> GivenRate<'r> {
+    /// The rate that is given; `None` after its mistake was reported.
+    pub(super) fn of(given: &'r Given<Text<RateValue>>, f: &mut Findings) -> Option<Self> {
+        Some(Self { rate: given.checked(f)?, text: given })
+    }
 }
 
 /// `initial` and `debt` of a limit, which apply to each of its rates.
@@ -23,8 +30,8 @@ pub(super) struct Extras {
 impl Extras {
     pub(super) fn check(raw: &raw::RawLimit, f: &mut Findings) -> Self {
         Self {
-            initial: counted(raw.initial.as_ref(), f),
-            debt: counted(raw.debt.as_ref(), f).map_or(0, |debt| debt.value),
+            initial: raw.initial.as_ref().and_then(|given| Some(given.with(given.checked(f)?))),
+            debt: raw.debt.checked(f).unwrap_or_default(),
         }
     }
 
@@ -32,11 +39,6 @@ impl Extras {
     pub(super) fn initial_within(&self, size: u32) -> u32 {
         self.initial.as_ref().map_or(size, |initial| initial.value.min(size))
     }
-}
-
-fn counted(number: Option<&Located<i64>>, f: &mut Findings) -> Option<Located<u32>> {
-    let value = within(number, 0..=i64::from(u32::MAX), f)?;
-    number.map(|number| Located { value, spot: number.spot.clone() })
 }
 
 /// Refuses a burst where a whole period's tokens come at once: more than those cannot be kept.

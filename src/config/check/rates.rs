@@ -8,16 +8,16 @@ use std::collections::HashMap;
 
 use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
+use tollgate_grammar::diagnostic::suggest;
+use tollgate_grammar::kind::{Given, Like};
+use tollgate_grammar::table::SecretText;
+use tollgate_grammar::{Findings, Located, RawNamed, Spot, Syntax as _};
 
 use super::super::Sources;
-use super::super::diagnostic::{Findings, Spot, suggest};
-use super::super::document::Located;
-use super::super::raw::{RawGeo, RawNamed};
-use super::super::section::SecretText;
-use super::super::values::LimitKey;
+use super::super::raw::RawGeo;
+use super::super::values::{LimitKey, RateOrOff, RateValue};
 use super::account_lists::listed_accounts;
 use super::buckets::of_rate;
-use super::fields::parsed;
 use super::files::Files;
 use super::geo::{ASN_FILE, COUNTRY_FILE};
 use super::networks::Networks;
@@ -49,7 +49,7 @@ impl<'s, 'b> RateSources<'s, 'b> {
 
 /// The rates of one limit. Without a shape, after a mistake in it, only their grammar is checked.
 pub(super) fn check(
-    raw: &[RawNamed<Located<String>>],
+    raw: &[RawNamed<Given<Like<RateOrOff>>>],
     key: Option<&LimitKey>,
     (shape, extras): (Option<&BucketShape>, &Extras),
     sources: &mut RateSources<'_, '_>,
@@ -57,7 +57,7 @@ pub(super) fn check(
 ) -> Rates {
     let mut found = RatesCheck { rates: Rates::default(), seen: HashMap::new(), lists: Vec::new(), sources };
     for RawNamed { name, value: text } in raw {
-        let rate = if text.value == "off" { None } else { parsed(text, f) };
+        let rate = if text.value == "off" { None } else { RateValue::read(text, f) };
         let spec = rate.and_then(|rate| of_rate(shape?, GivenRate { rate, text }, extras, f));
         let selector = Selector::of(&name.value);
         let class = found.rates.add(&found.class_name(&selector, name), spec);

@@ -2,16 +2,17 @@
 //!
 //! The limits of a route are left to [`bindings`](super::bindings), once limits are known too.
 
-use super::super::diagnostic::{Findings, grouped};
-use super::super::document::{Located, TomlValue};
+use tollgate_grammar::diagnostic::grouped;
+use tollgate_grammar::kind::{Checked as _, Text};
+use tollgate_grammar::list::{List, distinct};
+use tollgate_grammar::{Findings, Located, RawNamed, Syntax as _, name as names};
+
 use super::super::preset::Applications;
-use super::super::raw::{self, RawNamed};
-use super::super::section::{StringList, string};
-use super::super::values::{CountValue, FieldValue, Size, UpstreamHostValue};
+use super::super::raw;
+use super::super::values::{FieldValue, UpstreamHostValue};
 use super::addresses::upstream_group;
-use super::fields::{TIMEOUT, check_name, distinct, duration_within, one_of, parsed, within};
 use super::groups::{GroupTable, OwnForwarding};
-use super::{cors, hosts, methods, outcome, second_steps, store};
+use super::{cors, hosts, methods, outcome, second_steps};
 use crate::policy::canonical::Case;
 use crate::policy::field::Field;
 use crate::policy::matcher::{Pattern, PatternError};
@@ -36,29 +37,28 @@ fn check_route(
     groups: &mut GroupTable,
     f: &mut Findings,
 ) -> Option<Route> {
-    check_name(name, f);
+    names::check(name, f);
     let patterns = patterns(name, raw, f);
-    let cost = raw.cost.as_ref().and_then(|cost| check_cost(cost, f)).unwrap_or(Cost::Fixed(1));
+    let cost = raw.cost.checked(f).unwrap_or(Cost::Fixed(1));
     let [when, user, password] = check_fields(raw, f);
     let reads_body = matches!(cost, Cost::Counted(_))
         || [&when, &user, &password].into_iter().flatten().any(Field::is_in_body);
-    let cases = [("insensitive", Case::Insensitive), ("sensitive", Case::Sensitive)];
     Some(Route {
         application: applications.get(&name.value).unwrap_or(&name.value).as_str().into(),
         hosts: hosts::check(raw, f),
-        case: one_of(raw.case.as_ref(), &cases, f).unwrap_or_default(),
+        case: raw.case.checked(f).unwrap_or_default(),
         body: check_body(raw, reads_body, f),
         when,
         user,
         password,
-        user_length: within(raw.user_length.as_ref(), 1..=MAX_USER_LENGTH, f).unwrap_or(usize::MAX),
-        is_second_step: second_steps::is_one(raw.step.as_ref(), f),
+        user_length: raw.user_length.checked(f).unwrap_or(usize::MAX),
+        is_second_step: raw.step.checked(f).is_some(),
         step_cookie: second_steps::cookie(raw, f),
-        in_flight: within(raw.in_flight.as_ref(), 1..=MAX_IN_FLIGHT, f),
+        in_flight: raw.in_flight.checked(f),
         cost,
         rules: outcome::check(raw, f),
-        cors: cors::check(raw.cors.as_ref(), f),
-        on_error: store::on_error(raw.on_error.as_ref(), f),
+        cors: cors::check(raw.cors.as_deref(), f),
+        on_error: raw.on_error.checked(f),
         upstream: upstream(raw, groups, f),
         ..Route::new(&name.value, patterns)
     })
@@ -104,34 +104,16 @@ fn pattern_hint(error: &PatternError) -> String {
     }
 }
 
-fn check_cost(node: &Located<TomlValue>, f: &mut Findings) -> Option<Cost> {
-    match &node.value {
-        TomlValue::Integer(value) => {
-            let tokens = Located { value: *value, spot: node.spot.clone() };
-            within(Some(&tokens), 1..=i64::from(u32::MAX), f).map(Cost::Fixed)
-        }
-        TomlValue::String(_) => parsed(&string(node, f)?, f).map(|CountValue(count)| Cost::Counted(count)),
-        other => {
-            f.error(
-                &node.spot,
-                format!("{} where an integer belongs", other.kind()),
-                "write a number of tokens",
-            );
-            None
-        }
-    }
-}
-
 /// `when`, `user` and `password`.
 fn check_fields(raw: &raw::RawRoute, f: &mut Findings) -> [Vec<Field>; 3] {
-    let mut fields = |name: &str, list: Option<&StringList>| {
+    let mut fields = |name: &str, list: Option<&FieldList>| {
         if let Some(list) = list.filter(|list| list.is_empty) {
             f.error(&list.spot, format!("`{name}` is empty"), "leave it out to mean none");
         }
-        distinct(list, f)
+        distinct(list.map(|list| &**list), f)
             .into_iter()
             .filter_map(|text| {
-                let FieldValue(field) = parsed(text, f)?;
+                let FieldValue(field) = FieldValue::read(text, f)?;
                 if name == "password" && matches!(field, Field::Ntlm | Field::Negotiate) {
                     f.error(
                         &text.spot,
@@ -153,7 +135,6 @@ fn check_fields(raw: &raw::RawRoute, f: &mut Findings) -> [Vec<Field>; 3] {
 /// How many bytes of a body are read for fields and counts.
 fn check_body(raw: &raw::RawRoute, reads_body: bool, f: &mut Findings) -> usize {
     let Some(text) = &raw.body else { return DEFAULT_BODY_BYTES };
-    let Some(Size(bytes)) = parsed(text, f) else { return DEFAULT_BODY_BYTES };
     if !reads_body {
         f.warning(
             &text.spot,
@@ -161,30 +142,22 @@ fn check_body(raw: &raw::RawRoute, reads_body: bool, f: &mut Findings) -> usize 
             "add user = \"form:NAME\" or cost = \"count:methodName\", or leave it out",
         );
     }
-    match usize::try_from(bytes) {
-        Ok(bytes @ 1..=MAX_BODY) => bytes,
-        _ => {
-            let hint = format!("1B to {}", Size(MAX_BODY as u64));
-            f.error(&text.spot, format!("`{}` is out of range", text.value), hint);
-            DEFAULT_BODY_BYTES
-        }
-    }
+    text.checked(f).unwrap_or(DEFAULT_BODY_BYTES)
 }
 
 /// The index of a group, which routes with the same upstreams share.
 fn upstream(raw: &raw::RawRoute, groups: &mut GroupTable, f: &mut Findings) -> Option<usize> {
-    let host =
-        raw.upstream_host.as_ref().and_then(|text| parsed(text, f)).map(|UpstreamHostValue(host)| host);
+    let host = raw.upstream_host.checked(f).map(|UpstreamHostValue(host)| host);
     let own = OwnForwarding {
-        reply_timeout: duration_within(raw.reply_timeout.as_ref(), TIMEOUT, f),
-        streams: one_of(raw.buffer.as_ref(), &[("on", false), ("off", true)], f).unwrap_or_default(),
+        reply_timeout: raw.reply_timeout.checked(f),
+        streams: raw.buffer.checked(f).unwrap_or_default(),
     };
     let mut group = match &raw.upstream {
         Some(list) if list.is_empty => {
             f.error(&list.spot, "`upstream` is empty", "leave it out to mean the top-level one");
             return None;
         }
-        Some(list) => upstream_group(Some(list), f),
+        Some(list) => upstream_group(Some(&**list), f),
         None if host.is_some() || own != OwnForwarding::default() => groups.targets.first()?.clone(),
         None => return None,
     };
@@ -219,8 +192,4 @@ pub(super) fn tokens(count: u32) -> String {
     if count == 1 { format!("{number} token") } else { format!("{number} tokens") }
 }
 
-/// Each connection may hold this much in memory.
-const MAX_BODY: usize = 16 * 1024 * 1024;
-pub(super) const MAX_IN_FLIGHT: i64 = 1_000_000;
-/// More of a name is never read.
-const MAX_USER_LENGTH: i64 = 4096;
+type FieldList = List<Text<FieldValue>>;

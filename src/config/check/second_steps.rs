@@ -2,18 +2,12 @@
 //!
 //! What pays, says the policy. Here are the warnings about a step that follows nothing, or costs no account anything.
 
-use super::super::diagnostic::Findings;
-use super::super::document::Located;
-use super::super::raw::{self, RawNamed};
+use tollgate_grammar::{Findings, RawNamed};
+
+use super::super::raw;
 use super::super::values::SessionCookieName;
 use super::endpoints;
-use super::fields::{one_of, parsed};
 use crate::policy::{Limit, Mode, Route};
-
-/// Whether a route is a second step.
-pub(super) fn is_one(word: Option<&Located<String>>, f: &mut Findings) -> bool {
-    one_of(word, &[("after", true)], f).unwrap_or_default()
-}
 
 /// The name of the session's cookie.
 pub(super) fn cookie(raw: &raw::RawRoute, f: &mut Findings) -> Option<Box<str>> {
@@ -21,7 +15,7 @@ pub(super) fn cookie(raw: &raw::RawRoute, f: &mut Findings) -> Option<Box<str>> 
     if raw.step.is_none() {
         f.error(&name.spot, "`step_cookie` without `step`", "add step = \"after\", or leave it out");
     }
-    parsed(name, f).map(|SessionCookieName(name)| name.into())
+    name.checked(f).map(|SessionCookieName(name)| name.into())
 }
 
 /// Warns of second steps that cannot do what they are for. Limits have to be bound to routes by now.

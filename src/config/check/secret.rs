@@ -4,10 +4,9 @@
 //! may have any letters.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tollgate_grammar::table::SecretText;
+use tollgate_grammar::{Findings, Located, Spot};
 
-use super::super::diagnostic::{Findings, Spot};
-use super::super::document::Located;
-use super::super::section::SecretText;
 use super::files::Files;
 
 /// The text of a secret, and its name in messages.

@@ -4,11 +4,12 @@
 //! `rolling` beats `refill`, which beats `floor`, so each limit has one shape, and every key that does not fit it is
 //! reported.
 
-use super::super::diagnostic::Findings;
-use super::super::document::Located;
+use tollgate_grammar::Findings;
+use tollgate_grammar::kind::{Checked as _, Given, Text};
+
 use super::super::raw;
 use super::super::values::RateValue;
-use super::fields::{duration_within, one_of, parsed};
+use super::super::words::Refill;
 use super::rate_parts::{GivenRate, built};
 use super::windows::{self, RollingWindow};
 use crate::bucket::{Continuous, PeriodStart};
@@ -33,15 +34,12 @@ pub(super) fn check(
     rate: Option<GivenRate<'_>>,
     f: &mut Findings,
 ) -> Option<BucketShape> {
-    let refill = one_of(raw.refill.as_ref(), &REFILLS, f);
-    let anchor = one_of(raw.anchor.as_ref(), &ANCHORS, f);
-    let wait = duration_within(raw.wait.as_ref(), Span::ZERO..=MAX_WAIT, f).unwrap_or_default();
+    let refill = raw.refill.checked(f);
+    let anchor = raw.anchor.checked(f);
+    let wait = raw.wait.checked(f).unwrap_or_default();
     if refill.is_none() && raw.refill.is_some() {
         // With an unknown `refill` the shape is open: report what is invalid in any shape, and no conflicts.
-        let _: (Option<RateValue>, _) = (
-            raw.rolling.value.as_ref().and_then(|text| parsed(text, f)),
-            raw.floor.as_ref().and_then(|text| floor(text, f)),
-        );
+        let _ = (raw.rolling.value.checked(f), raw.floor.as_ref().and_then(|text| floor(text, f)));
         return None;
     }
     let kind = match refill {
@@ -58,12 +56,6 @@ pub(super) fn check(
         ShapeKind::Rolling => BucketShape::Rolling(windows::check(raw, rate, anchor, f)?),
         ShapeKind::Floor => BucketShape::Floor { floor: floor(raw.floor.as_ref()?, f)? },
     })
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refill {
-    Continuous,
-    Interval,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,12 +119,7 @@ fn report_conflicts(
     }
 }
 
-fn floor(text: &Located<String>, f: &mut Findings) -> Option<Continuous> {
-    let rate: RateValue = parsed(text, f)?;
+fn floor(text: &Given<Text<RateValue>>, f: &mut Findings) -> Option<Continuous> {
+    let rate = text.checked(f)?;
     built(Continuous::new(rate.count, rate.period, rate.burst), &text.spot, f)
 }
-
-const REFILLS: [(&str, Refill); 2] = [("continuous", Refill::Continuous), ("interval", Refill::Interval)];
-const ANCHORS: [(&str, PeriodStart); 2] = [("first", PeriodStart::First), ("clock", PeriodStart::Clock)];
-/// Browsers and proxies in front do not surely wait longer than a minute.
-const MAX_WAIT: Span = Span::from_secs(60);

@@ -3,21 +3,18 @@
 //! The store parses its own address; no server is asked. Without a `secret` a reader of a shared store can try out
 //! which addresses and accounts its buckets belong to, so a warning says so where it matters.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use super::super::diagnostic::Findings;
-use super::super::document::Located;
-use super::super::section::refuse;
+use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::{Findings, Located, refuse};
+
 use super::super::values::Mistake;
 use super::super::{features, raw};
-use super::fields::{duration_within, one_of, within};
 use super::files::Files;
 use super::secret::{MAKE_ONE, MIN_KEY_LEN, parse_keys, resolve, resolve_within};
 use crate::policy::{Limit, Route};
-use crate::store::shared::{Arithmetic, OnError, StoreOptions};
+use crate::store::shared::StoreOptions;
 use crate::store::{BadStoreAddress, Namespace, StoreAddress};
-use crate::time::Span;
 
 /// `[store]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,25 +64,19 @@ pub(in crate::config) fn check(
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> StoreSettings {
-    let places = [("store", Arithmetic::Store), ("gate", Arithmetic::Gate)];
     let default = StoreOptions::default();
     StoreSettings {
         address: address(raw, environment, files, f),
         names: names(raw, f),
         secrets: StoreSecrets(secrets(raw, environment, files, f).unwrap_or_default()),
         options: StoreOptions {
-            timeout: duration_within(raw.timeout.as_ref(), TIMEOUT, f).unwrap_or(default.timeout),
-            on_error: on_error(raw.on_error.as_ref(), f).unwrap_or(default.on_error),
-            arithmetic: one_of(raw.arithmetic.as_ref(), &places, f).unwrap_or(default.arithmetic),
+            timeout: raw.timeout.checked(f).unwrap_or(default.timeout),
+            on_error: raw.on_error.checked(f).unwrap_or(default.on_error),
+            arithmetic: raw.arithmetic.checked(f).unwrap_or(default.arithmetic),
         },
-        capacity: within(raw.capacity.as_ref(), 1..=1_000_000_000, f).unwrap_or(1_000_000),
+        capacity: raw.capacity.checked(f).unwrap_or(1_000_000),
         snapshot: snapshot(raw, files, f),
     }
-}
-
-/// `on_error` of the store, a route or a limit.
-pub(super) fn on_error(text: Option<&Located<String>>, f: &mut Findings) -> Option<OnError> {
-    one_of(text, &[("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)], f)
 }
 
 /// Warns of `on_error` of routes and limits where it decides nothing.
@@ -200,7 +191,7 @@ fn secrets(
 
 /// The path of the snapshot. Its folder must exist: each write replaces the file.
 fn snapshot(raw: &raw::RawStore, files: &Files<'_>, f: &mut Findings) -> Option<PathBuf> {
-    let Located { value, spot } = raw.snapshot.as_ref().filter(|snapshot| !snapshot.value.is_empty())?;
+    let Located { value, spot } = raw.snapshot.as_deref().filter(|snapshot| !snapshot.value.is_empty())?;
     let path = files.resolve_state(value);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
@@ -212,12 +203,9 @@ fn snapshot(raw: &raw::RawStore, files: &Files<'_>, f: &mut Findings) -> Option<
 }
 
 fn names(raw: &raw::RawStore, f: &mut Findings) -> Namespace {
-    let Some(Located { value, spot }) = &raw.prefix else { return Namespace::default() };
+    let Some(Located { value, spot }) = raw.prefix.as_deref() else { return Namespace::default() };
     value.parse().unwrap_or_else(|error: crate::store::BadNamespace| {
         refuse(spot, value, Mistake::new(format!("`{value}` is not a prefix"), error.to_string()), f);
         Namespace::default()
     })
 }
-
-/// Less is too short for any network; with more, clients would take the gate for dead.
-const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(10);

@@ -2,18 +2,16 @@
 //!
 //! What pays for it, says the policy. Here are the warnings about what could never happen, or costs no address anything.
 
-use super::super::diagnostic::{Findings, Spot};
-use super::super::document::Located;
-use super::super::raw::{self, RawNamed};
-use super::super::section::StringList;
+use tollgate_grammar::kind::{Checked as _, Given, Whole};
+use tollgate_grammar::list::distinct;
+use tollgate_grammar::{Findings, RawNamed, Spot, StringList};
+
+use super::super::raw;
 use super::account_lists::{account, listed_accounts};
-use super::fields::{distinct, duration_within, within};
 use super::files::Files;
-use super::outcome::MAX_WEIGHT;
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::key::PrefixLengths;
 use crate::policy::{Bait, Limit, Mode, QuickFailures, Route, is_charged_for_suspicion};
-use crate::time::Span;
 
 /// Gives each route its bait and its quick failures; the prefixes are those of `[client]`. Limits have to be bound to
 /// routes by now.
@@ -25,11 +23,10 @@ pub(super) fn check(
     f: &mut Findings,
 ) {
     for (RawNamed { value: raw, .. }, route) in raw.routes.iter().zip(routes) {
-        let bait_weight = weight(raw.bait_weight.as_ref(), ("bait_weight", "bait", raw.bait.is_some()), f);
-        let quick_weight =
-            weight(raw.quick_weight.as_ref(), ("quick_weight", "quick", raw.quick.is_some()), f);
+        let bait_weight = weight(&raw.bait_weight, ("bait_weight", "bait", raw.bait.is_some()), f);
+        let quick_weight = weight(&raw.quick_weight, ("quick_weight", "quick", raw.quick.is_some()), f);
         let accounts = raw.bait.as_ref().map(|list| bait(list, files, f));
-        let quick = duration_within(raw.quick.as_ref(), QUICK, f);
+        let quick = raw.quick.checked(f);
         let Some(route) = route else { continue };
         route.bait = accounts.filter(|accounts| !accounts.is_empty()).map(|accounts| {
             Box::new(Bait {
@@ -47,14 +44,14 @@ pub(super) fn check(
 }
 
 fn weight(
-    number: Option<&Located<i64>>,
+    number: &Option<Given<Whole<u32, 1, 10>>>,
     (key, of, is_there): (&str, &str, bool),
     f: &mut Findings,
 ) -> Option<u32> {
-    if let Some(number) = number.filter(|_| !is_there) {
+    if let Some(number) = number.as_ref().filter(|_| !is_there) {
         f.warning(&number.spot, format!("`{key}` means nothing without `{of}`"), "");
     }
-    within(number, 1..=MAX_WEIGHT, f)
+    number.checked(f)
 }
 
 /// The accounts of a list, by name or by a file of names.
@@ -103,4 +100,3 @@ fn warn_of(spot: &Spot, route: &Route, what: &str, hint: &str, f: &mut Findings)
 const BAIT_WEIGHT: u32 = 10;
 /// A button that is clicked twice makes two failures as well.
 const QUICK_WEIGHT: u32 = 3;
-const QUICK: std::ops::RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(10);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::super::diagnostic::{Findings, suggest};
-use super::super::document::Located;
-use super::super::raw::{RawNamed, RawTexts};
-use super::super::section::RawTable;
+use tollgate_grammar::diagnostic::suggest;
+use tollgate_grammar::{Findings, Located, RawNamed, RawTable};
+
+use super::super::raw::RawTexts;
 use crate::proxy::respond::{Language, LocalizedPages, TextError, Texts};
 
 /// The pages with these texts; `html` is the page that stands in their place.
@@ -59,7 +59,7 @@ fn given(raw: &RawTexts) -> impl Iterator<Item = (&'static str, &Located<String>
         .iter()
         .copied()
         .zip(texts)
-        .filter_map(|(key, text)| Some((key, text.as_ref()?)))
+        .filter_map(|(key, text)| Some((key, text.as_deref()?)))
 }
 
 fn hint(error: &TextError) -> &'static str {

@@ -4,18 +4,18 @@
 //! An expired certificate is only a warning, because a gate that does not start serves no client. A running gate
 //! refuses to reload one and keeps what it has (`app/reload.rs`).
 
+use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::{Findings, Located, RawItem, Spot};
+
 use super::super::EndpointConfig;
-use super::super::diagnostic::{Findings, Spot};
-use super::super::document::Located;
 use super::super::features;
-use super::super::raw::{self, RawItem};
+use super::super::raw;
 use super::acme;
 use super::client_auth::{self, ClientListeners};
-use super::fields::one_of;
 use super::files::Files;
 use super::ja4;
 use crate::net::listener::ListenAddress;
-use crate::net::tls::{Certificate, MinVersion, TlsSettings, Trust, trust};
+use crate::net::tls::{Certificate, TlsSettings, Trust, trust};
 use crate::policy::{Limit, Route};
 use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::request::redirect::Redirect;
@@ -56,8 +56,7 @@ pub(super) fn check(
             f.error(&item.spot, format!("`{}` has no certificate", item.value), EXAMPLE);
         }
     }
-    let minimums = [("1.2", MinVersion::Tls12), ("1.3", MinVersion::Tls13)];
-    let minimum = one_of(raw.tls.minimum.as_ref(), &minimums, f).unwrap_or_default();
+    let minimum = raw.tls.minimum.checked(f).unwrap_or_default();
     let redirects = raw.tls.redirect.as_ref().is_some_and(|redirect| redirect.value);
     let listeners = ClientListeners {
         has_tls: has_clients,
@@ -70,8 +69,10 @@ pub(super) fn check(
 
 /// Whether this program can do what the table asks for.
 fn has_features(raw: &raw::RawTls, f: &mut Findings) -> bool {
-    let texts = [&raw.minimum, &raw.upstream_ca, &raw.client_ca, &raw.client_auth];
-    let tls = raw.certificates.key.iter().chain(texts.into_iter().flatten().map(|text| &text.spot));
+    let files = [&raw.upstream_ca, &raw.client_ca].into_iter().flatten().map(|text| &text.spot);
+    let words =
+        raw.minimum.iter().map(|word| &word.spot).chain(raw.client_auth.iter().map(|word| &word.spot));
+    let tls = raw.certificates.key.iter().chain(words).chain(files);
     let acme = raw.acme.iter().map(|table| &table.name.spot);
     let mut has_all = true;
     for (spots, feature) in [(tls.collect::<Vec<_>>(), features::TLS), (acme.collect(), features::ACME)] {
@@ -168,7 +169,7 @@ fn certificate(
         }
     }
     // Without one path the other file is read all the same.
-    let (cert, key) = (pair.cert.value.as_ref(), pair.key.value.as_ref());
+    let (cert, key) = (pair.cert.value.as_deref(), pair.key.value.as_deref());
     let [chain, private] =
         [cert, key].map(|path| path.and_then(|path| files.bytes(&path.value, &path.spot, f)));
     let (cert, key) = (cert?, key?);

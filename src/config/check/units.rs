@@ -4,11 +4,11 @@
 //! item once, because items are remembered as long as the bucket is not full. With `debt` a refused item would cost a
 //! token without being remembered.
 
-use super::super::diagnostic::{Findings, Spot};
-use super::super::document::Located;
-use super::super::raw::{self, RawNamed};
+use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::{Findings, Located, RawNamed, Spot};
+
+use super::super::raw;
 use super::super::values::Duration;
-use super::fields::one_of;
 use crate::bucket::{Distinct, Spec};
 use crate::policy::key::KeyPart;
 use crate::policy::{Limit, Unit};
@@ -17,7 +17,7 @@ use crate::time::Span;
 /// Gives each limit its unit.
 pub(super) fn check(raw: &[RawNamed<raw::RawLimit>], limits: &mut [Option<Limit>], f: &mut Findings) {
     for (RawNamed { value: raw, .. }, limit) in raw.iter().zip(limits) {
-        let unit = one_of(raw.unit.as_ref(), &UNITS, f).unwrap_or(Unit::Attempts);
+        let unit = raw.unit.checked(f).unwrap_or(Unit::Attempts);
         let Some(text) = raw.unit.as_ref().filter(|_| unit != Unit::Attempts) else { continue };
         match (conflicting_key(raw), limit) {
             (Some((key, spot)), _) => {
@@ -58,7 +58,7 @@ fn conflicting_key(raw: &raw::RawLimit) -> Option<(&'static str, &Spot)> {
     let refill = raw.refill.as_ref().filter(|refill| refill.value == "interval");
     let debt = raw.debt.as_ref().filter(|debt| debt.value > 0);
     let lasts = |wait: &&Located<String>| wait.value.parse().is_ok_and(|Duration(wait)| wait > Span::ZERO);
-    let wait = raw.wait.as_ref().filter(lasts);
+    let wait = raw.wait.as_deref().filter(lasts);
     let keys = [
         ("rolling", raw.rolling.value.as_ref().map(|text| &text.spot)),
         ("refill", refill.map(|text| &text.spot)),
@@ -73,12 +73,6 @@ fn free_repeats(unit: Unit) -> Option<u32> {
     (unit == Unit::Passwords).then_some(FREE_PASSWORDS)
 }
 
-const UNITS: [(&str, Unit); 4] = [
-    ("attempts", Unit::Attempts),
-    ("users", Unit::Users),
-    ("passwords", Unit::Passwords),
-    ("clients", Unit::Clients),
-];
 /// About what a telephone with an old password sends in one night. The free repeats tell an attacker whether a password
 /// was tried before, no more often than this.
 const FREE_PASSWORDS: u32 = 200;

@@ -3,10 +3,12 @@
 //! A rate whose period is the window's is a quota; one whose period is `every` bounds one period. The same holds in
 //! `rate`, in `rolling` and in the rates of some clients.
 
-use super::super::diagnostic::{Findings, Spot, grouped};
+use tollgate_grammar::diagnostic::grouped;
+use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::{Findings, Spot};
+
 use super::super::raw;
 use super::super::values::{Duration, RateValue, in_words};
-use super::fields::{duration_within, parsed};
 use super::rate_parts::{Extras, GivenRate, NO_BURST, built, report_burst};
 use crate::bucket::{PeriodStart, Rolling, Spec, SpecError};
 use crate::time::Span;
@@ -71,8 +73,8 @@ pub(super) fn check(
     anchor: PeriodStart,
     f: &mut Findings,
 ) -> Option<RollingWindow> {
-    let quota = raw.rolling.value.as_ref().and_then(|text| Some(GivenRate { rate: parsed(text, f)?, text }));
-    let every = duration_within(raw.every.as_ref(), MIN_WINDOW..=MAX_WINDOW, f);
+    let quota = raw.rolling.value.as_ref().and_then(|given| GivenRate::of(given, f));
+    let every = raw.every.checked(f);
     for given in quota.iter().chain(&rate) {
         report_burst(*given, NO_BURST, f);
     }
@@ -89,7 +91,8 @@ pub(super) fn check(
         rate: rate.map(|rate| rate.rate.count),
         anchor,
     };
-    let spot = raw.every.as_ref().or(raw.rate.value.as_ref()).map_or(&quota.text.spot, |text| &text.spot);
+    let every_spot = raw.every.as_ref().map(|text| &text.spot);
+    let spot = every_spot.or(raw.rate.value.as_ref().map(|text| &text.spot)).unwrap_or(&quota.text.spot);
     let rolling = cut(&window, &quota.text.spot, spot, f)?;
     warn(&window, &rolling, quota, rate, spot, f);
     Some(window)
@@ -154,8 +157,6 @@ fn proposal(length: Span) -> Duration {
 }
 
 const MIN_WINDOW: Span = Span::from_millis(1);
-/// The longest duration.
-const MAX_WINDOW: Span = Span::from_secs(100 * 366 * 86_400);
 const SECOND: u64 = 1_000_000_000;
 const PARTS: [u64; 12] = [24, 30, 20, 12, 10, 15, 8, 6, 5, 7, 4, 3];
 

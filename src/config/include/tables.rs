@@ -3,10 +3,12 @@
 //! The rest of the check knows of one file only; each key and value keeps its spot in its own. Such a file holds what an
 //! application needs. How the gate runs, and where clients connect, is said in one place.
 
-use super::super::diagnostic::{Findings, suggest};
-use super::super::document::{Located, TomlEntry, TomlTable, TomlValue};
+use tollgate_grammar::diagnostic::suggest;
+use tollgate_grammar::document::{TomlEntry, TomlTable, TomlValue};
+use tollgate_grammar::table::table_of;
+use tollgate_grammar::{Findings, Located, RawTable as _};
+
 use super::super::raw::RawFile;
-use super::super::section::{RawTable as _, table_of};
 use super::{KEY, Sources};
 
 /// Adds the tables of the included files. A file that cannot be read as TOML is left out, so that its mistakes hide no

@@ -1,13 +1,20 @@
 //! Documents with presets, expanded.
 
+use tollgate_grammar::RawTable;
+
 use super::super::raw::RawFile;
-use super::super::section::RawTable;
+use super::super::secrets::DIALECT;
 use super::super::{Sources, load};
 use super::*;
 
 /// The document with its presets expanded, and the diagnostics.
 fn expanded(text: &str) -> (TomlTable, Applications, Vec<String>) {
-    let source = Arc::new(SourceText { kind: SourceKind::File, name: "f".into(), text: text.into() });
+    let source = Arc::new(SourceText {
+        kind: SourceKind::File,
+        name: "f".into(),
+        text: text.into(),
+        dialect: &DIALECT,
+    });
     let mut f = Findings::default();
     let mut root = TomlTable::parse(&source, &mut f).unwrap();
     let applications = expand(&mut root, &mut f);

@@ -22,21 +22,13 @@ impl Notes {
     pub(super) fn read() -> Self {
         let mut reader = NoteReader::default();
         SAMPLE.lines().for_each(|line| reader.line(line));
-        for (path, description) in ELSEWHERE {
-            reader.add(path.to_owned(), description.to_owned(), None);
-        }
         Self(reader.notes)
     }
 
     pub(super) fn of(&self, path: &str) -> Option<&Note> {
-        let of_rule = || {
-            let rule = ["success", "failure", "neutral"].map(|list| format!("route.*.{list}."));
-            let key = rule.iter().find_map(|list| path.strip_prefix(list.as_str()))?;
-            self.0.get(&format!("route.*.RULE.{key}"))
-        };
         let of_pages =
             || self.0.get(path.strip_prefix("route.*.").filter(|path| path.starts_with("refuse."))?);
-        self.0.get(path).or_else(of_rule).or_else(of_pages)
+        self.0.get(path).or_else(of_pages)
     }
 }
 
@@ -132,45 +124,3 @@ fn json(value: &DeValue<'_>) -> Value {
 }
 
 const SAMPLE: &str = include_str!("../../../config.toml");
-
-/// Keys that the sample shows within the value of another key or in a sentence.
-const ELSEWHERE: [(&str, &str); 32] = [
-    ("client", "Who is the client?"),
-    ("networks", "Names for networks, for `exempt`, `trust` and `rates`."),
-    ("route", "What is protected. A request that matches no route is forwarded and never counted."),
-    ("route.*", "One form, or one way to sign in."),
-    ("route.*.preset", "The profile of a known application; `tollgate presets` lists them."),
-    ("limit", "How often. Every limit applies to every route, unless `limits` or `routes` narrows it."),
-    ("limit.*", "An attempt has to pass every limit; a refused attempt takes no token from any of them."),
-    (
-        "limit.*.rates.*",
-        "The rate of these clients, or \"off\" for no limit. A key is a network, \"user:NAME\", \"@users.txt\", \"header:NAME=VALUE\", \"cert:NAME\", \"asn:NUMBER\" or \"country:XX\".",
-    ),
-    ("endpoint", "Where other proxies ask before they forward."),
-    ("store", "Where buckets live."),
-    ("refuse", "The answer to a refused attempt."),
-    ("refuse.texts", "Texts in the place of those of the built-in page."),
-    ("tls", "TLS with clients and with applications."),
-    ("tls.certificates.cert", "The chain in PEM, the server's certificate first."),
-    ("tls.certificates.key", "The key of the certificate in PEM."),
-    ("proxy", "Bounds and time-outs."),
-    ("log", "Logs."),
-    ("geo", "Where addresses come from."),
-    ("otel", "OpenTelemetry."),
-    ("admin", "For operators."),
-    ("route.*.RULE.status", "A status, a class such as \"4xx\", or a list of them."),
-    ("route.*.RULE.location", "Where a redirect leads; * is any text."),
-    ("route.*.RULE.set_cookie", "The name of a cookie that is set."),
-    ("route.*.RULE.header", "The name of a header; with `equals` for an exact value."),
-    ("route.*.RULE.json", "A JSON pointer into the answer; with `equals` for an exact value."),
-    ("route.*.RULE.body", "A text in the first 64 KiB of the answer, for failures only."),
-    ("route.*.RULE.equals", "The exact value of `header` or `json`."),
-    ("route.*.RULE.weight", "How many failures a failure by this rule counts as; of `failure` only."),
-    ("limit.*.rolling", "At most this number in any window of whole periods, which are `every` long."),
-    ("limit.*.every", "The length of a period of `rolling`."),
-    (
-        "limit.*.floor",
-        "A guaranteed minimum beside the bucket of the rate: it is spent first, and always refills.",
-    ),
-    ("device", "Known devices: a browser that has signed in keeps a budget of its own."),
-];

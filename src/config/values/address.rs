@@ -6,7 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::Mistake;
+use tollgate_grammar::{Mistake, Syntax};
+
 use crate::config::features::{self, TLS};
 use crate::net::listener::ListenAddress;
 use crate::net::tls::trust::is_server_name;
@@ -61,6 +62,30 @@ impl FromStr for ListenUrl {
             }
             _ => Err(Mistake::new(format!("`{text}` is not an address to listen at"), LISTEN)),
         }
+    }
+}
+
+impl Syntax for ListenUrl {
+    fn pattern() -> Option<String> {
+        Some(r"^(https?://\S+|unix:.+|systemd(\+https)?:.+)$".to_owned())
+    }
+}
+
+impl Syntax for UpstreamUrl {
+    fn pattern() -> Option<String> {
+        Some(r"^(https?://\S+|unix:.+)$".to_owned())
+    }
+}
+
+impl Syntax for UpstreamHostValue {
+    fn pattern() -> Option<String> {
+        Some(r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?$".to_owned())
+    }
+}
+
+impl Syntax for CollectorUrl {
+    fn pattern() -> Option<String> {
+        None
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::Mistake;
+use tollgate_grammar::{Mistake, Syntax};
 
 /// The name of a cookie that the gate sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,12 @@ impl FromStr for CookieName {
     }
 }
 
+impl Syntax for CookieName {
+    fn pattern() -> Option<String> {
+        None
+    }
+}
+
 /// The name of an application's session cookie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionCookieName(pub String);
@@ -44,6 +50,12 @@ impl FromStr for SessionCookieName {
         }
         let hint = "the name that the application sets, up to 64 letters, as in \"PHPSESSID\"";
         Err(Mistake::new(format!("`{text}` is not a cookie name"), hint))
+    }
+}
+
+impl Syntax for SessionCookieName {
+    fn pattern() -> Option<String> {
+        None
     }
 }
 

@@ -2,7 +2,13 @@
 
 use std::str::FromStr;
 
-use super::Mistake;
+use tollgate_grammar::document::TomlValue;
+use tollgate_grammar::kind::{Kind, Whole};
+use tollgate_grammar::schema::Schema;
+use tollgate_grammar::table::string;
+use tollgate_grammar::{Findings, Located, Mistake, Syntax};
+
+use crate::policy::Cost;
 use crate::policy::count::Count;
 
 /// What a request is counted by, read from text.
@@ -27,6 +33,41 @@ impl FromStr for CountValue {
                 Ok(Self(Count::Element(name.to_owned())))
             }
             name => Err(Mistake::new(format!("`{name}` is not the name of an element"), LETTERS)),
+        }
+    }
+}
+
+impl Syntax for CountValue {
+    fn pattern() -> Option<String> {
+        let names = "[_A-Za-z][_0-9A-Za-z]*([ ,]+[_A-Za-z][_0-9A-Za-z]*)*";
+        Some(format!("^count:(\\[\\]|\\{{[ ,]*{names}[ ,]*\\}}|[A-Za-z0-9_.:-]+)$"))
+    }
+}
+
+/// What an attempt costs: a number of tokens, or what is counted in it.
+pub enum CountKind {}
+
+type Tokens = Whole<u32, 1, 4_294_967_295>;
+
+impl Kind for CountKind {
+    type Raw = TomlValue;
+    type Value = Cost;
+
+    fn schema() -> Schema {
+        Schema::any_of(vec![Tokens::schema(), CountValue::schema()])
+    }
+
+    fn check(given: &Located<TomlValue>, f: &mut Findings) -> Option<Cost> {
+        match &given.value {
+            TomlValue::Integer(tokens) => Tokens::check(&given.with(*tokens), f).map(Cost::Fixed),
+            TomlValue::String(_) => {
+                CountValue::read(&string(given, f)?, f).map(|CountValue(count)| Cost::Counted(count))
+            }
+            other => {
+                let message = format!("{} where an integer belongs", other.kind());
+                f.error(&given.spot, message, "write a number of tokens");
+                None
+            }
         }
     }
 }

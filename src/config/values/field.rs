@@ -4,8 +4,9 @@
 
 use std::str::FromStr;
 
-use super::super::diagnostic::suggest;
-use super::Mistake;
+use tollgate_grammar::diagnostic::suggest;
+use tollgate_grammar::{Mistake, Syntax};
+
 use crate::policy::field::Field;
 
 /// A field of the policy, read from text.
@@ -25,6 +26,12 @@ impl FromStr for FieldValue {
         }
         let mistake = Mistake::new(format!("`{text}` is not a field"), suggestion(kind, name));
         Err(Mistake { part: Some(0..kind.len()), ..mistake })
+    }
+}
+
+impl Syntax for FieldValue {
+    fn pattern() -> Option<String> {
+        Some("^(form:.+|json:.*|query:.+|header:.+|basic|ntlm|negotiate)$".to_owned())
     }
 }
 

@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::HeaderName;
+use tollgate_grammar::diagnostic::suggest;
+use tollgate_grammar::{Mistake, Syntax};
 
-use super::super::diagnostic::suggest;
-use super::Mistake;
 use super::cookie::is_token;
 use crate::policy::key::KeyPart;
 
@@ -33,6 +33,13 @@ impl FromStr for LimitKey {
             return Err(Mistake::new("`all` is one bucket for all clients and stands alone", ""));
         }
         Ok(Self(parts))
+    }
+}
+
+impl Syntax for LimitKey {
+    fn pattern() -> Option<String> {
+        let part = "(ip|user|device|asn|cert|ja4|password|host|all|header:[^+]+|cookie:[^+]+)";
+        Some(format!("^{part}(\\+{part})*$"))
     }
 }
 

@@ -4,8 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use ipnet::IpNet;
-
-use super::Mistake;
+use tollgate_grammar::Mistake;
 
 /// An address prefix in canonical form: host bits are zero, IPv4 mapped into IPv6 is IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

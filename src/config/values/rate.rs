@@ -3,7 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Duration, Mistake};
+use tollgate_grammar::duration::Duration;
+use tollgate_grammar::kind::TextPattern;
+use tollgate_grammar::{Mistake, Syntax};
+
 use crate::time::Span;
 
 /// A count, a period and a burst, none of them zero.
@@ -34,6 +37,29 @@ impl FromStr for RateValue {
             burst: parse_count(burst, "burst", text)?,
         })
     }
+}
+
+impl Syntax for RateValue {
+    fn pattern() -> Option<String> {
+        Some(format!("^{}$", pattern()))
+    }
+}
+
+/// A rate, or `off` for no limit.
+pub enum RateOrOff {}
+
+impl TextPattern for RateOrOff {
+    fn pattern() -> String {
+        format!("^(off|{})$", pattern())
+    }
+}
+
+/// `10 per 5m burst 20`.
+fn pattern() -> String {
+    let count = "0*[1-9][0-9]*";
+    let unit = "s|sec|m|min|h|hour|d|day";
+    let duration = Duration::PATTERN;
+    format!(r"\s*{count}(\s*/\s*|\s+per\s+)({unit}|{duration})(\s+burst\s+{count})?\s*")
 }
 
 fn parse_count(word: &str, what: &str, text: &str) -> Result<u32, Mistake> {

@@ -2,13 +2,20 @@
 
 use std::str::FromStr;
 
-use super::Mistake;
+use tollgate_grammar::{Mistake, Syntax};
+
 use super::address::{host_and_port, is_host, socket_path};
 use crate::observe::settings::SyslogAddress;
 
 /// Where a syslog server receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyslogTarget(pub SyslogAddress);
+
+impl Syntax for SyslogTarget {
+    fn pattern() -> Option<String> {
+        None
+    }
+}
 
 impl FromStr for SyslogTarget {
     type Err = Mistake;

@@ -7,7 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::super::diagnostic::grouped;
+use tollgate_grammar::diagnostic::grouped;
+
 use super::describe::{DAY, INSTANT};
 use super::describe_prefix;
 use super::upper_bound::upper_bound;

@@ -1,6 +1,7 @@
 //! Describes what one bucket admits, in words.
 
-use super::super::diagnostic::grouped;
+use tollgate_grammar::diagnostic::grouped;
+
 use super::super::values::in_words;
 use super::upper_bound::{tokens_in, upper_bound};
 use crate::bucket::{Continuous, Escalation, PeriodStart, Rolling, Spec};

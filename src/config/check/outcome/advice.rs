@@ -3,7 +3,8 @@
 //! It knows what applications usually do, not what this one does. It leaves out rules of presets, which are tested
 //! against their applications.
 
-use super::super::super::diagnostic::Findings;
+use tollgate_grammar::Findings;
+
 use super::super::super::raw;
 use super::SourcedRule;
 use crate::policy::outcome::Outcome;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Mistake, leading_number};
-use crate::time::Span;
+use super::syntax::{Mistake, Syntax, leading_number};
+use tollgate_bucket::Span;
 
 /// A length of time, in whole milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +36,17 @@ impl FromStr for Duration {
     }
 }
 
+impl Duration {
+    /// The pattern of a length of time, within others.
+    pub const PATTERN: &str = "(?=[0-9])([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?";
+}
+
+impl Syntax for Duration {
+    fn pattern() -> Option<String> {
+        Some(format!("^{}$", Self::PATTERN))
+    }
+}
+
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut left = self.0.as_nanos() / 1_000_000;
@@ -55,10 +66,15 @@ impl fmt::Display for Duration {
 /// A length of time in the usual spelling, in whole milliseconds: a day is `24h`.
 #[must_use]
 pub fn in_words(span: Span) -> String {
-    if span == DAY { "24h".to_owned() } else { Duration(span).to_string() }
+    if span == Span::from_millis(DAY) { "24h".to_owned() } else { Duration(span).to_string() }
 }
 
-const DAY: Span = Span::from_secs(86_400);
+/// Milliseconds of a second, for bounds.
+pub const SECOND: u64 = 1000;
+/// Milliseconds of an hour.
+pub const HOUR: u64 = 3_600_000;
+/// Milliseconds of a day.
+pub const DAY: u64 = 86_400_000;
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 const MAX_MILLIS: u64 = 100 * 366 * 86_400_000;
 const HINT: &str = "write numbers with units: \"250ms\", \"30s\", \"5m\", \"1h30m\", \"7d\"";

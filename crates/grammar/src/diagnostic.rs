@@ -1,37 +1,65 @@
 //! Diagnostics: what is wrong with the file, where, and what would be right, for people and for programs.
 //!
 //! A diagnostic carries its source text, so it can be shown long after the file has changed. Printing is left to the
-//! caller: a diagnostic renders to a string without lines that may hold a secret. The source may also be an environment
-//! variable, a `--set`, a list of networks or a preset; the caret then points into that text.
-
-mod secrets;
+//! caller: a diagnostic renders to a string without lines that its source hides. The source may also be an environment
+//! variable, an argument or a list; the caret then points into that text.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
-use serde_json::json;
+use serde::Serialize;
 
 /// A text that holds settings. It may hold secrets, so only [`Diagnostic::render`] shows lines of it.
-#[derive(PartialEq, Eq)]
-pub(super) struct SourceText {
+pub struct SourceText {
     /// The kind, by which diagnostics are sorted: the file and those that it includes, then its overrides, then the
     /// lists, pages and presets that it names.
-    pub(super) kind: SourceKind,
+    pub kind: SourceKind,
     /// The file's path, `environment NAME`, `--set KEY` or `preset NAME`.
-    pub(super) name: String,
+    pub name: String,
     /// The text as it was read.
-    pub(super) text: String,
+    pub text: String,
+    /// What is special in the files of a program.
+    pub dialect: &'static Dialect,
 }
+
+/// What is special in the files of a program.
+pub struct Dialect {
+    /// Whether a line that a range of bytes touches may hold a secret: no diagnostic shows it.
+    pub hides: fn(&SourceText, &Range<usize>) -> bool,
+    /// The hint where a value is `${...}` that is no secret.
+    pub no_secret: &'static str,
+    /// Keys of the top level that people write below the first table.
+    pub top_keys: &'static [&'static str],
+}
+
+impl Dialect {
+    /// That of plain TOML.
+    pub const PLAIN: Self = Self { hides: |_, _| false, no_secret: "", top_keys: &[] };
+}
+
+impl PartialEq for SourceText {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, &self.name, &self.text) == (other.kind, &other.name, &other.text)
+    }
+}
+
+impl Eq for SourceText {}
 
 /// The kind of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum SourceKind {
+pub enum SourceKind {
+    /// The file.
     File,
+    /// A file that it includes.
     Included,
+    /// A variable.
     Environment,
+    /// An argument.
     Set,
+    /// A list or a page that the file names.
     Referenced,
+    /// Tables that come with the program.
     Preset,
 }
 
@@ -52,38 +80,54 @@ impl std::fmt::Debug for SourceText {
 
 /// A range of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Spot {
+pub struct Spot {
     source: Arc<SourceText>,
     /// Bytes; `None` means the source as a whole.
     range: Option<Range<usize>>,
 }
 
 impl Spot {
-    pub(super) fn new(source: &Arc<SourceText>, range: Range<usize>) -> Self {
+    /// These bytes of a source.
+    #[must_use]
+    pub fn new(source: &Arc<SourceText>, range: Range<usize>) -> Self {
         Self { source: Arc::clone(source), range: Some(range) }
     }
 
-    pub(super) fn whole(source: &Arc<SourceText>) -> Self {
+    /// A source as a whole.
+    #[must_use]
+    pub fn whole(source: &Arc<SourceText>) -> Self {
         Self { source: Arc::clone(source), range: None }
     }
 
-    pub(super) fn is_in_file(&self) -> bool {
+    /// Whether it is in the file, or in one that this includes.
+    #[must_use]
+    pub fn is_in_file(&self) -> bool {
         matches!(self.source.kind, SourceKind::File | SourceKind::Included)
     }
 
     /// As in `sites/shop.toml:3:8`.
-    pub(super) fn place(&self) -> String {
+    #[must_use]
+    pub fn place(&self) -> String {
         let (line, column) = self.source.position(self.start());
         format!("{}:{line}:{column}", self.source.name)
     }
 
     /// Whether the operator wrote it, and not a preset.
-    pub(super) fn is_in_config(&self) -> bool {
+    #[must_use]
+    pub fn is_in_config(&self) -> bool {
         self.source.kind != SourceKind::Preset
     }
 
-    pub(super) fn is_in_environment(&self) -> bool {
+    /// Whether it is in a variable.
+    #[must_use]
+    pub fn is_in_environment(&self) -> bool {
         self.source.kind == SourceKind::Environment
+    }
+
+    /// What is special in the file that it is in.
+    #[must_use]
+    pub fn dialect(&self) -> &'static Dialect {
+        self.source.dialect
     }
 
     /// The key that diagnostics are sorted by.
@@ -91,18 +135,22 @@ impl Spot {
         (self.source.kind, &self.source.name, self.start())
     }
 
-    pub(super) fn start(&self) -> usize {
+    /// The first byte; 0 for a source as a whole.
+    #[must_use]
+    pub fn start(&self) -> usize {
         self.range.as_ref().map_or(0, |range| range.start)
     }
 
     /// The text at this spot.
-    pub(super) fn text(&self) -> &str {
+    #[must_use]
+    pub fn text(&self) -> &str {
         self.range.clone().and_then(|range| self.source.text.get(range)).unwrap_or_default()
     }
 
     /// A part of this spot, by bytes from its start. Only a string without escapes has parts: its value and its text
     /// are then the same but for the quotes. Otherwise the part is the whole spot.
-    pub(super) fn part(&self, value: &str, part: Range<usize>) -> Self {
+    #[must_use]
+    pub fn part(&self, value: &str, part: Range<usize>) -> Self {
         let found = self.range.clone().and_then(|range| {
             let text = self.source.text.get(range.clone())?;
             let quotes = (text.len().checked_sub(value.len())?) / 2;
@@ -114,7 +162,8 @@ impl Spot {
 }
 
 /// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The file is refused.
     Error,
@@ -134,6 +183,19 @@ pub struct Diagnostic {
     spot: Spot,
 }
 
+/// A diagnostic for programs.
+#[derive(Serialize)]
+struct DiagnosticJson<'d> {
+    severity: Severity,
+    message: &'d str,
+    hint: Option<&'d str>,
+    file: &'d str,
+    line: Option<usize>,
+    column: Option<usize>,
+    end_line: Option<usize>,
+    end_column: Option<usize>,
+}
+
 impl Diagnostic {
     /// The text for people: file, line, column, the line itself, a caret and the hint beside it. A line that may hold a
     /// secret is not shown. Ends with a newline.
@@ -147,7 +209,7 @@ impl Diagnostic {
         let SourceText { name, text, .. } = &*self.spot.source;
         let help = self.hint.as_deref().map(|hint| Level::HELP.message(hint));
         let group = match &self.spot.range {
-            Some(range) if secrets::may_stand_in(&self.spot.source, range) => {
+            Some(range) if (self.spot.source.dialect.hides)(&self.spot.source, range) => {
                 let (line, column) = self.spot.source.position(range.start);
                 title.element(Origin::path(name).line(line).char_column(column)).elements(help)
             }
@@ -169,16 +231,17 @@ impl Diagnostic {
     pub fn to_json(&self) -> serde_json::Value {
         let start = self.spot.range.as_ref().map(|range| self.spot.source.position(range.start));
         let end = self.spot.range.as_ref().map(|range| self.spot.source.position(range.end));
-        json!({
-            "severity": match self.severity { Severity::Error => "error", Severity::Warning => "warning" },
-            "message": self.message,
-            "hint": self.hint,
-            "file": self.file(),
-            "line": start.map(|(line, _)| line),
-            "column": start.map(|(_, column)| column),
-            "end_line": end.map(|(line, _)| line),
-            "end_column": end.map(|(_, column)| column),
-        })
+        let shown = DiagnosticJson {
+            severity: self.severity,
+            message: &self.message,
+            hint: self.hint.as_deref(),
+            file: self.file(),
+            line: start.map(|(line, _)| line),
+            column: start.map(|(_, column)| column),
+            end_line: end.map(|(line, _)| line),
+            end_column: end.map(|(_, column)| column),
+        };
+        serde_json::to_value(shown).unwrap_or_default()
     }
 
     /// The file's path, or `environment NAME`, `--set KEY` or `preset NAME`.
@@ -196,30 +259,33 @@ impl Diagnostic {
 
 /// All mistakes and warnings found so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Findings(Vec<Diagnostic>);
+pub struct Findings(Vec<Diagnostic>);
 
 impl Findings {
     /// Adds a mistake; an empty hint is none.
-    pub(super) fn error(&mut self, spot: &Spot, message: impl Into<String>, hint: impl Into<String>) {
+    pub fn error(&mut self, spot: &Spot, message: impl Into<String>, hint: impl Into<String>) {
         self.add(Severity::Error, spot, message.into(), hint.into());
     }
 
     /// Adds a warning: legal, and surely not meant. An empty hint is none.
-    pub(super) fn warning(&mut self, spot: &Spot, message: impl Into<String>, hint: impl Into<String>) {
+    pub fn warning(&mut self, spot: &Spot, message: impl Into<String>, hint: impl Into<String>) {
         self.add(Severity::Warning, spot, message.into(), hint.into());
     }
 
     /// Adds what was found elsewhere.
-    pub(super) fn extend(&mut self, others: &Self) {
+    pub fn extend(&mut self, others: &Self) {
         self.0.extend_from_slice(&others.0);
     }
 
-    pub(super) fn has_errors(&self) -> bool {
+    /// Whether there is a mistake among them.
+    #[must_use]
+    pub fn has_errors(&self) -> bool {
         self.0.iter().any(Diagnostic::is_error)
     }
 
     /// Sorted by source and line, without duplicates.
-    pub(super) fn sorted(mut self) -> Vec<Diagnostic> {
+    #[must_use]
+    pub fn sorted(mut self) -> Vec<Diagnostic> {
         self.0.sort_by(|a, b| a.spot.sort_key().cmp(&b.spot.sort_key()));
         self.0.dedup();
         self.0
@@ -232,7 +298,8 @@ impl Findings {
 }
 
 /// "did you mean `x`?" if a known name is near, otherwise the list of known names.
-pub(super) fn suggest<'n>(given: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+#[must_use]
+pub fn suggest<'n>(given: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(given, known.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
@@ -245,7 +312,8 @@ pub(super) fn suggest<'n>(given: &str, known: impl IntoIterator<Item = &'n str>)
 }
 
 /// The nearest known name, if it is near enough.
-pub(super) fn nearest<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+#[must_use]
+pub fn nearest<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     // A longer text is no typo, and the cost of the distance grows with the product of both lengths.
     if given.len() > 64 {
         return None;
@@ -272,8 +340,12 @@ mod tests {
     use super::*;
 
     fn found(text: &str, range: Option<Range<usize>>) -> Diagnostic {
-        let source =
-            Arc::new(SourceText { kind: SourceKind::File, name: "config.toml".into(), text: text.into() });
+        let source = Arc::new(SourceText {
+            kind: SourceKind::File,
+            name: "config.toml".into(),
+            text: text.into(),
+            dialect: &Dialect::PLAIN,
+        });
         let spot = range.map_or_else(|| Spot::whole(&source), |range| Spot::new(&source, range));
         let mut findings = Findings::default();
         findings.error(&spot, "unknown network `ofice`", "did you mean `office`?");

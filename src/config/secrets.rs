@@ -1,4 +1,4 @@
-//! Which lines of a source may hold a secret: no diagnostic shows one of them.
+//! What is special in the files of a gate; above all which lines may hold a secret, so that no diagnostic shows them.
 //!
 //! It looks at lines, not at the tree, because the line with the secret may be invalid TOML or have a misspelt key. It
 //! rather hides too much: all of `[store]`, `[device]` and `[admin]`, everything from a `secret` or `url` elsewhere to
@@ -6,10 +6,18 @@
 
 use std::ops::Range;
 
-use super::{SourceKind, SourceText};
+use tollgate_grammar::diagnostic::Dialect;
+use tollgate_grammar::{SourceKind, SourceText};
+
+/// Of all texts that hold settings of a gate.
+pub(super) static DIALECT: Dialect = Dialect {
+    hides: may_stand_in,
+    no_secret: "write the value itself: secrets are `admin.token`, `device.secret`, `store.secret` and `store.url`",
+    top_keys: &["listen", "upstream"],
+};
 
 /// Whether a line that this range touches may hold a secret.
-pub(super) fn may_stand_in(source: &SourceText, range: &Range<usize>) -> bool {
+fn may_stand_in(source: &SourceText, range: &Range<usize>) -> bool {
     match source.kind {
         SourceKind::File | SourceKind::Included => may_stand_in_lines(&source.text, range),
         SourceKind::Environment | SourceKind::Set => {
@@ -90,7 +98,12 @@ mod tests {
 
     /// Whether a diagnostic about this word of a file shows its line.
     fn is_shown(text: &str, word: &str) -> bool {
-        let source = SourceText { kind: SourceKind::File, name: "config.toml".into(), text: text.into() };
+        let source = SourceText {
+            kind: SourceKind::File,
+            name: "config.toml".into(),
+            text: text.into(),
+            dialect: &DIALECT,
+        };
         text.match_indices(word).any(|(at, _)| !may_stand_in(&source, &(at..at + word.len())))
     }
 
@@ -145,7 +158,7 @@ mod tests {
     #[test]
     fn what_stands_above_the_file_is_hidden_as_well() {
         let is_shown = |kind, name: &str, text: &str| {
-            let source = SourceText { kind, name: name.into(), text: text.into() };
+            let source = SourceText { kind, name: name.into(), text: text.into(), dialect: &DIALECT };
             !may_stand_in(&source, &(0..text.len()))
         };
         for name in ["DEVICE__SECRET", "DEVICE_SECRET", "STORE__URL", "STORE_URL", "ADMIN__TOKEN", "SECRET"] {

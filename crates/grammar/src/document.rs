@@ -1,7 +1,6 @@
 //! TOML as a tree in which every key and value knows its spot.
 //!
-//! Only the shape matters here; [`raw`](super::raw) knows the keys. Entries stay in the order of the file, because the
-//! first matching route counts.
+//! Only the shape matters here; [declarations](super::table) know the keys. Entries stay in the order of the file.
 
 use std::sync::Arc;
 
@@ -11,43 +10,57 @@ use super::diagnostic::{Findings, SourceText, Spot};
 
 /// A value and its spot.
 #[derive(Debug, Clone)]
-pub(super) struct Located<T> {
-    pub(super) value: T,
-    pub(super) spot: Spot,
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Where it stands.
+    pub spot: Spot,
 }
 
 impl<T> Located<T> {
     /// Another value at the same spot.
-    pub(super) fn with<U>(&self, value: U) -> Located<U> {
+    #[must_use]
+    pub fn with<U>(&self, value: U) -> Located<U> {
         Located { value, spot: self.spot.clone() }
     }
 }
 
 /// A table's entries, in the order of the file.
 #[derive(Debug, Clone, Default)]
-pub(super) struct TomlTable(pub(super) Vec<TomlEntry>);
+pub struct TomlTable(pub Vec<TomlEntry>);
 
+/// A key and its value.
 #[derive(Debug, Clone)]
-pub(super) struct TomlEntry {
-    pub(super) key: Located<String>,
-    pub(super) node: Located<TomlValue>,
+pub struct TomlEntry {
+    /// The key.
+    pub key: Located<String>,
+    /// Its value.
+    pub node: Located<TomlValue>,
 }
 
+/// A value.
 #[derive(Debug, Clone)]
-pub(super) enum TomlValue {
+pub enum TomlValue {
+    /// A string.
     String(String),
     /// Clamped to 64 bits, so that the bounds of the key refuse it.
     Integer(i64),
+    /// A fraction.
     Float(f64),
+    /// `true` or `false`.
     Boolean(bool),
+    /// A date or a time of day.
     Datetime,
+    /// A list.
     List(Vec<Located<Self>>),
+    /// A table.
     Table(TomlTable),
 }
 
 impl TomlValue {
     /// The kind with its article, for "... where a string belongs".
-    pub(super) fn kind(&self) -> &'static str {
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::String(_) => "a string",
             Self::Integer(_) => "an integer",
@@ -61,11 +74,14 @@ impl TomlValue {
 }
 
 impl TomlTable {
-    pub(super) fn get(&self, key: &str) -> Option<&TomlEntry> {
+    /// The entry of this key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&TomlEntry> {
         self.0.iter().find(|entry| entry.key.value == key)
     }
 
-    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut TomlEntry> {
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut TomlEntry> {
         self.0.iter_mut().find(|entry| entry.key.value == key)
     }
 
@@ -73,7 +89,7 @@ impl TomlTable {
     ///
     /// It reports all syntax errors at once. A repeated key does not hide the other mistakes, so the rest is still
     /// checked.
-    pub(super) fn parse(source: &Arc<SourceText>, findings: &mut Findings) -> Option<Self> {
+    pub fn parse(source: &Arc<SourceText>, findings: &mut Findings) -> Option<Self> {
         let (table, errors) = DeTable::parse_recoverable(&source.text);
         for error in &errors {
             report(error, source, findings);
@@ -83,7 +99,8 @@ impl TomlTable {
 }
 
 /// Parses one value alone; text that is not TOML is a string.
-pub(super) fn parse_value(source: &Arc<SourceText>) -> Located<TomlValue> {
+#[must_use]
+pub fn parse_value(source: &Arc<SourceText>) -> Located<TomlValue> {
     match DeValue::parse(&source.text) {
         Ok(value) => convert(value.get_ref(), Spot::new(source, value.span()), source),
         Err(_) => Located {
@@ -144,11 +161,16 @@ const UNQUOTED: &str = "string values must be quoted";
 
 #[cfg(test)]
 mod tests {
-    use super::super::diagnostic::SourceKind;
+    use super::super::diagnostic::{Dialect, SourceKind};
     use super::*;
 
     fn parse(text: &str) -> (Option<TomlTable>, Findings) {
-        let source = Arc::new(SourceText { kind: SourceKind::File, name: "f".into(), text: text.into() });
+        let source = Arc::new(SourceText {
+            kind: SourceKind::File,
+            name: "f".into(),
+            text: text.into(),
+            dialect: &Dialect::PLAIN,
+        });
         let mut findings = Findings::default();
         (TomlTable::parse(&source, &mut findings), findings)
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Mistake, leading_number};
+use super::syntax::{Mistake, Syntax, leading_number};
 
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +17,17 @@ impl FromStr for Size {
         let (count, unit) = leading_number(text).ok_or_else(wrong)?;
         let (_, bytes) = UNITS.iter().find(|known| known.0 == unit).ok_or_else(wrong)?;
         count.checked_mul(*bytes).map(Self).ok_or_else(wrong)
+    }
+}
+
+impl Size {
+    /// The pattern of a size, within others.
+    pub const PATTERN: &str = "[0-9]+(B|KiB|MiB|GiB)";
+}
+
+impl Syntax for Size {
+    fn pattern() -> Option<String> {
+        Some(format!("^{}$", Self::PATTERN))
     }
 }
 

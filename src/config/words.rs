@@ -1,0 +1,196 @@
+//! The words that keys take, and what each means.
+
+use tollgate_grammar::words;
+
+use crate::bucket::PeriodStart;
+use crate::net::proxy_protocol::ProxyProtocolVersion;
+use crate::net::tls::{ChallengeKind, MinVersion};
+use crate::observe::settings::{AccessLogStyle, ClientsShown, LogFormat, LogLevel};
+use crate::policy::canonical::Case;
+use crate::policy::outcome::Outcome;
+use crate::policy::{ChargeOn, ExposedAction, Mode, Unit};
+use crate::proxy::endpoint::EndpointKind;
+use crate::proxy::headers::passed::HeaderCase;
+use crate::proxy::respond::ShowLimits;
+use crate::store::shared::{Arithmetic, OnError};
+
+words! {
+    /// Whether something is on.
+    pub(super) OnOff: bool { "on" => true, "off" => false, }
+}
+words! {
+    /// Whether every limit only observes.
+    pub(super) FileModes: bool { "enforce" => false, "observe" => true, }
+}
+words! {
+    /// Whether the policy is in the store.
+    pub(super) PolicyPlaces: bool { "file" => false, "store" => true, }
+}
+words! {
+    /// Whether the file is watched.
+    pub(super) Reloads: bool { "signal" => false, "watch" => true, }
+}
+words! {
+    /// Whether letter case distinguishes paths.
+    pub(super) Cases: Case { "insensitive" => Case::Insensitive, "sensitive" => Case::Sensitive, }
+}
+words! {
+    /// Whether bodies stream.
+    pub(super) Buffering: bool { "on" => false, "off" => true, }
+}
+words! {
+    /// What decides without a store.
+    pub(super) OnErrors: OnError {
+        "local" => OnError::Local,
+        "allow" => OnError::Allow,
+        "deny" => OnError::Deny,
+    }
+}
+words! {
+    /// What an answer means.
+    pub(super) Outcomes: Outcome {
+        "failure" => Outcome::Failure,
+        "success" => Outcome::Success,
+        "neutral" => Outcome::Neutral,
+    }
+}
+words! {
+    /// What happens to an exposed password.
+    pub(super) ExposedActions: ExposedAction {
+        "mark" => ExposedAction::Mark,
+        "charge" => ExposedAction::Charge,
+        "refuse" => ExposedAction::Refuse,
+    }
+}
+words! {
+    /// Which step of a sign-in a route is.
+    pub(super) Steps: () { "after" => (), }
+}
+words! {
+    /// What a limit does with its decisions.
+    pub(super) LimitModes: Mode {
+        "enforce" => Mode::Enforce,
+        "observe" => Mode::Observe,
+        "mark" => Mode::Mark,
+        "off" => Mode::Off,
+    }
+}
+/// How tokens come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refill {
+    Continuous,
+    Interval,
+}
+words! {
+    /// How tokens come back.
+    pub(super) Refills: Refill { "continuous" => Refill::Continuous, "interval" => Refill::Interval, }
+}
+words! {
+    /// When a period begins.
+    pub(super) Anchors: PeriodStart { "first" => PeriodStart::First, "clock" => PeriodStart::Clock, }
+}
+words! {
+    /// What costs a token.
+    pub(super) Counts: ChargeOn { "attempts" => ChargeOn::Attempts, "failures" => ChargeOn::Failures, }
+}
+words! {
+    /// What fills a bucket.
+    pub(super) Resets: () { "success" => (), }
+}
+words! {
+    /// What is counted once.
+    pub(super) Units: Unit {
+        "attempts" => Unit::Attempts,
+        "users" => Unit::Users,
+        "passwords" => Unit::Passwords,
+        "clients" => Unit::Clients,
+    }
+}
+words! {
+    /// Who asks at an endpoint.
+    pub(super) EndpointKinds: EndpointKind {
+        "forward-auth" => EndpointKind::ForwardAuth,
+        "envoy-rls" => EndpointKind::EnvoyRls,
+    }
+}
+words! {
+    /// Where steps of buckets are calculated.
+    pub(super) Arithmetics: Arithmetic { "store" => Arithmetic::Store, "gate" => Arithmetic::Gate, }
+}
+words! {
+    /// When clients see their limits.
+    pub(super) ShownLimits: ShowLimits {
+        "refused" => ShowLimits::Refused,
+        "always" => ShowLimits::Always,
+        "never" => ShowLimits::Never,
+    }
+}
+words! {
+    /// Whether work earns an attempt.
+    pub(super) Challenges: bool { "off" => false, "work" => true, }
+}
+words! {
+    /// Versions of the PROXY protocol.
+    pub(super) ProxyProtocols: Option<ProxyProtocolVersion> {
+        "off" => None,
+        "v1" => Some(ProxyProtocolVersion::V1),
+        "v2" => Some(ProxyProtocolVersion::V2),
+        "any" => Some(ProxyProtocolVersion::Any),
+    }
+}
+words! {
+    /// Whether odd names of headers pass.
+    pub(super) Underscores: bool { "drop" => false, "pass" => true, }
+}
+words! {
+    /// How names of headers are written.
+    pub(super) HeaderCases: HeaderCase { "preserve" => HeaderCase::Preserve, "lower" => HeaderCase::Lower, }
+}
+words! {
+    /// How much is logged.
+    pub(super) LogLevels: LogLevel {
+        "error" => LogLevel::Error,
+        "warn" => LogLevel::Warn,
+        "info" => LogLevel::Info,
+        "debug" => LogLevel::Debug,
+        "trace" => LogLevel::Trace,
+    }
+}
+words! {
+    /// How messages are written.
+    pub(super) LogFormats: LogFormat {
+        "auto" => LogFormat::Auto,
+        "text" => LogFormat::Text,
+        "json" => LogFormat::Json,
+    }
+}
+words! {
+    /// How the access log is written.
+    pub(super) AccessLogStyles: AccessLogStyle {
+        "combined" => AccessLogStyle::Combined,
+        "json" => AccessLogStyle::Json,
+    }
+}
+words! {
+    /// How addresses are written.
+    pub(super) ShownClients: ClientsShown {
+        "full" => ClientsShown::Full,
+        "prefix" => ClientsShown::Prefix,
+        "hash" => ClientsShown::Hash,
+    }
+}
+words! {
+    /// The oldest version of TLS.
+    pub(super) TlsVersions: MinVersion { "1.2" => MinVersion::Tls12, "1.3" => MinVersion::Tls13, }
+}
+words! {
+    /// Whether clients need certificates.
+    pub(super) ClientAuths: bool { "request" => false, "require" => true, }
+}
+words! {
+    /// How an authority checks a name.
+    pub(super) AcmeChallenges: ChallengeKind {
+        "tls-alpn-01" => ChallengeKind::TlsAlpn01,
+        "http-01" => ChallengeKind::Http01,
+    }
+}
