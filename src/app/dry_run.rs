@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use tollgate_grammar::record::Optional;
 
 use super::Parts;
 use super::explain::Explanation;
-use crate::config::{Sources, load};
+use crate::config::{Diagnostic, Sources, load};
 use crate::observe::admin::DryRunApi;
+use crate::observe::admin::pages::CheckPage;
 
 impl Parts {
     /// Checks texts and explains requests.
@@ -23,7 +24,7 @@ impl Parts {
             move |request| {
                 let (engine, config) = (Arc::clone(&engine), config.load_full());
                 Box::pin(async move {
-                    Explanation::of_gate(&engine, &config, &request).await.map(|steps| steps.to_json())
+                    Explanation::of_gate(&engine, &config, &request).await.map(|steps| steps.page())
                 })
             },
         )
@@ -31,17 +32,11 @@ impl Parts {
 }
 
 /// Checks a text alone. Each diagnostic also has its `text` for people.
-fn check(text: &str) -> Value {
+fn check(text: &str) -> CheckPage {
     let loaded = load(&Sources::from_text("config.toml", text).sealed());
-    let mut value = loaded.to_json();
-    let texts = loaded.diagnostics.iter().take(MAX_DIAGNOSTICS).map(|diagnostic| {
-        let mut value = diagnostic.to_json();
-        value["text"] = diagnostic.render(false).trim_end().into();
-        value
-    });
-    value["diagnostics"] = texts.collect();
-    value["left_out"] = loaded.diagnostics.len().saturating_sub(MAX_DIAGNOSTICS).into();
-    value
+    let texts = loaded.diagnostics.iter().take(MAX_DIAGNOSTICS).map(Diagnostic::record_with_text);
+    let left_out = loaded.diagnostics.len().saturating_sub(MAX_DIAGNOSTICS);
+    CheckPage { diagnostics: texts.collect(), left_out: Optional(Some(left_out as u64)), ..loaded.page() }
 }
 
 /// Diagnostics in the answer to a check; more are counted.

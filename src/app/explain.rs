@@ -9,13 +9,13 @@ mod describe;
 use std::net::SocketAddr;
 
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::engine::{Decision, Engine, Rules};
 use crate::event::Events;
 use crate::net::stream::PeerAddr;
 use crate::observe::admin::ExplainRequest;
+use crate::observe::admin::pages::{ExplainPage, ExplainPart};
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::network::embedded_ipv4;
 use crate::policy::{Charges, Cost, ExposedAction, LimitKind, Policy, Route, canonical, path_info};
@@ -49,12 +49,14 @@ enum ExplainedOutcome {
 }
 
 impl Explanation {
-    /// The steps as JSON: `{"steps": [{"step": "client", "says": "..."}]}`. A step without a name goes on with the one
-    /// before it.
+    /// The steps for programs.
     #[must_use]
-    pub fn to_json(&self) -> Value {
-        let steps = self.0.iter().map(|(step, says)| json!({"step": step.trim(), "says": says}));
-        json!({"steps": steps.collect::<Vec<_>>()})
+    pub fn page(&self) -> ExplainPage {
+        let part = |(step, says): &(&'static str, String)| ExplainPart {
+            step: step.trim().to_owned(),
+            says: says.clone(),
+        };
+        ExplainPage { steps: self.0.iter().map(part).collect() }
     }
 
     /// One line for each step.

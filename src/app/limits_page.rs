@@ -4,18 +4,20 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use crate::config::values::LimitKey;
 use crate::config::worst_cases;
 use crate::engine::{Engine, Rules};
+use crate::observe::admin::pages::{DecisionCounts, LimitPart, LimitsPage};
 use crate::observe::metrics::Metrics;
 use crate::observe::timestamp::rfc3339;
 use crate::policy::{Limit, LimitKind, Policy};
 use crate::time::Time;
 
 /// Makes the page anew at each call.
-pub(super) fn of(engine: &Arc<Engine>, metrics: &Arc<Metrics>) -> impl Fn() -> Value + Send + Sync + 'static {
+pub(super) fn of(
+    engine: &Arc<Engine>,
+    metrics: &Arc<Metrics>,
+) -> impl Fn() -> LimitsPage + Send + Sync + 'static {
     let (engine, metrics) = (Arc::clone(engine), Arc::clone(metrics));
     move || {
         let (rules, now) = (engine.rules(), engine.time());
@@ -23,44 +25,42 @@ pub(super) fn of(engine: &Arc<Engine>, metrics: &Arc<Metrics>) -> impl Fn() -> V
         let limits = rules.policy.limits.iter().enumerate();
         let limits = limits.filter(|(_, limit)| limit.kind == LimitKind::Rate).map(|(at, limit)| {
             let spec = words.iter().find(|(name, _)| **name == *limit.name).map(|(_, words)| words.as_str());
-            limit_json(&rules, &metrics, (at, limit), spec.unwrap_or_default(), now)
+            limit_part(&rules, &metrics, (at, limit), spec.unwrap_or_default(), now)
         });
-        json!({"limits": limits.collect::<Vec<_>>()})
+        LimitsPage { limits: limits.collect() }
     }
 }
 
-fn limit_json(
+fn limit_part(
     rules: &Rules,
     metrics: &Metrics,
     (at, limit): (usize, &Limit),
     spec: &str,
     now: Time,
-) -> Value {
+) -> LimitPart {
     let configured = rules.configured.limits.get(at).map_or(limit.mode, |limit| limit.mode);
     let changed = rules.overrides.mode_of(&limit.name, configured);
     let buckets = rules.buckets(&limit.name);
     let prefix = format!("{}: ", limit.name);
-    json!({
-        "name": &*limit.name,
-        "mode": limit.mode.name(),
-        "configured_mode": configured.name(),
-        "mode_until": changed.and_then(|changed| changed.until).map(rfc3339),
-        "key": LimitKey(limit.key.clone()).to_string(),
-        "spec": spec.strip_prefix(&prefix).unwrap_or(spec),
-        "candidate_of": limit.candidate_of.as_deref(),
-        "routes": routes_of(&rules.policy, at),
-        "buckets": buckets.map_or(0, |buckets| buckets.live(now)),
-        "forgotten": buckets.map_or(0, |buckets| buckets.forgotten()),
-        "decisions": decisions(metrics, &limit.name),
-    })
+    let counts = metrics.decisions_of(&limit.name);
+    let [admit, refuse, observe, exempt] = ["admit", "refuse", "observe", "exempt"]
+        .map(|decision| counts.iter().find(|(known, _)| *known == decision).map_or(0, |(_, count)| *count));
+    LimitPart {
+        name: limit.name.to_string(),
+        mode: limit.mode.name().to_owned(),
+        configured_mode: configured.name().to_owned(),
+        mode_until: changed.and_then(|changed| changed.until).map(rfc3339),
+        key: LimitKey(limit.key.clone()).to_string(),
+        spec: spec.strip_prefix(&prefix).unwrap_or(spec).to_owned(),
+        candidate_of: limit.candidate_of.as_deref().map(str::to_owned),
+        routes: routes_of(&rules.policy, at),
+        buckets: buckets.map_or(0, |buckets| buckets.live(now) as u64),
+        forgotten: buckets.map_or(0, |buckets| buckets.forgotten()),
+        decisions: DecisionCounts { admit, refuse, observe, exempt },
+    }
 }
 
-fn routes_of(policy: &Policy, limit: usize) -> Vec<&str> {
+fn routes_of(policy: &Policy, limit: usize) -> Vec<String> {
     let routes = policy.routes.iter().filter(|route| route.limits.contains(&limit));
-    routes.map(|route| &*route.name).collect()
-}
-
-fn decisions(metrics: &Metrics, limit: &str) -> Value {
-    let counts = metrics.decisions_of(limit).into_iter();
-    Value::Object(counts.map(|(decision, count)| (decision.to_owned(), count.into())).collect())
+    routes.map(|route| route.name.to_string()).collect()
 }

@@ -10,9 +10,9 @@ mod follow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
+use tollgate_grammar::diagnostic::DiagnosticRecord;
 
 use self::follow::Follower;
 use super::certificates::newly_expired;
@@ -241,7 +241,7 @@ struct LoadAttempt {
     config: Result<(Sources, Config), String>,
     /// What was read for it; `None` if nothing could be.
     own_files: Option<OwnFiles>,
-    diagnostics: Vec<Value>,
+    diagnostics: Vec<DiagnosticRecord>,
 }
 
 impl LoadAttempt {
@@ -281,16 +281,14 @@ fn log_error(why: String) -> String {
     why
 }
 
-/// Logs a diagnostic as people read it, and returns it as JSON for the caller.
-fn log_diagnostic(diagnostic: &Diagnostic) -> Value {
+/// Logs a diagnostic as people read it, and returns it for the caller.
+fn log_diagnostic(diagnostic: &Diagnostic) -> DiagnosticRecord {
     let text = diagnostic.render(false);
     match diagnostic.is_error() {
         true => tracing::error!("{}", text.trim_end()),
         false => tracing::warn!("{}", text.trim_end()),
     }
-    let mut value = diagnostic.to_json();
-    value["text"] = text.trim_end().into();
-    value
+    diagnostic.record_with_text()
 }
 
 /// Further requests wait to be queued.

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::{App, limits_page};
@@ -17,6 +16,9 @@ use crate::engine::{Engine, OpenAttempts};
 use crate::net::connection_limit::ConnectionLimit;
 use crate::net::listener::ListenAddress;
 use crate::observe::admin::ControlApi;
+use crate::observe::admin::pages::{
+    EndpointPart, FilePart, PolicyPart, RefusedPolicy, StatusPage, StorePart, UpstreamPart,
+};
 use crate::observe::readiness::Readiness;
 use crate::observe::timestamp::rfc3339;
 use crate::policy::Mode;
@@ -74,17 +76,17 @@ impl ConfigStatus {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).refused = refused;
     }
 
-    fn to_json(&self) -> Value {
+    fn file(&self) -> FilePart {
         let ConfigFile { name, hash, read, .. } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        json!({"name": name, "hash": hash, "read": rfc3339(*read)})
+        FilePart { name: name.clone(), hash: hash.clone(), read: rfc3339(*read) }
     }
 
-    /// `null` for a gate that has its policy from its file.
-    fn policy_to_json(&self) -> Value {
+    /// `None` for a gate that has its policy from its file.
+    fn policy(&self) -> Option<PolicyPart> {
         let ConfigFile { policy, refused, .. } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((version, hash)) = policy else { return Value::Null };
-        let refused = refused.as_ref().map(|(version, why)| json!({"version": version, "why": why}));
-        json!({"version": version, "hash": hash, "refused": refused})
+        let (version, hash) = policy.clone()?;
+        let refused = refused.clone().map(|(version, why)| RefusedPolicy { version, why });
+        Some(PolicyPart { version, hash, refused })
     }
 }
 
@@ -119,7 +121,7 @@ impl App {
         ControlApi {
             commands: self.reload.sender(),
             drain: Arc::clone(drain),
-            status: Box::new(move || status.to_json()),
+            status: Box::new(move || status.page()),
             limits: Box::new(limits_page::of(&parts.engine, &parts.metrics)),
             events: parts.events.clone(),
         }
@@ -136,48 +138,52 @@ impl Status {
     }
 
     /// Each decision endpoint with its addresses and the number of attempts without a report.
-    fn endpoints(&self) -> Vec<Value> {
+    fn endpoints(&self) -> Vec<EndpointPart> {
         let config = self.config.load();
         let of = |(endpoint, open): (&Endpoint, &OpenAttempts)| {
             let listen = self.endpoints.iter().filter(|(name, _)| *name == endpoint.name);
-            let listen: Vec<_> = listen.map(|(_, address)| address.to_string()).collect();
-            json!({"name": *endpoint.name, "kind": "forward-auth", "listen": listen, "open": open.len()})
+            EndpointPart {
+                name: endpoint.name.to_string(),
+                kind: "forward-auth".to_owned(),
+                listen: listen.map(|(_, address)| address.to_string()).collect(),
+                open: open.len() as u64,
+            }
         };
         config.endpoints.iter().zip(&*self.open_attempts).map(of).collect()
     }
 
-    fn to_json(&self) -> Value {
+    fn page(&self) -> StatusPage {
         let names =
             |addresses: &[ListenAddress]| addresses.iter().map(ListenAddress::to_string).collect::<Vec<_>>();
         let (now, config) = (self.engine.clock().now(), self.config.load());
         let mut upstreams: Vec<_> = config.upstreams.iter().flatten().collect();
         upstreams.sort_unstable_by_key(|health| health.name());
         upstreams.dedup_by_key(|health| health.name());
-        let upstreams = upstreams.iter().map(
-            |health| json!({"upstream": health.name(), "up": !health.is_down(), "requests": health.busy()}),
-        );
-        json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "pid": std::process::id(),
-            "mode": self.mode(),
-            "state": if self.draining.load(Ordering::Relaxed) { "draining" } else { "running" },
-            "since": rfc3339(self.since),
-            "uptime": now.since(self.since).to_std().as_secs(),
-            "listen": names(&self.listen),
-            "endpoints": self.endpoints(),
-            "admin": names(&self.admin),
-            "workers": self.workers,
-            "connections": self.connection_limit.active(),
-            "sandbox": self.sandbox,
-            "store": {
-                "url": self.store,
-                "up": self.engine.store().is_up(),
-            },
-            "upstreams": upstreams.collect::<Vec<_>>(),
-            "warnings": self.readiness.warnings().into_iter().map(|warning| warning.text).collect::<Vec<_>>(),
-            "attacks": self.engine.rules().under_attack().collect::<Vec<_>>(),
-            "config": self.file.to_json(),
-            "policy": self.file.policy_to_json(),
-        })
+        let upstreams = upstreams.iter().map(|health| UpstreamPart {
+            upstream: health.name().to_owned(),
+            up: !health.is_down(),
+            requests: health.busy() as u64,
+        });
+        let is_draining = self.draining.load(Ordering::Relaxed);
+        StatusPage {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            mode: self.mode().to_owned(),
+            state: if is_draining { "draining" } else { "running" }.to_owned(),
+            since: rfc3339(self.since),
+            uptime: now.since(self.since).to_std().as_secs(),
+            listen: names(&self.listen),
+            endpoints: self.endpoints(),
+            admin: names(&self.admin),
+            workers: self.workers as u64,
+            connections: self.connection_limit.active() as u64,
+            sandbox: self.sandbox.clone(),
+            store: StorePart { url: self.store.clone(), up: self.engine.store().is_up() },
+            upstreams: upstreams.collect(),
+            warnings: self.readiness.warnings().into_iter().map(|warning| warning.text.to_string()).collect(),
+            attacks: self.engine.rules().under_attack().map(str::to_owned).collect(),
+            config: self.file.file(),
+            policy: self.file.policy(),
+        }
     }
 }

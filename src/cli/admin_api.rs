@@ -6,8 +6,9 @@ mod request;
 
 use std::path::PathBuf;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(super) use self::request::{ApiRequest, ApiResponse};
@@ -57,11 +58,15 @@ impl AdminArgs {
         self.config.sources()
     }
 
-    /// Prints a response, as JSON or as `text` renders it.
-    pub(super) fn print(&self, value: &Value, text: impl FnOnce(&Value) -> String) -> anyhow::Result<Exit> {
+    /// Prints a page, as JSON or as `text` renders it.
+    pub(super) fn print<P: DeserializeOwned>(
+        &self,
+        value: &Value,
+        text: impl FnOnce(&P) -> String,
+    ) -> anyhow::Result<Exit> {
         match self.format {
             OutputFormat::Json => println!("{}", serde_json::to_string_pretty(value)?),
-            OutputFormat::Text => print!("{}", text(value)),
+            OutputFormat::Text => print!("{}", text(&page(value)?)),
         }
         Ok(Exit::Ok)
     }
@@ -90,14 +95,36 @@ impl AdminArgs {
     }
 }
 
-/// A value from the gate, in one line without control characters: it is printed on a terminal.
-pub(super) fn plain(value: &Value) -> String {
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    text.chars().filter(|letter| !letter.is_control()).collect()
+/// Reads a page of the gate. Its texts lose their control characters and marks that turn the direction of writing, because
+/// they are printed on a terminal: names come from the configuration, and addresses from clients.
+///
+/// # Errors
+/// If the answer of the gate has another form.
+pub(super) fn page<P: DeserializeOwned>(value: &Value) -> anyhow::Result<P> {
+    let mut value = value.clone();
+    clean(&mut value);
+    serde_json::from_value(value).context("the gate's answer has another form")
 }
 
-/// The same for a text of several lines.
-pub(super) fn lines(value: &Value) -> String {
-    let lines = value.as_str().unwrap_or_default().lines();
-    lines.map(|line| plain(&line.into())).collect::<Vec<_>>().join("\n")
+fn clean(value: &mut Value) {
+    match value {
+        Value::String(text) => text.retain(is_shown),
+        Value::Array(items) => items.iter_mut().for_each(clean),
+        Value::Object(fields) => fields.iter_mut().for_each(|(name, value)| match value {
+            // The text of a diagnostic has lines.
+            Value::String(text) if name == "text" => text.retain(|letter| letter == '\n' || is_shown(letter)),
+            other => clean(other),
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Whether a terminal shows a character, and does nothing else.
+pub(super) fn is_shown(letter: char) -> bool {
+    // `Bidi_Control` of Unicode (UAX 9).
+    let turns = matches!(
+        letter,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    !turns && !letter.is_control()
 }

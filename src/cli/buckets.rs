@@ -11,7 +11,7 @@ mod table;
 use clap::error::ErrorKind;
 use clap::{Args, Subcommand};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::ban::{BanArgs, ban};
 use self::exempt::{ExemptArgs, exempt};
@@ -20,6 +20,7 @@ use super::admin_api::{AdminArgs, ApiRequest};
 use super::sources::ConfigArgs;
 use super::{Exit, usage_error};
 use crate::config::values;
+use crate::observe::admin::pages::{BucketsPage, CreditRequest, LimitRequest, RateRequest};
 use crate::policy::bucket_ref::BucketSelector;
 
 #[derive(Debug, Args)]
@@ -125,10 +126,11 @@ pub(super) fn buckets(BucketsArgs { action }: &BucketsArgs) -> anyhow::Result<Ex
         BucketsAction::Show(at) => (at, "GET", "", None),
         BucketsAction::Forget(at) => (at, "DELETE", "/addresses", None),
         BucketsAction::Credit { at, tokens, limit } => {
-            (at, "POST", "/credit", Some(with_limit(json!({"tokens": tokens}), limit.as_deref())))
+            let credit = CreditRequest { tokens: *tokens, limit: limit.clone().into() };
+            (at, "POST", "/credit", Some(serde_json::to_value(credit)?))
         }
         BucketsAction::Reset { at, limit } => {
-            (at, "DELETE", "", Some(with_limit(json!({}), limit.as_deref())))
+            (at, "DELETE", "", Some(serde_json::to_value(LimitRequest { limit: limit.clone().into() })?))
         }
     };
     BucketCommand { keys: &at.keys, admin: &at.admin, method, below, body }.run()
@@ -137,13 +139,18 @@ pub(super) fn buckets(BucketsArgs { action }: &BucketsArgs) -> anyhow::Result<Ex
 impl RateArgs {
     fn run(&self) -> anyhow::Result<Exit> {
         let words = &self.words[..];
-        let (keys, limit, body, method) = match (words, self.end) {
-            ([keys @ .., limit], true) => (keys, limit, json!({}), "DELETE"),
+        let (keys, body, method) = match (words, self.end) {
+            ([keys @ .., limit], true) => {
+                let limit = Some(limit.clone()).into();
+                (keys, serde_json::to_value(LimitRequest { limit })?, "DELETE")
+            }
             ([keys @ .., limit, rate], false) if !keys.is_empty() => {
                 if let Err(mistake) = rate.parse::<values::RateValue>() {
                     refuse(&words_of(mistake));
                 }
-                (keys, limit, json!({"rate": rate, "for": self.lasts}), "PUT")
+                let lasts = self.lasts.clone().unwrap_or_default();
+                let rate = RateRequest { limit: limit.clone(), rate: rate.clone(), lasts };
+                (keys, serde_json::to_value(rate)?, "PUT")
             }
             _ => refuse(
                 "a key, a limit and a rate are needed, as in: rate 192.0.2.7 address \"60/min\" --for 1d",
@@ -154,8 +161,7 @@ impl RateArgs {
                 refuse(&format!("`{text}`: {error}"));
             }
         }
-        let body = Some(with_limit(body, Some(limit)));
-        BucketCommand { keys, admin: &self.admin, method, below: "/rate", body }.run()
+        BucketCommand { keys, admin: &self.admin, method, below: "/rate", body: Some(body) }.run()
     }
 }
 
@@ -176,10 +182,10 @@ impl BucketCommand<'_> {
             });
         }
         match &reports[..] {
-            [report] => self.admin.print(report, |report| table::text(report, &self.keys[0])),
-            _ => self.admin.print(&json!(reports), |_| {
-                let texts = self.keys.iter().zip(&reports);
-                let texts = texts.map(|(key, report)| format!("{key}\n{}", table::text(report, key)));
+            [report] => self.admin.print(report, |page| table::text(page, &self.keys[0])),
+            _ => self.admin.print(&Value::Array(reports), |pages: &Vec<BucketsPage>| {
+                let texts = self.keys.iter().zip(pages);
+                let texts = texts.map(|(key, page)| format!("{key}\n{}", table::text(page, key)));
                 texts.collect::<Vec<_>>().join("\n")
             }),
         }
@@ -188,13 +194,6 @@ impl BucketCommand<'_> {
 
 fn refuse(message: &str) -> ! {
     usage_error(ErrorKind::ValueValidation, message)
-}
-
-fn with_limit(mut body: Value, limit: Option<&str>) -> Value {
-    if let Some(limit) = limit {
-        body["limit"] = limit.into();
-    }
-    body
 }
 
 fn key(text: &str) -> Result<String, String> {

@@ -7,11 +7,14 @@ use std::fmt::Write;
 
 use clap::Args;
 use http::StatusCode;
-use serde_json::Value;
+use tollgate_grammar::diagnostic::DiagnosticRecord;
 
 use super::Exit;
-use super::admin_api::{AdminArgs, ApiRequest, OutputFormat, lines, plain};
+use super::admin_api::{AdminArgs, ApiRequest, OutputFormat, page};
 use super::sources::ConfigArgs;
+use crate::observe::admin::pages::{
+    DrainPage, FilePart, PolicyPart, ProblemPage, RefusedPolicy, ReloadPage, StatusPage, UpstreamPart,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct ControlArgs {
@@ -35,70 +38,62 @@ pub(super) fn status(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
 pub(super) fn reload(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
     let request = ApiRequest { method: "POST", path: "/api/v1/reload".into(), body: None };
     let Some(response) = at.call(request)? else { return Ok(Exit::BadConfiguration) };
-    if at.format == OutputFormat::Text {
-        let diagnostics = response.value["diagnostics"].as_array();
-        diagnostics.into_iter().flatten().for_each(|found| eprintln!("{}\n", lines(&found["text"])));
-    }
     if response.status == StatusCode::UNPROCESSABLE_ENTITY {
         match at.format {
             OutputFormat::Json => println!("{}", serde_json::to_string_pretty(&response.value)?),
             OutputFormat::Text => {
-                eprintln!("refused, the old one stays: {}", plain(&response.value["detail"]))
+                let problem: ProblemPage = page(&response.value)?;
+                problem.diagnostics.iter().flatten().for_each(show);
+                eprintln!("refused, the old one stays: {}", problem.detail);
             }
         }
         return Ok(Exit::BadConfiguration);
     }
-    at.print(&response.success()?, |value| format!("{}\n", plain(&value["changes"])))
+    at.print(&response.success()?, |ReloadPage { changes, diagnostics }| {
+        diagnostics.iter().for_each(show);
+        format!("{changes}\n")
+    })
 }
 
 pub(super) fn drain(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
     let request = ApiRequest { method: "POST", path: "/api/v1/drain".into(), body: None };
     let Some(response) = at.call(request)? else { return Ok(Exit::BadConfiguration) };
     let words = "the gate takes no new connections, finishes what is in flight and ends\n";
-    at.print(&response.success()?, |_| words.to_owned())
+    at.print(&response.success()?, |_: &DrainPage| words.to_owned())
 }
 
-fn text(status: &Value) -> String {
-    let list =
-        |name: &str| status[name].as_array().into_iter().flatten().map(plain).collect::<Vec<_>>().join(", ");
-    let up = |value: &Value| if value["up"] == true { "up" } else { "down" };
-    let (store, config) = (&status["store"], &status["config"]);
+fn show(diagnostic: &DiagnosticRecord) {
+    eprintln!("{}\n", diagnostic.text.as_deref().unwrap_or_default());
+}
+
+fn text(status: &StatusPage) -> String {
+    let up = |is_up| if is_up { "up" } else { "down" };
     let mut text = String::new();
     let mut line = |name: &str, words: String| {
         // Writing to memory cannot fail.
         let _ = writeln!(text, "{name:<12} {words}");
     };
-    line("version", plain(&status["version"]));
-    line(
-        "state",
-        format!("{} since {}, process {}", plain(&status["state"]), plain(&status["since"]), status["pid"]),
-    );
-    line("listen", list("listen"));
-    line("admin", list("admin"));
-    line("connections", format!("{} in {} workers", status["connections"], status["workers"]));
-    line("sandbox", plain(&status["sandbox"]));
-    line("store", format!("{}, {}", plain(&store["url"]), up(store)));
-    for upstream in status["upstreams"].as_array().into_iter().flatten() {
-        let words =
-            format!("{}, {}, {} requests", plain(&upstream["upstream"]), up(upstream), upstream["requests"]);
-        line("upstream", words);
+    line("version", status.version.clone());
+    line("state", format!("{} since {}, process {}", status.state, status.since, status.pid));
+    line("listen", status.listen.join(", "));
+    line("admin", status.admin.join(", "));
+    line("connections", format!("{} in {} workers", status.connections, status.workers));
+    line("sandbox", status.sandbox.clone());
+    line("store", format!("{}, {}", status.store.url, up(status.store.up)));
+    for UpstreamPart { upstream, up: is_up, requests } in &status.upstreams {
+        line("upstream", format!("{upstream}, {}, {requests} requests", up(*is_up)));
     }
-    for warning in status["warnings"].as_array().into_iter().flatten() {
-        line("warning", plain(warning));
+    status.warnings.iter().for_each(|warning| line("warning", warning.clone()));
+    if !status.attacks.is_empty() {
+        line("attack mode", status.attacks.join(", "));
     }
-    if status["attacks"].as_array().is_some_and(|routes| !routes.is_empty()) {
-        line("attack mode", list("attacks"));
-    }
-    line(
-        "config",
-        format!("{} ({}), read {}", plain(&config["name"]), plain(&config["hash"]), plain(&config["read"])),
-    );
-    let policy = &status["policy"];
-    if policy.is_object() {
-        line("policy", format!("{} ({}) of the store", policy["version"], plain(&policy["hash"])));
-    }
-    if let Some(refused) = policy["refused"].as_object() {
-        line("refused", format!("policy {}: {}", refused["version"], plain(&refused["why"])));
+    let FilePart { name, hash, read } = &status.config;
+    line("config", format!("{name} ({hash}), read {read}"));
+    if let Some(PolicyPart { version, hash, refused }) = &status.policy {
+        line("policy", format!("{version} ({hash}) of the store"));
+        if let Some(RefusedPolicy { version, why }) = refused {
+            line("refused", format!("policy {version}: {why}"));
+        }
     }
     text
 }

@@ -2,17 +2,19 @@
 //!
 //! Without `--live` it asks no gate: every bucket is new, as for a client that the gate has never seen.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use clap::Args;
 use clap::error::ErrorKind;
 use http::{HeaderName, HeaderValue, Method, Uri};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::admin_api::{AdminArgs, ApiRequest, plain};
+use super::admin_api::{AdminArgs, ApiRequest};
 use super::sources::{ConfigArgs, load_and_report};
 use super::{Exit, usage_error};
 use crate::app::explain::Explanation;
+use crate::observe::admin::pages::{ExplainPage, ExplainPart, ExplainedRequest};
 use crate::observe::admin::{DEFAULT_PEER, ExplainRequest};
 
 #[derive(Debug, Args)]
@@ -50,20 +52,18 @@ pub(super) fn explain(arguments: &ExplainArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::BadConfiguration);
     };
     let explanation = Explanation::of_config(config, &request)?;
-    arguments.admin.print(&explanation.to_json(), |_| explanation.to_text())
+    arguments.admin.print(&serde_json::to_value(explanation.page())?, |_: &ExplainPage| explanation.to_text())
 }
 
 fn explain_live(arguments: &ExplainArgs, asked: &ExplainRequest) -> anyhow::Result<Exit> {
     let request = ApiRequest { method: "POST", path: "/api/v1/explain".into(), body: Some(body(asked)?) };
     let Some(response) = arguments.admin.call(request)? else { return Ok(Exit::BadConfiguration) };
-    arguments.admin.print(&response.success()?, |value| {
-        let steps = value["steps"].as_array().into_iter().flatten();
-        let line = |step: &Value| {
-            let name = plain(&step["step"]);
-            let indent = if matches!(&*name, "as" | "or") { "  " } else { "" };
-            format!("{:<9} {}\n", format!("{indent}{name}"), plain(&step["says"]))
+    arguments.admin.print(&response.success()?, |page: &ExplainPage| {
+        let line = |ExplainPart { step, says }: &ExplainPart| {
+            let indent = if matches!(step.as_str(), "as" | "or") { "  " } else { "" };
+            format!("{:<9} {says}\n", format!("{indent}{step}"))
         };
-        steps.map(line).collect()
+        page.steps.iter().map(line).collect()
     })
 }
 
@@ -98,25 +98,20 @@ impl ExplainArgs {
 
 /// The request for a running gate, which takes each header once.
 fn body(request: &ExplainRequest) -> anyhow::Result<Value> {
-    let mut headers = Map::new();
+    let mut headers = BTreeMap::new();
     for (name, value) in &request.headers {
-        if headers.insert(name.to_string(), value.to_str()?.into()).is_some() {
+        if headers.insert(name.to_string(), value.to_str()?.to_owned()).is_some() {
             anyhow::bail!("`{name}` is there twice: --live takes each header once");
         }
     }
-    let mut body = json!({
-        "method": request.method.as_str(),
-        "url": request.url.to_string(),
-        "peer": request.peer.to_string(),
-        "headers": headers,
-    });
-    if let Some(from) = request.from {
-        body["from"] = from.to_string().into();
-    }
-    if let Some(data) = &request.data {
-        body["data"] = data.as_str().into();
-    }
-    Ok(body)
+    Ok(serde_json::to_value(ExplainedRequest {
+        method: request.method.to_string(),
+        url: request.url.to_string(),
+        from: request.from.map(|from| from.to_string()).into(),
+        peer: Some(request.peer.to_string()).into(),
+        headers: Some(headers).into(),
+        data: request.data.clone().into(),
+    })?)
 }
 
 fn wrong_target(word: &str, what: &str) -> ! {

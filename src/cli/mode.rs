@@ -2,12 +2,12 @@
 
 use clap::{Args, ValueEnum};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Value, json};
 
 use super::Exit;
-use super::admin_api::{AdminArgs, ApiRequest, plain};
+use super::admin_api::{AdminArgs, ApiRequest};
 use super::buckets::time;
 use super::sources::ConfigArgs;
+use crate::observe::admin::pages::{ModePage, ModeRequest};
 
 #[derive(Debug, Args)]
 pub(super) struct ModeArgs {
@@ -40,27 +40,17 @@ pub(super) fn mode(ModeArgs { mode, limit, lasts, admin }: &ModeArgs) -> anyhow:
         ModeWord::Observe => "observe",
         ModeWord::Enforce => "enforce",
     };
-    let mut body = json!({"mode": word});
-    if let Some(lasts) = lasts {
-        body["for"] = lasts.as_str().into();
-    }
+    let body = ModeRequest { mode: word.to_owned(), lasts: lasts.clone().into() };
     let path = match limit {
         Some(limit) => format!("/api/v1/limits/{}/mode", utf8_percent_encode(limit, NON_ALPHANUMERIC)),
         None => "/api/v1/mode".to_owned(),
     };
-    let request = ApiRequest { method: "PUT", path, body: Some(body) };
+    let request = ApiRequest { method: "PUT", path, body: Some(serde_json::to_value(body)?) };
     let Some(response) = admin.call(request)? else { return Ok(Exit::BadConfiguration) };
     admin.print(&response.success()?, text)
 }
 
-fn text(value: &Value) -> String {
-    let limits = match &value["limit"] {
-        Value::Null => "all limits".to_owned(),
-        name => format!("limit `{}`", plain(name)),
-    };
-    let until = match &value["until"] {
-        Value::Null => "the next reload".to_owned(),
-        until => plain(until),
-    };
-    format!("{limits}: {} until {until}\n", plain(&value["mode"]))
+fn text(ModePage { limit, mode, until }: &ModePage) -> String {
+    let limits = limit.as_ref().map_or_else(|| "all limits".to_owned(), |name| format!("limit `{name}`"));
+    format!("{limits}: {mode} until {}\n", until.as_deref().unwrap_or("the next reload"))
 }

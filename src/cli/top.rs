@@ -66,7 +66,7 @@ pub(super) fn top(arguments: &TopArgs) -> anyhow::Result<Exit> {
     // Before the screen is taken: an error about a gate that is not there belongs on standard error.
     let pages = overview::fetch(&socket, &query)?;
     if arguments.at.format == OutputFormat::Json {
-        return arguments.at.print(&pages, |_| String::new());
+        return arguments.at.print(&pages, |_: &serde_json::Value| String::new());
     }
     let state = TopState::new(Overview::parse(&pages)?, query);
     if arguments.once || !std::io::stdout().is_terminal() {

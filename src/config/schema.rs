@@ -96,7 +96,7 @@ fn table(path: &str, TableType { keys, required, .. }: TableType, notes: &Notes)
     if let Some(candidate) = properties.get_mut(CANDIDATE) {
         *candidate = Schema { description: candidate.description.take(), ..Schema::table(inherited) };
     }
-    Schema { required: (!required.is_empty()).then_some(required), ..Schema::table(properties) }
+    Schema { required: (!required.is_empty()).then(|| required.to_vec()), ..Schema::table(properties) }
 }
 
 fn below(path: &str, key: &str) -> String {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use hyper::body::Bytes;
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::sync::broadcast;
 
 use super::client_format::ClientFormatter;
@@ -56,11 +56,12 @@ impl EventFeed {
     pub(super) fn report_skipped(&self) {
         let skipped = self.skipped.swap(0, Relaxed);
         if skipped > 0 {
-            self.send("skipped", &json!({"decisions": skipped}));
+            self.send("skipped", &Skipped { decisions: skipped });
         }
     }
 
-    fn send(&self, name: &str, data: &Value) {
+    fn send(&self, name: &str, data: &impl Serialize) {
+        let data = serde_json::to_string(data).unwrap_or_default();
         self.send_bytes(format!("event: {name}\ndata: {data}\n\n").into_bytes());
     }
 
@@ -103,6 +104,51 @@ impl EventFeed {
     }
 }
 
+/// Decisions that were left out.
+#[derive(Serialize)]
+struct Skipped {
+    decisions: u64,
+}
+
+#[derive(Serialize)]
+struct ReloadEvent<'e> {
+    changes: &'e str,
+    taken: bool,
+}
+
+#[derive(Serialize)]
+struct StoreEvent<'e> {
+    server: &'e str,
+    up: bool,
+    why: &'e str,
+}
+
+#[derive(Serialize)]
+struct UpstreamEvent<'e> {
+    up: bool,
+    upstream: &'e str,
+}
+
+#[derive(Serialize)]
+struct AttackEvent<'e> {
+    begins: bool,
+    failures: u64,
+    route: &'e str,
+    share: f64,
+}
+
+#[derive(Serialize)]
+struct GuessEvent<'e> {
+    account: String,
+    failures: u32,
+    route: &'e str,
+}
+
+#[derive(Serialize)]
+struct WarningEvent<'e> {
+    text: &'e str,
+}
+
 impl EventListener for EventFeed {
     fn on_event(&self, event: &Event<'_>) {
         if self.viewers.load(Relaxed) == 0 {
@@ -115,25 +161,23 @@ impl EventListener for EventFeed {
                 }
             }
             Event::Reloaded { taken, changes } => {
-                self.send("reload", &json!({"taken": taken, "changes": changes}));
+                self.send("reload", &ReloadEvent { changes, taken });
             }
             Event::StoreUp(StoreChange { server, up, why, .. }) => {
-                self.send("store", &json!({"up": up, "server": server, "why": why}));
+                self.send("store", &StoreEvent { server, up, why });
             }
             Event::UpstreamUp { upstream, up } => {
-                self.send("upstream", &json!({"upstream": upstream, "up": up}));
+                self.send("upstream", &UpstreamEvent { up, upstream });
             }
             Event::AttackMode(AttackChange { route, begins, failures, share, .. }) => {
-                let data = json!({"route": route, "begins": begins, "failures": failures, "share": share});
-                self.send("attack", &data);
+                self.send("attack", &AttackEvent { begins, failures, route, share });
             }
             Event::GuessWorked(GuessWorked { route, account, failures, .. }) => {
                 let account = format!("{account:012x}");
-                let data = json!({"route": *route.name, "account": account, "failures": failures});
-                self.send("guess", &data);
+                self.send("guess", &GuessEvent { account, failures, route: &route.name });
             }
-            Event::Miswired { warning } => self.send("warning", &json!({"text": warning})),
-            Event::StoreWarning(text) => self.send("warning", &json!({"text": text})),
+            Event::Miswired { warning } => self.send("warning", &WarningEvent { text: warning }),
+            Event::StoreWarning(text) => self.send("warning", &WarningEvent { text }),
             _ => {}
         }
     }
@@ -154,6 +198,8 @@ const SECOND_LEN: usize = 19;
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::observe::samples::{AT, entry};
     use crate::observe::settings::ClientsShown;

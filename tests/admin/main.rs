@@ -12,6 +12,7 @@ mod access;
 mod caller;
 mod dry_run;
 mod events;
+mod openapi;
 mod rules;
 mod secrets;
 mod top;

@@ -23,6 +23,7 @@ mod gunicorn_corpus;
 mod log_readers;
 mod man_pages;
 mod monitoring;
+mod openapi;
 mod openssl;
 mod pebble;
 mod readers;

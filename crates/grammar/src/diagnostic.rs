@@ -7,8 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::record::Optional;
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
-use serde::Serialize;
 
 /// A text that holds settings. It may hold secrets, so only [`Diagnostic::render`] shows lines of it.
 pub struct SourceText {
@@ -162,8 +162,7 @@ impl Spot {
 }
 
 /// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// The file is refused.
     Error,
@@ -183,17 +182,28 @@ pub struct Diagnostic {
     spot: Spot,
 }
 
-/// A diagnostic for programs.
-#[derive(Serialize)]
-struct DiagnosticJson<'d> {
-    severity: Severity,
-    message: &'d str,
-    hint: Option<&'d str>,
-    file: &'d str,
-    line: Option<usize>,
-    column: Option<usize>,
-    end_line: Option<usize>,
-    end_column: Option<usize>,
+crate::records! {
+    /// A mistake or a warning of a configuration.
+    pub DiagnosticRecord {
+        /// "error" or "warning".
+        severity: String,
+        /// What is wrong.
+        message: String,
+        /// What would be right.
+        hint: Option<String>,
+        /// The path of the file, or `environment NAME`, `--set KEY` or `preset NAME`.
+        file: String,
+        /// From 1; null for the file as a whole.
+        line: Option<usize>,
+        /// In characters, from 1.
+        column: Option<usize>,
+        /// Where it ends.
+        end_line: Option<usize>,
+        /// Where it ends.
+        end_column: Option<usize>,
+        /// All of it for people, with the line and a caret.
+        text: Optional<String>,
+    }
 }
 
 impl Diagnostic {
@@ -225,23 +235,39 @@ impl Diagnostic {
         text
     }
 
-    /// The JSON for programs: `severity`, `message`, `hint`, `file`, `line`, `column`, `end_line` and `end_column`.
-    /// Lines and columns count from 1, columns in characters; they are null for the file as a whole.
+    /// For programs. Lines and columns count from 1, columns in characters; they are `None` for the file as a whole.
     #[must_use]
-    pub fn to_json(&self) -> serde_json::Value {
+    pub fn record(&self) -> DiagnosticRecord {
         let start = self.spot.range.as_ref().map(|range| self.spot.source.position(range.start));
         let end = self.spot.range.as_ref().map(|range| self.spot.source.position(range.end));
-        let shown = DiagnosticJson {
-            severity: self.severity,
-            message: &self.message,
-            hint: self.hint.as_deref(),
-            file: self.file(),
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        DiagnosticRecord {
+            severity: severity.to_owned(),
+            message: self.message.clone(),
+            hint: self.hint.clone(),
+            file: self.file().to_owned(),
             line: start.map(|(line, _)| line),
             column: start.map(|(_, column)| column),
             end_line: end.map(|(line, _)| line),
             end_column: end.map(|(_, column)| column),
-        };
-        serde_json::to_value(shown).unwrap_or_default()
+            text: Optional(None),
+        }
+    }
+
+    /// The same with its text for people.
+    #[must_use]
+    pub fn record_with_text(&self) -> DiagnosticRecord {
+        let text = self.render(false).trim_end().to_owned();
+        DiagnosticRecord { text: Optional(Some(text)), ..self.record() }
+    }
+
+    /// The record as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self.record()).unwrap_or_default()
     }
 
     /// The file's path, or `environment NAME`, `--set KEY` or `preset NAME`.
@@ -361,12 +387,12 @@ mod tests {
     }
 
     #[test]
-    fn json_counts_columns_in_characters() {
-        let json = found("a = 1\n\u{e4} = \"x\"\n", Some(11..14)).to_json();
-        assert_eq!((json["line"].as_u64(), json["column"].as_u64()), (Some(2), Some(5)));
-        assert_eq!((json["end_line"].as_u64(), json["end_column"].as_u64()), (Some(2), Some(8)));
-        assert_eq!(json["severity"], "error");
-        assert!(found("", None).to_json()["line"].is_null());
+    fn a_record_counts_columns_in_characters() {
+        let record = found("a = 1\n\u{e4} = \"x\"\n", Some(11..14)).record();
+        assert_eq!((record.line, record.column), (Some(2), Some(5)));
+        assert_eq!((record.end_line, record.end_column), (Some(2), Some(8)));
+        assert_eq!(record.severity, "error");
+        assert_eq!(found("", None).record().line, None);
     }
 
     #[test]

@@ -4,12 +4,15 @@
 //! the file, the messages about mistakes, and a [schema]. What a key is for, and what several of them mean
 //! together, is left to whoever declares them.
 
+extern crate self as tollgate_grammar;
+
 pub mod diagnostic;
 pub mod document;
 pub mod duration;
 pub mod kind;
 pub mod list;
 pub mod name;
+pub mod record;
 pub mod schema;
 pub mod size;
 mod syntax;

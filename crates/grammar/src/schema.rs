@@ -15,6 +15,9 @@ pub struct Schema {
     /// `$id`, of the whole.
     #[serde(rename = "$id", skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Another schema, which this one is.
+    #[serde(rename = "$ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
     /// The title of the whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<&'static str>,
@@ -59,7 +62,7 @@ pub struct Schema {
     pub additional_properties: Option<Others>,
     /// Keys without which a table means nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub required: Option<&'static [&'static str]>,
+    pub required: Option<Vec<&'static str>>,
     /// What holds without the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
@@ -91,6 +94,12 @@ pub enum Others {
 impl Schema {
     fn of(kind: &'static str) -> Self {
         Self { types: Some(Types::One(kind)), ..Self::default() }
+    }
+
+    /// The object of this name, in an OpenAPI document.
+    #[must_use]
+    pub fn reference(name: &str) -> Self {
+        Self { reference: Some(format!("#/components/schemas/{name}")), ..Self::default() }
     }
 
     /// Any string.

@@ -2,13 +2,13 @@
 //! socket.
 
 use clap::Args;
-use serde_json::json;
 
 use super::super::Exit;
 use super::super::admin_api::AdminArgs;
 use super::exempt::PrefixWords;
-use super::{BucketCommand, key, refuse, time, with_limit, words_of};
+use super::{BucketCommand, key, refuse, time, words_of};
 use crate::config::values::Prefix;
+use crate::observe::admin::pages::{LastingRequest, LimitRequest};
 
 #[derive(Debug, Args)]
 pub(super) struct BanArgs {
@@ -43,9 +43,12 @@ pub(super) fn ban(arguments: &BanArgs) -> anyhow::Result<Exit> {
         keys if keys.iter().any(is_prefix) => refuse("one prefix at a time, and no other keys"),
         _ if why.is_some() => refuse("--why goes with a prefix"),
         keys => {
-            let (method, body) = if *end { ("DELETE", json!({})) } else { ("PUT", json!({"for": lasts})) };
-            let body = Some(with_limit(body, limit.as_deref()));
-            return BucketCommand { keys, admin, method, below: "/ban", body }.run();
+            let limit = limit.clone().into();
+            let (method, body) = match lasts.clone().filter(|_| !end) {
+                Some(lasts) => ("PUT", serde_json::to_value(LastingRequest { lasts, limit })?),
+                None => ("DELETE", serde_json::to_value(LimitRequest { limit })?),
+            };
+            return BucketCommand { keys, admin, method, below: "/ban", body: Some(body) }.run();
         }
     }
     let words = PrefixWords { page: "bans", none: "no banned prefixes", is: "banned" };

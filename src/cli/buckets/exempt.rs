@@ -3,12 +3,13 @@
 
 use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Value, json};
+use serde::Deserialize;
 
 use super::super::Exit;
-use super::super::admin_api::{AdminArgs, ApiRequest, plain};
+use super::super::admin_api::{AdminArgs, ApiRequest};
 use super::{BucketCommand, key, refuse, time, words_of};
 use crate::config::values::Prefix;
+use crate::observe::admin::pages::{EndedPage, LastingRequest, PrefixPart, PrefixRequest};
 
 #[derive(Debug, Args)]
 pub(super) struct ExemptArgs {
@@ -34,9 +35,15 @@ pub(super) fn exempt(arguments: &ExemptArgs) -> anyhow::Result<Exit> {
         if why.is_some() {
             refuse("--why goes with a prefix");
         }
-        let (method, body) = if *end { ("DELETE", None) } else { ("PUT", Some(json!({"for": lasts}))) };
+        let lasting = LastingRequest { lasts: lasts.clone().unwrap_or_default(), limit: None.into() };
         let keys = std::slice::from_ref(key);
-        return BucketCommand { keys, admin, method, below: "/exemption", body }.run();
+        return match end {
+            true => BucketCommand { keys, admin, method: "DELETE", below: "/exemption", body: None }.run(),
+            false => {
+                let body = Some(serde_json::to_value(lasting)?);
+                BucketCommand { keys, admin, method: "PUT", below: "/exemption", body }.run()
+            }
+        };
     }
     let words = PrefixWords { page: "exemptions", none: "no temporary exemptions", is: "exempt" };
     words.ask(prefix.as_deref(), (lasts.as_deref(), why.as_deref()), *end, admin)
@@ -67,33 +74,43 @@ impl PrefixWords {
         let (method, body) = match (prefix, end) {
             (None, _) => ("GET", None),
             (_, true) => ("DELETE", None),
-            (_, false) => ("PUT", Some(json!({"for": lasts, "why": why.unwrap_or_default()}))),
+            (_, false) => {
+                let (lasts, why) = (lasts.unwrap_or_default().to_owned(), why.unwrap_or_default().to_owned());
+                ("PUT", Some(serde_json::to_value(PrefixRequest { lasts, why: Some(why).into() })?))
+            }
         };
         let Some(response) = admin.call(ApiRequest { method, path, body })? else {
             return Ok(Exit::BadConfiguration);
         };
-        admin.print(&response.success()?, |value| self.text(value))
-    }
-
-    fn text(&self, value: &Value) -> String {
-        match value[self.page].as_array() {
-            Some(all) if all.is_empty() => format!("{}\n", self.none),
-            Some(all) => all.iter().map(|one| self.line(one)).collect(),
-            None => self.line(value),
+        let value = response.success()?;
+        match (prefix, end) {
+            (None, _) => admin.print(&value, |lists: &PrefixLists| self.list(lists)),
+            (_, true) => {
+                admin.print(&value, |EndedPage { prefix, .. }| format!("{prefix}: no longer {}\n", self.is))
+            }
+            (_, false) => admin.print(&value, |one| self.line(one)),
         }
     }
 
-    fn line(&self, one: &Value) -> String {
-        let (prefix, is) = (plain(&one["prefix"]), self.is);
-        if one["ended"] == true {
-            return format!("{prefix}: no longer {is}\n");
+    fn list(&self, PrefixLists { exemptions, bans }: &PrefixLists) -> String {
+        match exemptions.is_empty() && bans.is_empty() {
+            true => format!("{}\n", self.none),
+            false => exemptions.iter().chain(bans).map(|one| self.line(one)).collect(),
         }
-        let why = match one["why"].as_str() {
-            None | Some("") => String::new(),
-            Some(_) => format!(": {}", plain(&one["why"])),
-        };
-        format!("{prefix}: {is} until {}{why}\n", plain(&one["until"]))
     }
+
+    fn line(&self, PrefixPart { prefix, until, why }: &PrefixPart) -> String {
+        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+        format!("{prefix}: {} until {until}{why}\n", self.is)
+    }
+}
+
+/// Either of the two pages that list prefixes.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PrefixLists {
+    exemptions: Vec<PrefixPart>,
+    bans: Vec<PrefixPart>,
 }
 
 fn exempt_key(text: &str) -> Result<String, String> {

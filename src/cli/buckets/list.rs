@@ -10,9 +10,10 @@ use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use super::table::{aligned, list, seconds};
+use super::table::{aligned, seconds};
 use crate::cli::Exit;
-use crate::cli::admin_api::{AdminArgs, ApiRequest, OutputFormat, plain};
+use crate::cli::admin_api::{AdminArgs, ApiRequest, OutputFormat, page};
+use crate::observe::admin::pages::{ClientPart, ClientsPage, RatePart, RatesPage};
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
@@ -69,8 +70,8 @@ impl ListArgs {
     fn text(&self, response: &Value) -> anyhow::Result<String> {
         Ok(match self.admin.format {
             OutputFormat::Json => format!("{}\n", serde_json::to_string_pretty(response)?),
-            OutputFormat::Text if self.own => rates(response),
-            OutputFormat::Text => clients(response),
+            OutputFormat::Text if self.own => rates(&page(response)?),
+            OutputFormat::Text => clients(&page(response)?),
         })
     }
 
@@ -84,47 +85,48 @@ impl ListArgs {
     }
 }
 
-fn clients(response: &Value) -> String {
+fn clients(ClientsPage { clients, since, .. }: &ClientsPage) -> String {
     let head = ["LIMIT", "CLIENT", "ATTEMPTS", "REFUSED", "TOKENS", "NEXT", "LAST"].map(str::to_owned);
-    let rows: Vec<_> = list(&response["clients"]).map(client).collect();
+    let rows: Vec<_> = clients.iter().map(client).collect();
     if rows.is_empty() {
-        return format!("no client since {}\n", plain(&response["since"]));
+        return format!("no client since {since}\n");
     }
     aligned(&[vec![head], rows].concat())
 }
 
-fn client(row: &Value) -> [String; 7] {
-    let at_least = if row["error"].as_u64() > Some(0) { "+" } else { "" };
-    let tokens = row.get("tokens").map(|tokens| format!("{} of {}", plain(tokens), plain(&row["burst"])));
-    let next = row["next"].as_f64().filter(|next| *next > 0.0).map(|next| format!("in {}", seconds(next)));
-    let [attempts, refused] =
-        [&row["attempts"], &row["refused"]].map(|count| format!("{}{at_least}", plain(count)));
+fn client(row: &ClientPart) -> [String; 7] {
+    let at_least = if row.error > 0 { "+" } else { "" };
+    let tokens = row.tokens.zip(*row.burst).map(|(tokens, burst)| format!("{tokens} of {burst}"));
+    let next = row.next.filter(|next| *next > 0.0).map(|next| format!("in {}", seconds(next)));
+    let [attempts, refused] = [row.attempts, row.refused].map(|count| format!("{count}{at_least}"));
     let dash = || "-".to_owned();
     let (tokens, next) = (tokens.unwrap_or_else(dash), next.unwrap_or_else(dash));
-    [plain(&row["limit"]), owner(row), attempts, refused, tokens, next, plain(&row["last"])]
+    let owner = owner(row.client.as_ref(), row.account.as_ref());
+    [row.limit.clone(), owner, attempts, refused, tokens, next, row.last.clone()]
 }
 
-fn rates(response: &Value) -> String {
-    let rows: Vec<_> = list(&response["rates"]).map(rate).collect();
+fn rates(RatesPage { rates, total }: &RatesPage) -> String {
+    let rows: Vec<_> = rates.iter().map(rate).collect();
     if rows.is_empty() {
         return "no bucket has a rate of its own\n".to_owned();
     }
-    let more = response["total"].as_u64().unwrap_or(0).saturating_sub(rows.len() as u64);
+    let more = total.saturating_sub(rows.len() as u64);
     let head = ["LIMIT", "CLIENT", "BURST", "ONE EVERY", "UNTIL"].map(str::to_owned);
     let table = aligned(&[vec![head], rows].concat());
     if more > 0 { format!("{table}and {more} more\n") } else { table }
 }
 
-fn rate(row: &Value) -> [String; 5] {
-    let every = seconds(row["seconds_per_token"].as_f64().unwrap_or_default());
-    [plain(&row["limit"]), owner(row), plain(&row["burst"]), every, plain(&row["until"])]
+fn rate(row: &RatePart) -> [String; 5] {
+    let owner = owner(row.client.as_ref(), row.account.as_ref());
+    let (burst, every) = (row.burst.to_string(), seconds(row.seconds_per_token));
+    [row.limit.clone(), owner, burst, every, row.until.clone()]
 }
 
 /// The client, or the hash of the account as in the log.
-fn owner(row: &Value) -> String {
-    match (row["client"].as_str(), row["account"].as_str()) {
-        (Some(_), _) => plain(&row["client"]),
-        (_, Some(_)) => format!("user:#{}", plain(&row["account"])),
+fn owner(client: Option<&String>, account: Option<&String>) -> String {
+    match (client, account) {
+        (Some(client), _) => client.clone(),
+        (_, Some(account)) => format!("user:#{account}"),
         _ => "-".to_owned(),
     }
 }
@@ -152,14 +154,15 @@ mod tests {
              "error": 3, "last": "then"},
         ]});
         assert_eq!(
-            lines(&clients(&response)),
+            lines(&clients(&page(&response).unwrap())),
             [
                 "LIMIT CLIENT ATTEMPTS REFUSED TOKENS NEXT LAST",
                 "address 192.0.2.7 120 110 0 of 10 in 21s500ms then",
                 "account user:#123456789abc 9+ 9+ - - then",
             ]
         );
-        assert_eq!(clients(&json!({"clients": [], "since": "then"})), "no client since then\n");
+        let none = ClientsPage { since: "then".to_owned(), ..ClientsPage::default() };
+        assert_eq!(clients(&none), "no client since then\n");
     }
 
     #[test]
@@ -168,7 +171,7 @@ mod tests {
             {"limit": "address", "client": null, "account": null, "burst": 9, "seconds_per_token": 60.0, "until": "then"},
         ]});
         assert_eq!(
-            lines(&rates(&response)),
+            lines(&rates(&page(&response).unwrap())),
             ["LIMIT CLIENT BURST ONE EVERY UNTIL", "address - 9 1m then", "and 2 more"]
         );
     }

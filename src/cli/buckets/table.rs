@@ -1,80 +1,67 @@
 //! Buckets as a table for people, and the columns of such tables.
 //!
-//! It reads the gate's response alone. Text of the gate is printed without control characters, because names of limits
-//! end up on a terminal.
+//! It reads the gate's response alone.
 
 use std::fmt::Write;
 
-use serde_json::Value;
-
-use crate::cli::admin_api::plain;
 use crate::config::values::in_words;
+use crate::observe::admin::pages::{
+    AddressesPart, BucketPart, BucketsPage, FailuresPart, OwnRatePart, WaitsPart,
+};
 use crate::time::Span;
 
 /// The table, with notes below it.
-pub(super) fn text(response: &Value, key: &str) -> String {
+pub(super) fn text(page: &BucketsPage, key: &str) -> String {
     let mut rows = vec![["LIMIT", "TOKENS", "NEXT", "FULL AT", "NOTES"].map(str::to_owned)];
-    rows.extend(list(&response["buckets"]).map(row));
+    rows.extend(page.buckets.iter().map(row));
     let mut text = if rows.len() > 1 { aligned(&rows) } else { format!("no limit has a bucket for {key}\n") };
-    for (name, words) in [
-        ("exempt", "do not see this client"),
-        ("not_shown", "are kept for more than this, so their buckets are not shown"),
+    for (names, words) in [
+        (&page.exempt, "do not see this client"),
+        (&page.not_shown, "are kept for more than this, so their buckets are not shown"),
     ] {
-        let names: Vec<String> = list(&response[name]).map(plain).collect();
         if !names.is_empty() {
             // Writing to memory cannot fail.
             let _ = writeln!(text, "{} {words}", names.join(", "));
         }
     }
-    for known in list(&response["addresses"]) {
-        let (application, until) = (plain(&known["application"]), plain(&known["until"]));
-        let _ = writeln!(
-            text,
-            "known from {} addresses at {application}, the last until {until}",
-            known["known"]
-        );
+    for AddressesPart { application, known, until } in page.addresses.iter().flatten() {
+        let _ = writeln!(text, "known from {known} addresses at {application}, the last until {until}");
     }
     text
 }
 
-fn row(bucket: &Value) -> [String; 5] {
-    let class = bucket.get("class").map(|class| format!(" ({})", plain(class))).unwrap_or_default();
+fn row(bucket: &BucketPart) -> [String; 5] {
+    let class = bucket.class.as_ref().map(|class| format!(" ({class})")).unwrap_or_default();
+    let (next, is_full) = (bucket.next, bucket.next == 0.0);
     [
-        format!("{}{class}", plain(&bucket["limit"])),
-        format!("{} of {}", bucket["tokens"], bucket["burst"]),
-        match bucket["next"].as_f64() {
-            Some(next) if next > 0.0 => format!("in {}", seconds(next)),
-            _ => "-".to_owned(),
-        },
-        if bucket["next"].as_f64() == Some(0.0) { "full".to_owned() } else { plain(&bucket["full_at"]) },
+        format!("{}{class}", bucket.limit),
+        format!("{} of {}", bucket.tokens, bucket.burst),
+        if next > 0.0 { format!("in {}", seconds(next)) } else { "-".to_owned() },
+        if is_full { "full".to_owned() } else { bucket.full_at.clone() },
         notes(bucket),
     ]
 }
 
-fn notes(bucket: &Value) -> String {
-    let mut notes: Vec<String> = Vec::new();
-    if let Some(network) = bucket.get("network") {
-        notes.push(plain(network));
+fn notes(bucket: &BucketPart) -> String {
+    let mut notes: Vec<String> = bucket.network.iter().cloned().collect();
+    if let Some(until) = &*bucket.banned_until {
+        notes.push(format!("banned until {until}"));
+    } else if let Some(until) = &*bucket.exempt_until {
+        notes.push(format!("exempt until {until}"));
+    } else if let Some(OwnRatePart { seconds_per_token, until, .. }) = &*bucket.own {
+        notes.push(format!("own rate: one every {}, until {until}", seconds(*seconds_per_token)));
     }
-    if let Some(until) = bucket.get("banned_until") {
-        notes.push(format!("banned until {}", plain(until)));
-    } else if let Some(until) = bucket.get("exempt_until") {
-        notes.push(format!("exempt until {}", plain(until)));
-    } else if let Some(own) = bucket.get("own") {
-        let interval = seconds(own["seconds_per_token"].as_f64().unwrap_or_default());
-        notes.push(format!("own rate: one every {interval}, until {}", plain(&own["until"])));
+    if let Some(FailuresPart { left, most }) = &*bucket.max_failures {
+        notes.push(format!("{left} of {most} failures left"));
     }
-    if let Some(cap) = bucket.get("max_failures") {
-        notes.push(format!("{} of {} failures left", cap["left"], cap["most"]));
-    }
-    if let Some(waits) = bucket.get("escalate") {
-        match waits["wait"].as_f64() {
-            Some(wait) if wait > 0.0 => notes.push(format!("waits for {}", seconds(wait))),
-            _ => notes.push(format!("{} of {} strikes until a wait", waits["left"], waits["after"])),
+    if let Some(WaitsPart { left, after, wait, .. }) = &*bucket.escalate {
+        match *wait > 0.0 {
+            true => notes.push(format!("waits for {}", seconds(*wait))),
+            false => notes.push(format!("{left} of {after} strikes until a wait")),
         }
     }
-    if bucket["mode"] != "enforce" {
-        notes.push(format!("mode {}", plain(&bucket["mode"])));
+    if bucket.mode != "enforce" {
+        notes.push(format!("mode {}", bucket.mode));
     }
     notes.join("; ")
 }
@@ -92,11 +79,6 @@ pub(in crate::cli) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     text
 }
 
-/// The items of an array.
-pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
 /// The gate has rounded it up to a millisecond.
 pub(super) fn seconds(seconds: f64) -> String {
     let span = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
@@ -108,6 +90,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::admin_api::page;
 
     #[test]
     fn a_table_says_what_there_is_and_what_is_not_shown() {
@@ -129,7 +112,7 @@ mod tests {
 LIMIT              TOKENS   NEXT      FULL AT                   NOTES
 address            3 of 10  in 12s500ms  2026-11-21T00:00:00.000Z  192.0.2.1/32; 2 of 5 strikes until a wait
 ";
-        let text = text(&response, "ip:192.0.2.1");
+        let text = text(&page(&response).unwrap(), "ip:192.0.2.1");
         let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let lines: Vec<String> = text.lines().map(squeeze).collect();
         assert_eq!(lines[..2], expected.lines().map(squeeze).collect::<Vec<_>>()[..]);
@@ -147,6 +130,6 @@ address            3 of 10  in 12s500ms  2026-11-21T00:00:00.000Z  192.0.2.1/32;
 
     #[test]
     fn no_bucket_at_all_is_said() {
-        assert_eq!(text(&json!({"buckets": []}), "user:a"), "no limit has a bucket for user:a\n");
+        assert_eq!(text(&BucketsPage::default(), "user:a"), "no limit has a bucket for user:a\n");
     }
 }

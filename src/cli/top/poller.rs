@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::json;
 
 use super::super::admin_api::ApiRequest;
-use super::overview::{Overview, OverviewQuery, PlainText, fetch};
+use super::overview::{Overview, OverviewQuery, fetch, plain};
 use super::state::OperatorAction;
+use crate::observe::admin::pages::PrefixRequest;
 
 /// A question to the gate.
 pub(super) enum PollRequest {
@@ -22,9 +22,9 @@ pub(super) enum PollRequest {
 
 /// What the gate said, or why it did not.
 pub(super) enum PollReply {
-    Overview(Result<Box<Overview>, PlainText>),
+    Overview(Result<Box<Overview>, String>),
     /// The action, and what is wrong with it.
-    Acted(OperatorAction, Result<(), PlainText>),
+    Acted(OperatorAction, Result<(), String>),
 }
 
 pub(super) struct Poller {
@@ -68,7 +68,7 @@ impl Poller {
 }
 
 fn reply(socket: &Path, request: PollRequest) -> PollReply {
-    let why = |error: anyhow::Error| PlainText::from(&*format!("{error:#}"));
+    let why = |error: anyhow::Error| plain(&format!("{error:#}"));
     match request {
         PollRequest::Overview(query) => {
             let overview = fetch(socket, &query).and_then(|pages| Overview::parse(&pages));
@@ -91,7 +91,9 @@ fn api_request(action: &OperatorAction) -> ApiRequest {
         }
         OperatorAction::Exempt { client } => {
             let path = format!("/api/v1/exemptions/{}", escaped(client));
-            ApiRequest { method: "PUT", path, body: Some(json!({"for": "1h", "why": "top"})) }
+            let (lasts, why) = ("1h".to_owned(), Some("top".to_owned()).into());
+            let body = serde_json::to_value(PrefixRequest { lasts, why }).ok();
+            ApiRequest { method: "PUT", path, body }
         }
     }
 }
@@ -110,6 +112,6 @@ mod tests {
         );
         let exempt = api_request(&OperatorAction::Exempt { client });
         assert_eq!((exempt.method, &*exempt.path), ("PUT", "/api/v1/exemptions/2001%3Adb8%3A%3A%2F64"));
-        assert_eq!(exempt.body, Some(json!({"for": "1h", "why": "top"})));
+        assert_eq!(exempt.body, Some(serde_json::json!({"for": "1h", "why": "top"})));
     }
 }

@@ -5,7 +5,8 @@
 mod keys;
 mod rows;
 
-use super::overview::{ListedClient, Overview, OverviewQuery, PlainText};
+use super::overview::{Overview, OverviewQuery};
+use crate::observe::admin::pages::ClientPart;
 use crate::time::Span;
 
 /// The state of the live view.
@@ -19,7 +20,7 @@ pub(super) struct TopState {
     is_paused: bool,
     message: Option<FooterMessage>,
     /// Why the gate did not answer last.
-    outage: Option<PlainText>,
+    outage: Option<String>,
     /// Since the last answer.
     age: Span,
 }
@@ -36,9 +37,9 @@ pub(super) enum Prompt {
 /// What a row is about; it stays selected while its place in the list changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RowId {
-    limit: PlainText,
-    client: Option<PlainText>,
-    account: Option<PlainText>,
+    limit: String,
+    client: Option<String>,
+    account: Option<String>,
 }
 
 /// A change in the gate.
@@ -106,7 +107,7 @@ impl TopState {
         self.message.as_ref()
     }
 
-    pub(super) fn outage(&self) -> Option<&PlainText> {
+    pub(super) fn outage(&self) -> Option<&String> {
         self.outage.as_ref()
     }
 
@@ -121,7 +122,7 @@ impl TopState {
     }
 
     /// Takes a new overview; without one the last one stays, with the reason.
-    pub(super) fn update(&mut self, overview: Result<Overview, PlainText>) {
+    pub(super) fn update(&mut self, overview: Result<Overview, String>) {
         match overview {
             Ok(overview) => (self.overview, self.outage) = (overview, None),
             Err(why) => self.outage = Some(why),
@@ -129,7 +130,7 @@ impl TopState {
     }
 
     /// Says what came of an action.
-    pub(super) fn say_done(&mut self, action: &OperatorAction, done: Result<(), PlainText>) {
+    pub(super) fn say_done(&mut self, action: &OperatorAction, done: Result<(), String>) {
         let (text, is_error) = match (done, action) {
             (Ok(()), OperatorAction::Reset { client, limit }) => {
                 (format!("{client} is as new under `{limit}`"), false)
@@ -147,7 +148,7 @@ impl TopState {
 }
 
 impl RowId {
-    fn of(row: &ListedClient) -> Self {
+    fn of(row: &ClientPart) -> Self {
         Self { limit: row.limit.clone(), client: row.client.clone(), account: row.account.clone() }
     }
 }

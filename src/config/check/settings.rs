@@ -1,12 +1,13 @@
 //! The tables that hold plain settings: `[client]`, `[refuse]`, `[proxy]`.
 
 use http::{HeaderName, StatusCode};
-use tollgate_grammar::kind::{Checked as _, Given, Key, Kind, Like};
+use tollgate_grammar::kind::{Checked as _, Given, Key, Kind, Like, Words as _};
 use tollgate_grammar::list::distinct;
 use tollgate_grammar::{Findings, Located, Spot, StringList, Syntax as _};
 
 use super::super::raw;
 use super::super::values::{Prefix, RateOrOff, RateValue, Size};
+use super::super::words::ProxyProtocols;
 use super::files::Files;
 use super::groups::GroupTable;
 use super::headers;
@@ -172,8 +173,9 @@ pub(super) fn proxy_protocol(
     client: &ClientSettings,
     f: &mut Findings,
 ) {
-    // An unknown word has been reported.
-    let Some(wanted) = raw.proxy_protocol.as_ref().filter(|given| given.value != "off") else { return };
+    let is_version =
+        |given: &str| ProxyProtocols::WORDS.iter().any(|(word, on)| *word == given && on.is_some());
+    let Some(wanted) = raw.proxy_protocol.as_ref().filter(|given| is_version(&given.value)) else { return };
     let is_open = |address: &ListenAddress| match address {
         ListenAddress::Unix(_) => client.trust_unix,
         ListenAddress::Tcp(_) | ListenAddress::Tls(_) => !client.trust.is_empty(),

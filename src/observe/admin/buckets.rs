@@ -56,7 +56,7 @@ impl BucketsApi {
             self.act(&selector, path.resource, &head.method, request, by).await
         };
         match done.await {
-            Ok(report) => json_response(StatusCode::OK, &json::json(&report)),
+            Ok(report) => json_response(StatusCode::OK, &json::page(&report)),
             Err(why) => why.into(),
         }
     }

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use http::{Method, Request, StatusCode};
-use serde_json::{Value, json};
 
 use super::buckets::seconds;
+use super::pages::{ClientPart, ClientsPage, RatePart, RatesPage};
 use super::request::{AdminProblem, pairs, wrong};
-use super::response::{AdminResponse, not_allowed, problem, respond};
+use super::response::{AdminResponse, json_response, not_allowed};
 use crate::engine::{BucketLevel, Engine, OwnRateView};
 use crate::event::BucketOwner;
 use crate::observe::client_format::ClientFormatter;
@@ -66,16 +66,15 @@ impl ClientsApi {
         }
         let query = request.uri().query().unwrap_or_default();
         let done = match page {
-            ClientsPath::Clients => self.clients(query).await,
-            ClientsPath::Rates => self.rates(query),
+            ClientsPath::Clients => {
+                self.clients(query).await.map(|page| json_response(StatusCode::OK, &page))
+            }
+            ClientsPath::Rates => self.rates(query).map(|page| json_response(StatusCode::OK, &page)),
         };
-        match done {
-            Ok(value) => respond(StatusCode::OK, "application/json", value.to_string()),
-            Err(AdminProblem { status, detail }) => problem(status, &detail),
-        }
+        done.unwrap_or_else(AdminResponse::from)
     }
 
-    async fn clients(&self, query: &str) -> Result<Value, AdminProblem> {
+    async fn clients(&self, query: &str) -> Result<ClientsPage, AdminProblem> {
         let ClientsQuery { order, limit, n, window } = ClientsQuery::parse(query)?;
         let rules = Arc::clone(&self.engine.rules());
         if let Some(limit) = limit.as_deref().filter(|limit| !has_limit(&rules.policy, limit)) {
@@ -102,19 +101,25 @@ impl ClientsApi {
         }
         let by = if order == HitterOrder::Refused { "refused" } else { "attempts" };
         let since = rfc3339(window.since(now));
-        Ok(json!({"minutes": window.minutes(), "since": since, "by": by, "clients": rows}))
+        Ok(ClientsPage { minutes: window.minutes().into(), since, by: by.to_owned(), clients: rows })
     }
 
-    fn row(&self, policy: &Policy, hitter: &HeavyHitter) -> Value {
+    fn row(&self, policy: &Policy, hitter: &HeavyHitter) -> ClientPart {
         let HeavyHitter { limit, owner, attempts, refused, error, last } = hitter;
         let (client, account) = self.owner(policy, limit, Some(*owner));
-        json!({
-            "limit": &**limit, "client": client, "account": account, "attempts": attempts, "refused": refused,
-            "error": error, "last": rfc3339(*last),
-        })
+        ClientPart {
+            limit: limit.to_string(),
+            client,
+            account,
+            attempts: (*attempts).into(),
+            refused: (*refused).into(),
+            error: (*error).into(),
+            last: rfc3339(*last),
+            ..ClientPart::default()
+        }
     }
 
-    fn rates(&self, query: &str) -> Result<Value, AdminProblem> {
+    fn rates(&self, query: &str) -> Result<RatesPage, AdminProblem> {
         if let Some((name, _)) = pairs(query)?.first() {
             return Err(unknown(name));
         }
@@ -122,13 +127,16 @@ impl ClientsApi {
         let all = self.engine.own_rates();
         let row = |OwnRateView { limit, owner, own }: &OwnRateView| {
             let (client, account) = self.owner(&rules.policy, limit, *owner);
-            json!({
-                "limit": &**limit, "client": client, "account": account, "burst": own.rate.burst(),
-                "seconds_per_token": seconds(own.rate.per_token()), "until": rfc3339(own.until),
-            })
+            RatePart {
+                limit: limit.to_string(),
+                client,
+                account,
+                burst: own.rate.burst(),
+                seconds_per_token: seconds(own.rate.per_token()),
+                until: rfc3339(own.until),
+            }
         };
-        let rows: Vec<Value> = all.iter().take(MAX_ROWS).map(row).collect();
-        Ok(json!({"rates": rows, "total": all.len()}))
+        Ok(RatesPage { rates: all.iter().take(MAX_ROWS).map(row).collect(), total: all.len() as u64 })
     }
 
     /// The client and the account, as they are written.
@@ -210,11 +218,11 @@ fn has_limit(policy: &Policy, name: &str) -> bool {
     policy.limits.iter().any(|limit| *limit.name == *name)
 }
 
-fn add_level(row: &mut Value, BucketLevel { spec, verdict }: BucketLevel) {
-    row["tokens"] = verdict.left.into();
-    row["burst"] = spec.burst().into();
-    row["next"] = seconds(verdict.next_token).into();
-    row["full_at"] = rfc3339(verdict.full_at).into();
+fn add_level(row: &mut ClientPart, BucketLevel { spec, verdict }: BucketLevel) {
+    row.tokens = Some(verdict.left.into()).into();
+    row.burst = Some(spec.burst()).into();
+    row.next = Some(seconds(verdict.next_token)).into();
+    row.full_at = Some(rfc3339(verdict.full_at)).into();
 }
 
 const DEFAULT_ROWS: usize = 50;

@@ -7,9 +7,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::{Method, Request, StatusCode};
-use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
+use tollgate_grammar::diagnostic::DiagnosticRecord;
 
+use super::pages::{DrainPage, LimitsPage, ReloadPage, StatusPage};
 use super::response::{AdminResponse, json_response, not_allowed, problem, problem_with};
 use crate::engine::{OverrideChange, OverrideError};
 use crate::event::{Event, Events, Operator, OperatorCommand};
@@ -21,9 +22,9 @@ pub struct ControlApi {
     /// Notified when the gate has to drain.
     pub drain: Arc<Notify>,
     /// The content of `/api/v1/status`.
-    pub status: Box<dyn Fn() -> Value + Send + Sync>,
+    pub status: Box<dyn Fn() -> StatusPage + Send + Sync>,
     /// The content of `/api/v1/limits`.
-    pub limits: Box<dyn Fn() -> Value + Send + Sync>,
+    pub limits: Box<dyn Fn() -> LimitsPage + Send + Sync>,
     /// Receives an event for each command.
     pub events: Events,
 }
@@ -47,8 +48,8 @@ pub enum GateCommand {
 pub struct Reloaded {
     /// What has changed, or why the old configuration stays.
     pub changes: Result<String, String>,
-    /// Mistakes and warnings, each as JSON, with its `text` for people.
-    pub diagnostics: Vec<Value>,
+    /// Mistakes and warnings, each with its `text` for people.
+    pub diagnostics: Vec<DiagnosticRecord>,
 }
 
 /// The pages by path.
@@ -100,7 +101,7 @@ impl ControlApi {
             ControlPath::Drain => {
                 self.events.emit(&Event::CommandReceived { command: OperatorCommand::Drain, by });
                 self.drain.notify_one();
-                json_response(StatusCode::ACCEPTED, &json!({"draining": true}))
+                json_response(StatusCode::ACCEPTED, &DrainPage { draining: true })
             }
         }
     }
@@ -112,11 +113,10 @@ impl ControlApi {
         let _ = self.commands.send(GateCommand::Reload(reply)).await;
         match answer.await {
             Ok(Reloaded { changes: Ok(changes), diagnostics }) => {
-                json_response(StatusCode::OK, &json!({"changes": changes, "diagnostics": diagnostics}))
+                json_response(StatusCode::OK, &ReloadPage { changes, diagnostics })
             }
             Ok(Reloaded { changes: Err(why), diagnostics }) => {
-                let more = json!({"diagnostics": diagnostics});
-                problem_with(StatusCode::UNPROCESSABLE_ENTITY, &why, more)
+                problem_with(StatusCode::UNPROCESSABLE_ENTITY, &why, Some(diagnostics))
             }
             Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "the gate drains and reads no configuration"),
         }

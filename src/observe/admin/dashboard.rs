@@ -9,9 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{self, HeaderValue};
 use http::{Method, StatusCode};
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::pages::{HistoryPage, OutcomesPart, RoutePart, RoutesPage};
 use super::response::{AdminResponse, json_response, not_allowed, respond};
 use crate::observe::history::{AttemptHistory, HistoryStep, HourOfAttempts};
 use crate::observe::metrics::Metrics;
@@ -70,31 +70,29 @@ fn whole_page() -> AdminResponse {
     response
 }
 
-/// The last hour as JSON: the length of a step in seconds, the end of the last one in seconds since 1970, and the
-/// counts of each step, the oldest first. Steps before the gate's start are `null`.
-fn history(hour: &HourOfAttempts) -> Value {
+/// The last hour. Steps before the gate's start are `None`.
+fn history(hour: &HourOfAttempts) -> HistoryPage {
     let missing = AttemptHistory::STEPS.saturating_sub(hour.steps.len());
     let list = |count: fn(&HistoryStep) -> u64| -> Vec<Option<u64>> {
         let known = hour.steps.iter().map(|step| Some(count(step)));
         std::iter::repeat_n(None, missing).chain(known).collect()
     };
-    json!({
-        "seconds": AttemptHistory::STEP.to_std().as_secs(),
-        "end": hour.end.as_nanos() / 1_000_000_000,
-        "admitted": list(|step| step.admitted),
-        "refused": list(|step| step.refused),
-        "observed": list(|step| step.observed),
-    })
+    HistoryPage {
+        seconds: AttemptHistory::STEP.to_std().as_secs(),
+        end: hour.end.as_nanos() / 1_000_000_000,
+        admitted: list(|step| step.admitted),
+        refused: list(|step| step.refused),
+        observed: list(|step| step.observed),
+    }
 }
 
 /// The routes in force, each with its outcomes since the start.
-fn routes(metrics: &Metrics) -> Value {
-    let routes = metrics.outcomes_of_routes();
-    let route = |(route, [success, failure, neutral, error]): &(Arc<str>, [u64; 4])| {
-        let outcomes = json!({"success": success, "failure": failure, "neutral": neutral, "error": error});
-        json!({"name": &**route, "outcomes": outcomes})
+fn routes(metrics: &Metrics) -> RoutesPage {
+    let route = |(route, counts): (Arc<str>, [u64; 4])| {
+        let [success, failure, neutral, error] = counts;
+        RoutePart { name: route.to_string(), outcomes: OutcomesPart { success, failure, neutral, error } }
     };
-    json!({"routes": routes.iter().map(route).collect::<Vec<_>>()})
+    RoutesPage { routes: metrics.outcomes_of_routes().into_iter().map(route).collect() }
 }
 
 struct DashboardPage {
@@ -146,11 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn steps_before_the_start_are_null() {
+    fn steps_before_the_start_are_none() {
         let step = HistoryStep { admitted: 3, refused: 2, observed: 1 };
         let shown = history(&HourOfAttempts { end: Time::from_nanos(7_000_000_000), steps: vec![step] });
-        assert_eq!((&shown["end"], &shown["seconds"]), (&json!(7), &json!(5)));
-        let refused = shown["refused"].as_array().unwrap();
-        assert_eq!((refused.len(), &refused[0], &refused[719]), (720, &Value::Null, &json!(2)));
+        assert_eq!((shown.end, shown.seconds), (7, 5));
+        let refused = shown.refused;
+        assert_eq!((refused.len(), refused[0], refused[719]), (720, None, Some(2)));
     }
 }

@@ -12,21 +12,22 @@ use hyper::body::Body;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
+use super::pages::{CheckPage, ExplainPage};
 use super::request::{AdminProblem, body_of, fields_of, has_only, optional_text, parse_fields, text, wrong};
 use super::response::{AdminResponse, json_response, not_allowed};
 
 /// The handles of both pages.
 pub struct DryRunApi {
     /// Checks the text of a configuration.
-    pub check: Box<dyn Fn(String) -> DryRun + Send + Sync>,
+    pub check: Box<dyn Fn(String) -> DryRun<CheckPage> + Send + Sync>,
     /// Explains a request by the rules and buckets in force.
-    pub explain: Box<dyn Fn(ExplainRequest) -> DryRun + Send + Sync>,
+    pub explain: Box<dyn Fn(ExplainRequest) -> DryRun<ExplainPage> + Send + Sync>,
     /// One check at a time: each may take a core for a while.
     checking: Semaphore,
 }
 
-/// The JSON of an answer, or why there is none, in words for operators.
-pub type DryRun = Pin<Box<dyn Future<Output = Result<Value, String>> + Send>>;
+/// An answer, or why there is none, in words for operators.
+pub type DryRun<P> = Pin<Box<dyn Future<Output = Result<P, String>> + Send>>;
 
 /// A request to explain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,8 +66,8 @@ impl DryRunPath {
 impl DryRunApi {
     /// With these two functions.
     pub fn new(
-        check: impl Fn(String) -> DryRun + Send + Sync + 'static,
-        explain: impl Fn(ExplainRequest) -> DryRun + Send + Sync + 'static,
+        check: impl Fn(String) -> DryRun<CheckPage> + Send + Sync + 'static,
+        explain: impl Fn(ExplainRequest) -> DryRun<ExplainPage> + Send + Sync + 'static,
     ) -> Self {
         Self { check: Box::new(check), explain: Box::new(explain), checking: Semaphore::new(1) }
     }
@@ -84,18 +85,17 @@ impl DryRunApi {
                 return Err(wrong("this page takes no query"));
             }
             let answer = match page {
-                DryRunPath::Check => self.check(body).await?,
-                DryRunPath::Explain => (self.explain)(explain_request(&fields_of(body).await?)?).await,
+                DryRunPath::Check => self.check(body).await?.map(|page| json_response(StatusCode::OK, &page)),
+                DryRunPath::Explain => (self.explain)(explain_request(&fields_of(body).await?)?)
+                    .await
+                    .map(|page| json_response(StatusCode::OK, &page)),
             };
             answer.map_err(|why| AdminProblem::new(StatusCode::SERVICE_UNAVAILABLE, why))
         };
-        match done.await {
-            Ok(value) => json_response(StatusCode::OK, &value),
-            Err(why) => why.into(),
-        }
+        done.await.unwrap_or_else(AdminResponse::from)
     }
 
-    async fn check<B>(&self, body: B) -> Result<Result<Value, String>, AdminProblem>
+    async fn check<B>(&self, body: B) -> Result<Result<CheckPage, String>, AdminProblem>
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
     {

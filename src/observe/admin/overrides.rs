@@ -9,11 +9,12 @@ use std::sync::Arc;
 use http::{Method, Request, StatusCode};
 use hyper::body::Body;
 use ipnet::IpNet;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use super::buckets::Grammar;
 use super::control::GateCommand;
+use super::pages::{BansPage, EndedPage, ExemptionsPage, ModePage, PrefixPart};
 use super::request::{AdminProblem, fields_of, has_only, optional_text, text, unescaped, wrong};
 use super::response::{AdminResponse, json_response, not_allowed};
 use crate::engine::{Engine, Exemption, ModeOverride, OverrideChange, OverrideError, PrefixBan};
@@ -97,19 +98,20 @@ impl OverridesApi {
             let change = self.change_of(&page, &head.method, &fields)?;
             self.make(change, by).await
         };
-        match done.await {
-            Ok(value) => json_response(StatusCode::OK, &value),
-            Err(why) => why.into(),
-        }
+        done.await.unwrap_or_else(AdminResponse::from)
     }
 
-    fn list(&self, page: &OverridesPath) -> Option<Value> {
+    fn list(&self, page: &OverridesPath) -> Option<AdminResponse> {
         let rules = self.engine.rules();
-        let exemptions = rules.overrides.exemptions().iter().map(exemption_json);
-        let bans = rules.overrides.bans().iter().map(ban_json);
         match page {
-            OverridesPath::Exemptions => Some(json!({"exemptions": exemptions.collect::<Vec<_>>()})),
-            OverridesPath::Bans => Some(json!({"bans": bans.collect::<Vec<_>>()})),
+            OverridesPath::Exemptions => {
+                let exemptions = rules.overrides.exemptions().iter().map(exempt).collect();
+                Some(json_response(StatusCode::OK, &ExemptionsPage { exemptions }))
+            }
+            OverridesPath::Bans => {
+                let bans = rules.overrides.bans().iter().map(banned).collect();
+                Some(json_response(StatusCode::OK, &BansPage { bans }))
+            }
             _ => None,
         }
     }
@@ -181,7 +183,7 @@ impl OverridesApi {
         }
     }
 
-    async fn make(&self, change: OverrideChange, by: Operator) -> Result<Value, AdminProblem> {
+    async fn make(&self, change: OverrideChange, by: Operator) -> Result<AdminResponse, AdminProblem> {
         let (reply, answer) = oneshot::channel();
         // Fails once the gate drains: no rules change any more.
         let _ = self.commands.send(GateCommand::Override { change: change.clone(), reply }).await;
@@ -195,13 +197,14 @@ impl OverridesApi {
         }
         self.events.emit(&Event::CommandReceived { command: command_of(&change), by });
         Ok(match &change {
-            OverrideChange::Exempt(exemption) => exemption_json(exemption),
-            OverrideChange::Ban(ban) => ban_json(ban),
+            OverrideChange::Exempt(exemption) => json_response(StatusCode::OK, &exempt(exemption)),
+            OverrideChange::Ban(ban) => json_response(StatusCode::OK, &banned(ban)),
             OverrideChange::EndExemption(prefix) | OverrideChange::EndBan(prefix) => {
-                json!({"prefix": prefix.to_string(), "ended": true})
+                json_response(StatusCode::OK, &EndedPage { prefix: prefix.to_string(), ended: true })
             }
             OverrideChange::SetMode(ModeOverride { limit, mode, until }) => {
-                json!({"limit": limit.as_deref(), "mode": mode.name(), "until": until.map(rfc3339)})
+                let (limit, until) = (limit.as_deref().map(str::to_owned), until.map(rfc3339));
+                json_response(StatusCode::OK, &ModePage { limit, mode: mode.name().to_owned(), until })
             }
         })
     }
@@ -213,12 +216,12 @@ impl std::fmt::Debug for OverridesApi {
     }
 }
 
-fn exemption_json(Exemption { prefix, until, why }: &Exemption) -> Value {
-    json!({"prefix": prefix.to_string(), "until": rfc3339(*until), "why": why})
+fn exempt(Exemption { prefix, until, why }: &Exemption) -> PrefixPart {
+    PrefixPart { prefix: prefix.to_string(), until: rfc3339(*until), why: why.clone() }
 }
 
-fn ban_json(PrefixBan { prefix, until, why }: &PrefixBan) -> Value {
-    json!({"prefix": prefix.to_string(), "until": rfc3339(*until), "why": why})
+fn banned(PrefixBan { prefix, until, why }: &PrefixBan) -> PrefixPart {
+    PrefixPart { prefix: prefix.to_string(), until: rfc3339(*until), why: why.clone() }
 }
 
 fn command_of(change: &OverrideChange) -> OperatorCommand<'_> {

@@ -8,8 +8,12 @@ use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Bytes, Frame};
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::sync::mpsc;
+use tollgate_grammar::diagnostic::DiagnosticRecord;
+use tollgate_grammar::record::Optional;
+
+use super::pages::ProblemPage;
 
 /// The messages for one viewer, as they come.
 #[derive(Debug)]
@@ -30,8 +34,9 @@ impl Body for EventBody {
 /// Whole, or the messages of a viewer.
 pub(super) type AdminResponse = Response<Either<Full<Bytes>, EventBody>>;
 
-pub(super) fn json_response(status: StatusCode, value: &Value) -> AdminResponse {
-    respond(status, "application/json", value.to_string())
+/// A page. Its types are made of what JSON can say.
+pub(super) fn json_response(status: StatusCode, page: &impl Serialize) -> AdminResponse {
+    respond(status, "application/json", serde_json::to_vec(page).unwrap_or_default())
 }
 
 pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> AdminResponse {
@@ -45,17 +50,23 @@ pub(super) fn not_allowed(allowed: &'static str) -> AdminResponse {
 }
 
 pub(super) fn problem(status: StatusCode, detail: &str) -> AdminResponse {
-    problem_with(status, detail, json!({}))
+    problem_with(status, detail, None)
 }
 
-/// A problem with extension members (RFC 9457, 3.2).
-pub(super) fn problem_with(status: StatusCode, detail: &str, more: Value) -> AdminResponse {
-    let mut body = more;
-    body["type"] = "about:blank".into();
-    body["title"] = status.canonical_reason().into();
-    body["status"] = status.as_u16().into();
-    body["detail"] = detail.into();
-    respond(status, "application/problem+json", body.to_string())
+/// A problem with mistakes of a file (RFC 9457, 3.2).
+pub(super) fn problem_with(
+    status: StatusCode,
+    detail: &str,
+    diagnostics: Option<Vec<DiagnosticRecord>>,
+) -> AdminResponse {
+    let page = ProblemPage {
+        kind: "about:blank".to_owned(),
+        title: status.canonical_reason().unwrap_or_default().to_owned(),
+        status: status.as_u16(),
+        detail: detail.to_owned(),
+        diagnostics: Optional(diagnostics),
+    };
+    respond(status, "application/problem+json", serde_json::to_vec(&page).unwrap_or_default())
 }
 
 pub(super) fn respond(

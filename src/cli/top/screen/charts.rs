@@ -6,9 +6,9 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
 
-use super::super::overview::DecisionHistory;
 use super::super::state::TopState;
 use super::{Palette, pane, words};
+use crate::observe::admin::pages::HistoryPage;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &TopState, palette: Palette) {
     let minutes = state.query().minutes.number();
@@ -27,20 +27,22 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &TopState, palette:
     }
 }
 
-struct RateChart<'h> {
+struct RateChart {
     name: &'static str,
     /// The steps of the time that is shown.
-    steps: &'h [Option<f64>],
+    steps: Vec<Option<f64>>,
     /// Seconds of a step.
     seconds: f64,
 }
 
-impl<'h> RateChart<'h> {
-    fn new(name: &'static str, steps: &'h [Option<f64>], history: &DecisionHistory, minutes: u32) -> Self {
+impl RateChart {
+    fn new(name: &'static str, steps: &[Option<u64>], history: &HistoryPage, minutes: u32) -> Self {
         let wanted = u64::from(minutes) * 60 / history.seconds.max(1);
         let first = steps.len().saturating_sub(usize::try_from(wanted).unwrap_or(usize::MAX));
         let seconds = std::time::Duration::from_secs(history.seconds.max(1)).as_secs_f64();
-        Self { name, steps: steps.get(first..).unwrap_or_default(), seconds }
+        let number = |count: u64| u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
+        let steps = steps.get(first..).unwrap_or_default().iter().map(|count| count.map(number)).collect();
+        Self { name, steps, seconds }
     }
 
     fn draw(&self, frame: &mut Frame<'_>, area: Rect, style: Style, palette: Palette) {
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     fn bars(steps: &[Option<f64>], width: usize) -> Vec<Option<u64>> {
-        RateChart { name: "", steps, seconds: 5.0 }.bars(width)
+        RateChart { name: "", steps: steps.to_vec(), seconds: 5.0 }.bars(width)
     }
 
     #[test]

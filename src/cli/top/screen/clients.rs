@@ -5,10 +5,11 @@ use ratatui::layout::{Constraint, Rect};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
-use super::super::overview::{ClientOrder, ListedClient};
+use super::super::overview::ClientOrder;
 use super::super::state::{Prompt, TopState};
 use super::{NARROW, Palette, pane, words};
 use crate::config::grouped;
+use crate::observe::admin::pages::ClientPart;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &TopState, palette: Palette) {
     let block = pane(title(state, palette), palette.faint());
@@ -19,7 +20,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &TopState, palette:
     }
     let columns = ClientColumn::of(area.width);
     let header = Row::new(columns.iter().map(|column| Cell::from(column.heading()))).style(palette.faint());
-    let cells = |row: &ListedClient| Row::new(columns.iter().map(|column| column.cell(row, palette)));
+    let cells = |row: &ClientPart| Row::new(columns.iter().map(|column| column.cell(row, palette)));
     let table = Table::new(rows.into_iter().map(cells), columns.iter().map(|column| column.width()));
     let table = table.header(header).row_highlight_style(palette.selected()).block(block);
     let mut selected = TableState::new().with_selected(state.selected_index());
@@ -96,7 +97,7 @@ impl ClientColumn {
         }
     }
 
-    fn cell(self, row: &ListedClient, palette: Palette) -> Cell<'static> {
+    fn cell(self, row: &ClientPart, palette: Palette) -> Cell<'static> {
         match self {
             Self::Client => Cell::from(name(row)),
             Self::Limit => Cell::from(row.limit.to_string()),
@@ -111,7 +112,7 @@ impl ClientColumn {
     }
 }
 
-fn name(row: &ListedClient) -> String {
+fn name(row: &ClientPart) -> String {
     match (&row.client, &row.account) {
         (Some(client), _) => client.to_string(),
         (None, Some(account)) => format!("account {account}"),
@@ -125,17 +126,18 @@ fn count(number: u64, error: u64) -> String {
 }
 
 /// A bar of the bucket's level, and the level in whole tokens.
-fn tokens(row: &ListedClient, palette: Palette) -> Line<'static> {
-    let (Some(tokens), Some(burst)) = (row.tokens, row.burst.filter(|burst| *burst > 0.0)) else {
+fn tokens(row: &ClientPart, palette: Palette) -> Line<'static> {
+    let (Some(tokens), Some(burst)) = (*row.tokens, row.burst.filter(|burst| *burst > 0)) else {
         return Line::styled("-", palette.faint());
     };
-    let share = (tokens / burst).clamp(0.0, 1.0);
+    let whole = i32::try_from(tokens).map_or(0.0, f64::from);
+    let share = (whole / f64::from(burst)).clamp(0.0, 1.0);
     let style = match share {
         share if share >= 0.5 => palette.good(),
         share if share > 0.0 => palette.warning(),
         _ => palette.bad(),
     };
-    Line::from(vec![Span::styled(bar(share), style), Span::raw(format!(" {tokens:.0}/{burst:.0}"))])
+    Line::from(vec![Span::styled(bar(share), style), Span::raw(format!(" {tokens}/{burst}"))])
 }
 
 /// A bar that is filled to an eighth of a column; it is empty only without a whole eighth.
@@ -149,9 +151,9 @@ fn bar(share: f64) -> String {
 }
 
 /// How long the client has to wait, where it has to.
-fn wait(row: &ListedClient) -> String {
-    match (row.tokens, row.next) {
-        (Some(tokens), Some(next)) if tokens < 1.0 && next > 0.0 => words::wait(next),
+fn wait(row: &ClientPart) -> String {
+    match (*row.tokens, *row.next) {
+        (Some(..1), Some(next)) if next > 0.0 => words::wait(next),
         _ => String::new(),
     }
 }

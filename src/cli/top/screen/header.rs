@@ -7,10 +7,10 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 
-use super::super::overview::{GateStatus, PlainText};
 use super::super::state::TopState;
 use super::{Palette, words};
 use crate::config::grouped;
+use crate::observe::admin::pages::StatusPage;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &TopState, palette: Palette) {
     let status = &state.overview().status;
@@ -19,14 +19,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &TopState, palette:
         "running" => Span::styled("running", palette.good()),
         other => Span::styled(other, palette.warning()),
     });
-    if let Some(mode) = &status.mode {
-        let is_usual = mode.as_str() == "enforce";
-        parts.push(if is_usual {
-            Span::raw(mode.as_str())
-        } else {
-            Span::styled(mode.as_str(), palette.warning())
-        });
-    }
+    parts.push(match status.mode.as_str() {
+        "enforce" => Span::raw("enforce"),
+        other => Span::styled(other, palette.warning()),
+    });
     parts.push(Span::raw(format!("up {}", words::time(status.uptime))));
     parts.push(Span::raw(format!("{} connections", grouped(status.connections))));
     parts.push(health(format!("store {}", status.store.url), status.store.up, palette));
@@ -44,7 +40,7 @@ fn health(name: impl Display, is_up: bool, palette: Palette) -> Span<'static> {
     if is_up { Span::raw(format!("{name} up")) } else { Span::styled(format!("{name} down"), palette.bad()) }
 }
 
-fn upstreams(status: &GateStatus, palette: Palette) -> Option<Span<'static>> {
+fn upstreams(status: &StatusPage, palette: Palette) -> Option<Span<'static>> {
     let all = status.upstreams.len();
     let down = status.upstreams.iter().filter(|one| !one.up).count();
     match (all, down) {
@@ -84,12 +80,12 @@ fn alerts(state: &TopState, palette: Palette) -> Vec<Line<'static>> {
 }
 
 /// The store and the upstreams that do not answer the gate.
-fn down(status: &GateStatus) -> impl Iterator<Item = String> {
+fn down(status: &StatusPage) -> impl Iterator<Item = String> {
     let store = (!status.store.up).then(|| format!("store {}", status.store.url));
     let upstreams = status.upstreams.iter().filter(|one| !one.up);
     store.into_iter().chain(upstreams.map(|one| format!("upstream {}", one.upstream)))
 }
 
-fn names(all: &[PlainText]) -> String {
-    all.iter().map(PlainText::as_str).collect::<Vec<_>>().join(", ")
+fn names(all: &[String]) -> String {
+    all.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }

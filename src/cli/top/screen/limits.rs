@@ -6,10 +6,10 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Paragraph, Row, Table};
 
-use super::super::overview::ListedLimit;
 use super::super::state::TopState;
 use super::{NARROW, Palette, pane};
 use crate::config::grouped;
+use crate::observe::admin::pages::LimitPart;
 
 /// Lines that the pane would fill.
 pub(super) fn height(state: &TopState) -> u16 {
@@ -39,11 +39,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &TopState, palette:
 }
 
 /// Each limit, followed by those that are judged beside it.
-fn in_pairs(limits: &[ListedLimit]) -> Vec<&ListedLimit> {
-    let is_owned = |limit: &ListedLimit| {
+fn in_pairs(limits: &[LimitPart]) -> Vec<&LimitPart> {
+    let is_owned = |limit: &LimitPart| {
         limit.candidate_of.as_ref().is_some_and(|owner| limits.iter().any(|other| other.name == *owner))
     };
-    let candidates = |owner: &ListedLimit| {
+    let candidates = |owner: &LimitPart| {
         let name = Some(owner.name.clone());
         limits.iter().filter(move |limit| limit.candidate_of == name)
     };
@@ -96,7 +96,7 @@ impl LimitColumn {
         }
     }
 
-    fn cell(self, limit: &ListedLimit, palette: Palette) -> Text<'_> {
+    fn cell(self, limit: &LimitPart, palette: Palette) -> Text<'_> {
         let is_candidate = limit.candidate_of.is_some();
         match self {
             Self::Name if is_candidate => Text::raw(format!("└ {}", limit.name)),
@@ -105,7 +105,7 @@ impl LimitColumn {
             Self::Mode if limit.mode.as_str() == "enforce" => Text::styled("enforce", palette.good()),
             Self::Mode => Text::styled(limit.mode.as_str(), palette.warning()),
             Self::Spec => Text::raw(limit.spec.as_str()),
-            Self::Buckets => Text::raw(limit.buckets.map_or("-".to_owned(), grouped)).right_aligned(),
+            Self::Buckets => Text::raw(grouped(limit.buckets)).right_aligned(),
             Self::Admitted => number(limit.decisions.admit, palette.good(), palette),
             Self::Refused => number(limit.decisions.refuse, palette.bad(), palette),
             Self::Would => number(limit.decisions.observe, palette.warning(), palette),

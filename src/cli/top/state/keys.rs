@@ -2,8 +2,9 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::super::overview::{ClientOrder, ListedClient, Minutes};
+use super::super::overview::{ClientOrder, Minutes};
 use super::{KeyEffect, OperatorAction, Prompt, TopState};
+use crate::observe::admin::pages::ClientPart;
 
 impl TopState {
     /// Takes a key.
@@ -88,7 +89,7 @@ impl TopState {
     }
 
     /// Asks before the action on the selected row, or says why there is none.
-    fn confirm(&mut self, action: fn(&ListedClient, String) -> OperatorAction) {
+    fn confirm(&mut self, action: fn(&ClientPart, String) -> OperatorAction) {
         let rows = self.rows();
         let Some(row) = self.selected_index().and_then(|at| rows.get(at)) else {
             return self.refuse("no client is selected");
@@ -120,11 +121,11 @@ fn next_order(order: ClientOrder) -> ClientOrder {
     }
 }
 
-fn reset(row: &ListedClient, client: String) -> OperatorAction {
+fn reset(row: &ClientPart, client: String) -> OperatorAction {
     OperatorAction::Reset { client, limit: row.limit.as_str().to_owned() }
 }
 
-fn exempt(_: &ListedClient, client: String) -> OperatorAction {
+fn exempt(_: &ClientPart, client: String) -> OperatorAction {
     OperatorAction::Exempt { client }
 }
 

@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::net::IpAddr;
 
-use super::super::overview::{ClientOrder, ListedClient};
+use super::super::overview::ClientOrder;
 use super::{RowId, TopState};
+use crate::observe::admin::pages::ClientPart;
 
 impl TopState {
     /// The clients that the search finds, in the wanted order.
-    pub(in super::super) fn rows(&self) -> Vec<&ListedClient> {
+    pub(in super::super) fn rows(&self) -> Vec<&ClientPart> {
         let clients = self.overview.clients.iter().flat_map(|list| &list.clients);
         let mut rows: Vec<_> = clients.filter(|row| self.is_found(row)).collect();
         match self.query.order {
@@ -36,14 +37,14 @@ impl TopState {
         self.selected = self.rows().get(row).map(|row| RowId::of(row));
     }
 
-    fn is_found(&self, row: &ListedClient) -> bool {
+    fn is_found(&self, row: &ClientPart) -> bool {
         let texts = [Some(&row.limit), row.client.as_ref(), row.account.as_ref()];
         texts.into_iter().flatten().any(|text| text.as_str().to_lowercase().contains(&self.search))
     }
 }
 
 /// Orders addresses as numbers, and anything else behind them.
-fn address(row: &ListedClient) -> (bool, Option<IpAddr>, String) {
+fn address(row: &ClientPart) -> (bool, Option<IpAddr>, String) {
     let text = row.client.as_ref().map_or("", |client| client.as_str());
     let address = text.split('/').next().and_then(|address| address.parse().ok());
     (address.is_none(), address, text.to_owned())

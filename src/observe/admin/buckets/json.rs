@@ -1,75 +1,66 @@
-//! Buckets as JSON; the fields are documented in `docs/operating.md`.
+//! Buckets as a page.
 //!
 //! A response never repeats the key of its buckets, which may be the name of an account.
 
-use serde_json::{Value, json};
+use tollgate_grammar::record::Optional;
 
+use super::super::pages::{AddressesPart, BucketPart, BucketsPage, FailuresPart, OwnRatePart, WaitsPart};
 use crate::bucket::{Admission, Own};
 use crate::engine::{BucketLevel, BucketReport, BucketView, KnownAddressCount};
 use crate::observe::timestamp::rfc3339;
 use crate::time::Span;
 
-pub(super) fn json(report: &BucketReport) -> Value {
-    let mut value = json!({
-        "buckets": report.buckets.iter().map(bucket).collect::<Vec<_>>(),
-        "exempt": report.exempt.iter().map(|name| &**name).collect::<Vec<_>>(),
-        "not_shown": report.not_shown.iter().map(|name| &**name).collect::<Vec<_>>(),
-    });
-    if !report.addresses.is_empty() {
-        value["addresses"] = report.addresses.iter().map(addresses).collect();
+pub(super) fn page(report: &BucketReport) -> BucketsPage {
+    let addresses: Vec<_> = report.addresses.iter().map(addresses).collect();
+    BucketsPage {
+        buckets: report.buckets.iter().map(bucket).collect(),
+        exempt: report.exempt.iter().map(|name| name.to_string()).collect(),
+        not_shown: report.not_shown.iter().map(|name| name.to_string()).collect(),
+        addresses: Optional(Some(addresses).filter(|addresses| !addresses.is_empty())),
     }
-    value
 }
 
-fn addresses(KnownAddressCount { application, known, until }: &KnownAddressCount) -> Value {
-    json!({"application": &**application, "known": known, "until": rfc3339(*until)})
+fn addresses(KnownAddressCount { application, known, until }: &KnownAddressCount) -> AddressesPart {
+    AddressesPart { application: application.to_string(), known: *known, until: rfc3339(*until) }
 }
 
-fn bucket(view: &BucketView) -> Value {
+fn bucket(view: &BucketView) -> BucketPart {
     let BucketLevel { spec, verdict } = view.rate;
-    let mut value = json!({
-        "limit": &*view.limit,
-        "mode": view.mode.name(),
-        "tokens": verdict.left,
-        "burst": spec.burst(),
-        "next": seconds(verdict.next_token),
-        "full_at": rfc3339(verdict.full_at),
-    });
-    let optional = [
-        ("class", (!view.class.is_empty()).then(|| json!(&*view.class))),
-        ("network", view.network.map(|network| json!(network.to_string()))),
-        ("own", view.own.as_ref().map(own)),
-        ("exempt_until", view.exempt_until().map(|until| json!(rfc3339(until)))),
-        ("banned_until", view.banned_until().map(|until| json!(rfc3339(until)))),
-        ("max_failures", view.cap.map(cap)),
-        ("escalate", view.escalation.map(escalation)),
-    ];
-    for (name, part) in optional {
-        if let Some(part) = part {
-            value[name] = part;
-        }
+    BucketPart {
+        limit: view.limit.to_string(),
+        mode: view.mode.name().to_owned(),
+        tokens: verdict.left,
+        burst: spec.burst(),
+        next: seconds(verdict.next_token),
+        full_at: rfc3339(verdict.full_at),
+        class: Some(view.class.to_string()).filter(|class| !class.is_empty()).into(),
+        network: view.network.map(|network| network.to_string()).into(),
+        own: view.own.as_ref().map(own).into(),
+        exempt_until: view.exempt_until().map(rfc3339).into(),
+        banned_until: view.banned_until().map(rfc3339).into(),
+        max_failures: view.cap.map(failures).into(),
+        escalate: view.escalation.map(waits).into(),
     }
-    value
 }
 
-fn own(own: &Own) -> Value {
-    json!({
-        "burst": own.rate.burst(),
-        "seconds_per_token": seconds(own.rate.per_token()),
-        "until": rfc3339(own.until),
-    })
+fn own(own: &Own) -> OwnRatePart {
+    OwnRatePart {
+        burst: own.rate.burst(),
+        seconds_per_token: seconds(own.rate.per_token()),
+        until: rfc3339(own.until),
+    }
 }
 
-fn cap(BucketLevel { spec, verdict }: BucketLevel) -> Value {
-    json!({"left": verdict.left, "most": spec.burst()})
+fn failures(BucketLevel { spec, verdict }: BucketLevel) -> FailuresPart {
+    FailuresPart { left: verdict.left, most: spec.burst() }
 }
 
-fn escalation(BucketLevel { spec, verdict }: BucketLevel) -> Value {
+fn waits(BucketLevel { spec, verdict }: BucketLevel) -> WaitsPart {
     let wait = match verdict.admission {
         Admission::Refused { wait } => seconds(wait),
         _ => 0.0,
     };
-    json!({"left": verdict.left, "after": spec.burst(), "wait": wait, "forgotten_at": rfc3339(verdict.full_at)})
+    WaitsPart { left: verdict.left, after: spec.burst(), wait, forgotten_at: rfc3339(verdict.full_at) }
 }
 
 /// Rounded up to a millisecond, so a client that waits this long has waited enough.

@@ -1,0 +1,467 @@
+//! The pages of the admin API as types: the gate writes them, its commands read them, and `openapi` describes them.
+
+mod requests;
+
+use tollgate_grammar::diagnostic::DiagnosticRecord;
+use tollgate_grammar::record::Optional;
+use tollgate_grammar::records;
+
+pub use self::requests::{
+    CreditRequest, ExplainedRequest, LastingRequest, LimitRequest, ModeRequest, PrefixRequest, RateRequest,
+};
+
+records! {
+    /// The gate as a whole.
+    pub StatusPage {
+        /// The version of the program.
+        version: String,
+        /// The process.
+        pid: u32,
+        /// "observe" if no limit refuses anything, else "enforce".
+        mode: String,
+        /// "running" or "draining".
+        state: String,
+        /// When it began.
+        since: String,
+        /// Seconds since then.
+        uptime: u64,
+        /// Where clients connect.
+        listen: Vec<String>,
+        /// Where other proxies ask.
+        endpoints: Vec<EndpointPart>,
+        /// Where operators connect.
+        admin: Vec<String>,
+        /// Worker threads.
+        workers: u64,
+        /// Connections of clients.
+        connections: u64,
+        /// What of the sandbox is in force.
+        sandbox: String,
+        /// Where buckets live.
+        store: StorePart,
+        /// The applications.
+        upstreams: Vec<UpstreamPart>,
+        /// What may be wired wrongly.
+        warnings: Vec<String>,
+        /// Routes under attack.
+        attacks: Vec<String>,
+        /// The file in force.
+        config: FilePart,
+        /// The policy of the store; null for a gate that has its policy from its file.
+        policy: Option<PolicyPart>,
+    }
+
+    /// A decision endpoint.
+    pub EndpointPart {
+        /// Its name.
+        name: String,
+        /// Its kind.
+        kind: String,
+        /// Its addresses.
+        listen: Vec<String>,
+        /// Attempts without a report.
+        open: u64,
+    }
+
+    /// Where buckets live.
+    pub StorePart {
+        /// Its address, without secrets.
+        url: String,
+        /// Whether it answers.
+        up: bool,
+    }
+
+    /// An application.
+    pub UpstreamPart {
+        /// Its address.
+        upstream: String,
+        /// Whether it answers.
+        up: bool,
+        /// Requests in flight.
+        requests: u64,
+    }
+
+    /// A configuration in force.
+    pub FilePart {
+        /// The name of the file.
+        name: String,
+        /// A hash of its text, of those that it includes, and of its overrides.
+        hash: String,
+        /// When it was read.
+        read: String,
+    }
+
+    /// A policy of the store in force.
+    pub PolicyPart {
+        /// Its version.
+        version: u64,
+        /// A hash of its text.
+        hash: String,
+        /// One that this gate cannot take.
+        refused: Option<RefusedPolicy>,
+    }
+
+    /// A policy that the gate cannot take.
+    pub RefusedPolicy {
+        /// Its version.
+        version: u64,
+        /// Why.
+        why: String,
+    }
+
+    /// The limits in force.
+    pub LimitsPage {
+        /// In the order of the file.
+        limits: Vec<LimitPart>,
+    }
+
+    /// A limit in force.
+    pub LimitPart {
+        /// Its name.
+        name: String,
+        /// Its mode in force.
+        mode: String,
+        /// Its mode in the file.
+        configured_mode: String,
+        /// When the mode in force ends, if it is another one for a while.
+        mode_until: Option<String>,
+        /// What has a bucket each.
+        key: String,
+        /// What it lets through, in words.
+        spec: String,
+        /// The limit beside which this one is judged.
+        candidate_of: Option<String>,
+        /// Routes that it applies to.
+        routes: Vec<String>,
+        /// Buckets that are not full.
+        buckets: u64,
+        /// Live buckets that were evicted.
+        forgotten: u64,
+        /// Decisions since the start.
+        decisions: DecisionCounts,
+    }
+
+    /// Decisions of a limit.
+    pub DecisionCounts {
+        /// Attempts that it had the tokens for.
+        admit: u64,
+        /// Attempts that it refused.
+        refuse: u64,
+        /// Attempts that it would have refused, if it did not only observe.
+        observe: u64,
+        /// Attempts of clients that it does not see.
+        exempt: u64,
+    }
+
+    /// The clients that attempt most.
+    pub ClientsPage {
+        /// The minutes over which attempts are counted.
+        minutes: u64,
+        /// When they began.
+        since: String,
+        /// "refused" or "attempts": the order.
+        by: String,
+        /// Each under a limit.
+        clients: Vec<ClientPart>,
+    }
+
+    /// A client or an account under a limit.
+    pub ClientPart {
+        /// The limit.
+        limit: String,
+        /// The client, an address or a prefix; null for an account.
+        client: Option<String>,
+        /// The account, as a keyed hash; null for a client.
+        account: Option<String>,
+        /// Attempts.
+        attempts: u64,
+        /// Refused ones of these.
+        refused: u64,
+        /// By so much the counts may be too high.
+        error: u64,
+        /// The last attempt.
+        last: String,
+        /// Tokens that are left.
+        tokens: Optional<i64>,
+        /// The size of the bucket.
+        burst: Optional<u32>,
+        /// Seconds until the next token.
+        next: Optional<f64>,
+        /// When the bucket is full.
+        full_at: Optional<String>,
+    }
+
+    /// Buckets with a rate of their own.
+    pub RatesPage {
+        /// At most 1,000.
+        rates: Vec<RatePart>,
+        /// All of them.
+        total: u64,
+    }
+
+    /// A bucket with a rate of its own.
+    pub RatePart {
+        /// The limit.
+        limit: String,
+        /// The client; null for an account.
+        client: Option<String>,
+        /// The account, as a keyed hash; null for a client.
+        account: Option<String>,
+        /// The size of the bucket.
+        burst: u32,
+        /// Seconds for a token.
+        seconds_per_token: f64,
+        /// When it ends.
+        until: String,
+    }
+
+    /// Attempts of the last hour. A step before the start of the gate is null.
+    pub HistoryPage {
+        /// The length of a step.
+        seconds: u64,
+        /// The end of the last step, in seconds since 1970.
+        end: u64,
+        /// Admitted attempts, the oldest step first.
+        admitted: Vec<Option<u64>>,
+        /// Refused ones.
+        refused: Vec<Option<u64>>,
+        /// Admitted ones for which an observing limit lacked the tokens.
+        observed: Vec<Option<u64>>,
+    }
+
+    /// The routes in force.
+    pub RoutesPage {
+        /// In the order of the file.
+        routes: Vec<RoutePart>,
+    }
+
+    /// A route in force.
+    pub RoutePart {
+        /// Its name.
+        name: String,
+        /// What came of its attempts since the start.
+        outcomes: OutcomesPart,
+    }
+
+    /// What came of attempts.
+    pub OutcomesPart {
+        /// Right passwords.
+        success: u64,
+        /// Wrong ones.
+        failure: u64,
+        /// Neither.
+        neutral: u64,
+        /// Without an answer of the application.
+        error: u64,
+    }
+
+    /// A reload that was taken.
+    pub ReloadPage {
+        /// What has changed, in words.
+        changes: String,
+        /// Warnings.
+        diagnostics: Vec<DiagnosticRecord>,
+    }
+
+    /// A drain that begins.
+    pub DrainPage {
+        /// True.
+        draining: bool,
+    }
+
+    /// What a text would mean.
+    pub CheckPage {
+        /// "observe" or "enforce"; null after a mistake.
+        mode: Option<String>,
+        /// Whether there is no mistake.
+        ok: bool,
+        /// Mistakes and warnings, at most 200.
+        diagnostics: Vec<DiagnosticRecord>,
+        /// More of them.
+        left_out: Optional<u64>,
+        /// What each limit lets through.
+        limits: Vec<WorstCasePart>,
+        /// What each route lets through.
+        routes: Vec<RouteBoundsPart>,
+    }
+
+    /// What a limit lets through.
+    pub WorstCasePart {
+        /// Its name.
+        limit: String,
+        /// In words.
+        worst_case: String,
+    }
+
+    /// What a route lets through, by all of its limits.
+    pub RouteBoundsPart {
+        /// Its name.
+        route: String,
+        /// In words.
+        worst_case: String,
+        /// Each for those who share a bucket.
+        bounds: Vec<BoundPart>,
+        /// Whether there is a bound on all attackers together.
+        bounded: bool,
+    }
+
+    /// A bound.
+    pub BoundPart {
+        /// For whom.
+        who: String,
+        /// Attempts at once.
+        at_once: u64,
+        /// Attempts in a day.
+        in_a_day: u64,
+    }
+
+    /// What a request would meet.
+    pub ExplainPage {
+        /// In their order.
+        steps: Vec<ExplainPart>,
+    }
+
+    /// A step of an explanation.
+    pub ExplainPart {
+        /// Its name; empty for more about the step before it.
+        step: String,
+        /// What happens.
+        says: String,
+    }
+
+    /// Exempt prefixes.
+    pub ExemptionsPage {
+        /// Those in force.
+        exemptions: Vec<PrefixPart>,
+    }
+
+    /// Banned prefixes.
+    pub BansPage {
+        /// Those in force.
+        bans: Vec<PrefixPart>,
+    }
+
+    /// A prefix that is exempt or banned for a while.
+    pub PrefixPart {
+        /// The prefix.
+        prefix: String,
+        /// When it ends.
+        until: String,
+        /// The reason, for the log.
+        why: String,
+    }
+
+    /// A prefix that is exempt or banned no longer.
+    pub EndedPage {
+        /// The prefix.
+        prefix: String,
+        /// True.
+        ended: bool,
+    }
+
+    /// A mode for a while.
+    pub ModePage {
+        /// The limit; null for all that are not off.
+        limit: Option<String>,
+        /// The mode.
+        mode: String,
+        /// When it ends; null for the next reload.
+        until: Option<String>,
+    }
+
+    /// The buckets of a client or an account.
+    pub BucketsPage {
+        /// Each under a limit.
+        buckets: Vec<BucketPart>,
+        /// Limits that do not see the client.
+        exempt: Vec<String>,
+        /// Limits that are kept for more than the key names.
+        not_shown: Vec<String>,
+        /// Addresses that an account is known from.
+        addresses: Optional<Vec<AddressesPart>>,
+    }
+
+    /// A bucket.
+    pub BucketPart {
+        /// The limit.
+        limit: String,
+        /// The mode of the limit.
+        mode: String,
+        /// Tokens that are left.
+        tokens: u32,
+        /// The size of the bucket.
+        burst: u32,
+        /// Seconds until the next token.
+        next: f64,
+        /// When it is full.
+        full_at: String,
+        /// The class of clients that has this rate.
+        class: Optional<String>,
+        /// The prefix that shares the bucket.
+        network: Optional<String>,
+        /// A rate of its own.
+        own: Optional<OwnRatePart>,
+        /// When an exemption ends.
+        exempt_until: Optional<String>,
+        /// When a ban ends.
+        banned_until: Optional<String>,
+        /// Failures in a row, of `max_failures`.
+        max_failures: Optional<FailuresPart>,
+        /// Growing waits, of `escalate`.
+        escalate: Optional<WaitsPart>,
+    }
+
+    /// A rate of a bucket's own.
+    pub OwnRatePart {
+        /// The size of the bucket.
+        burst: u32,
+        /// Seconds for a token.
+        seconds_per_token: f64,
+        /// When it ends.
+        until: String,
+    }
+
+    /// Failures in a row.
+    pub FailuresPart {
+        /// Those that are left.
+        left: u32,
+        /// All of them.
+        most: u32,
+    }
+
+    /// Growing waits.
+    pub WaitsPart {
+        /// Strikes until the next wait.
+        left: u32,
+        /// Strikes in all.
+        after: u32,
+        /// Seconds that are left of a wait.
+        wait: f64,
+        /// When all strikes are forgotten.
+        forgotten_at: String,
+    }
+
+    /// Addresses that an account is known from.
+    pub AddressesPart {
+        /// The application, by the name of its route.
+        application: String,
+        /// How many.
+        known: u32,
+        /// When the last one is forgotten.
+        until: String,
+    }
+
+    /// Why a request was refused (RFC 9457).
+    pub ProblemPage {
+        /// "about:blank".
+        kind("type"): String,
+        /// The words of the status.
+        title: String,
+        /// The status.
+        status: u16,
+        /// What is wrong.
+        detail: String,
+        /// Mistakes and warnings of a file that was refused.
+        diagnostics: Optional<Vec<DiagnosticRecord>>,
+    }
+}
