@@ -42,9 +42,7 @@ fn limit_part(
     let changed = rules.overrides.mode_of(&limit.name, configured);
     let buckets = rules.buckets(&limit.name);
     let prefix = format!("{}: ", limit.name);
-    let counts = metrics.decisions_of(&limit.name);
-    let [admit, refuse, observe, exempt] = ["admit", "refuse", "observe", "exempt"]
-        .map(|decision| counts.iter().find(|(known, _)| *known == decision).map_or(0, |(_, count)| *count));
+    let [admit, refuse, observe, exempt] = metrics.decisions_of(&limit.name);
     LimitPart {
         name: limit.name.to_string(),
         mode: limit.mode.name().to_owned(),

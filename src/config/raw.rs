@@ -102,9 +102,9 @@ tables! {
         in_flight: Key<InFlight> = Example,
         cors: Option<List<Like<CorsOrigin>>> = Example,
         on_error: Key<Word<words::OnErrors>> = Example,
-        success: Vec<RawItem<RawRule>> = Example Unweighted,
+        success: Vec<RawItem<RawRule>> = Example Basic,
         failure: Vec<RawItem<RawRule>> = Example,
-        neutral: Vec<RawItem<RawRule>> = Example Unweighted,
+        neutral: Vec<RawItem<RawRule>> = Example Basic,
         otherwise: Key<Word<words::Outcomes>>,
         outcome_header: Key<Free> = Example,
         when: Option<List<Text<FieldValue>>> = Example,
@@ -158,7 +158,7 @@ tables! {
         /// The exact value of `header` or `json`.
         equals: Key<Free>,
         /// How many failures a failure by this rule counts as; of `failure` only.
-        weight: Key<Weight>,
+        weight: Key<Weight> = Extra,
     }
 
     /// An attempt has to pass every limit; a refused attempt takes no token from any of them.

@@ -63,13 +63,10 @@ fn value(
         KeyType::Secret => Schema::string(),
         KeyType::Table(of) => table(path, of, notes),
         KeyType::TableList(of) => {
-            let mut item = table(path, of, notes);
-            if let Some(properties) =
-                item.properties.as_mut().filter(|_| traits.contains(&KeyTrait::Unweighted))
-            {
-                properties.remove("weight");
-            }
-            Schema::one_or_more(item)
+            let is_basic = traits.contains(&KeyTrait::Basic);
+            let is_there = |key: &KeyDeclaration| !(is_basic && key.traits.contains(&KeyTrait::Extra));
+            let keys = of.keys.into_iter().filter(is_there).collect();
+            Schema::one_or_more(table(path, TableType { keys, ..of }, notes))
         }
         KeyType::Named { names, entry } => {
             let about = match &*entry {

@@ -117,9 +117,9 @@ impl Metrics {
         let _ = self.engine.set(Arc::downgrade(engine));
     }
 
-    /// The decisions of a limit so far, each by its word.
+    /// The decisions of a limit so far: admitted, refused, observed and exempt attempts.
     #[must_use]
-    pub fn decisions_of(&self, limit: &str) -> [(&'static str, u64); 4] {
+    pub fn decisions_of(&self, limit: &str) -> [u64; 4] {
         self.rules.totals(limit)
     }
 

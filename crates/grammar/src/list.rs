@@ -6,9 +6,8 @@ use std::ops::Deref;
 
 use super::diagnostic::{Findings, Spot};
 use super::document::{Located, TomlEntry, TomlValue};
-use super::kind::{Free, Kind, Text};
+use super::kind::{Free, Kind};
 use super::schema::Schema;
-use super::syntax::Syntax;
 use super::table::{FromEntry, KeyType, string, wrong_type};
 
 /// A text or a list of texts, with the spot of the whole.
@@ -22,7 +21,7 @@ pub struct StringList {
     pub is_empty: bool,
 }
 
-/// A text of the kind `K`, or a list of such. The texts are as written; [`List::checked`] reads one.
+/// A text of the kind `K`, or a list of such. The texts are as written.
 pub struct List<K = Free>(StringList, PhantomData<K>);
 
 impl<K> Deref for List<K> {
@@ -30,13 +29,6 @@ impl<K> Deref for List<K> {
 
     fn deref(&self) -> &StringList {
         &self.0
-    }
-}
-
-impl<G: Syntax> List<Text<G>> {
-    /// Reads one of the texts; `None` after its mistake was reported.
-    pub fn checked(&self, item: &Located<String>, f: &mut Findings) -> Option<G> {
-        G::read(item, f)
     }
 }
 

@@ -99,8 +99,10 @@ pub enum KeyTrait {
     Example,
     /// A table that inherits those of another one may not have it.
     Own,
-    /// Rules below it have no weight.
-    Unweighted,
+    /// Tables below it have no `Extra` keys.
+    Basic,
+    /// Tables below a `Basic` key do not have it.
+    Extra,
 }
 
 /// The type of a key's value, for descriptions of the file.

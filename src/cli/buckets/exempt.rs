@@ -35,15 +35,11 @@ pub(super) fn exempt(arguments: &ExemptArgs) -> anyhow::Result<Exit> {
         if why.is_some() {
             refuse("--why goes with a prefix");
         }
-        let lasting = LastingRequest { lasts: lasts.clone().unwrap_or_default(), limit: None.into() };
+        let lasting = |lasts| serde_json::to_value(LastingRequest { lasts, limit: None.into() });
+        let body = lasts.clone().filter(|_| !end).map(lasting).transpose()?;
+        let method = if *end { "DELETE" } else { "PUT" };
         let keys = std::slice::from_ref(key);
-        return match end {
-            true => BucketCommand { keys, admin, method: "DELETE", below: "/exemption", body: None }.run(),
-            false => {
-                let body = Some(serde_json::to_value(lasting)?);
-                BucketCommand { keys, admin, method: "PUT", below: "/exemption", body }.run()
-            }
-        };
+        return BucketCommand { keys, admin, method, below: "/exemption", body }.run();
     }
     let words = PrefixWords { page: "exemptions", none: "no temporary exemptions", is: "exempt" };
     words.ask(prefix.as_deref(), (lasts.as_deref(), why.as_deref()), *end, admin)

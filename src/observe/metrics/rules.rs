@@ -131,8 +131,8 @@ impl RuleCounters {
         routes.map(|(route, counters)| (Arc::clone(route), counters.each_ref().map(Counter::get))).collect()
     }
 
-    /// The decisions of a limit on all routes so far, each by its word. Counts nothing.
-    pub(super) fn totals(&self, limit: &str) -> [(&'static str, u64); DECISIONS.len()] {
+    /// The decisions of a limit on all routes so far, in the order of [`DECISIONS`]. Counts nothing.
+    pub(super) fn totals(&self, limit: &str) -> [u64; DECISIONS.len()] {
         let generations = self.generations.load();
         let newest = generations.first();
         let limit = newest.and_then(|rules| rules.limits.iter().find(|(name, _)| **name == *limit));
@@ -143,7 +143,7 @@ impl RuleCounters {
                 self.decisions.get(&labels).map(|counter| counter.get())
             };
             let routes = newest.into_iter().flat_map(|rules| &rules.routes);
-            (decision, routes.filter_map(of_route).sum())
+            routes.filter_map(of_route).sum()
         })
     }
 
