@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "apps")]
 
 import hunt
+import processes
 from processes import stop_all, tail
 from target import ROOT
 from targets import QUICK, TARGETS
@@ -66,19 +67,22 @@ def arguments():
 
 
 def one(name, wanted, findings):
-    """One application; what is wrong with it, in a line."""
+    """One application; what is wrong with it, in a line. One that could not be searched gets a second try."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop_all())
-    with tempfile.TemporaryDirectory(prefix="tollgate-attack-", ignore_cleanup_errors=True) as directory:
-        try:
-            what = (wanted.tollgate, wanted.seconds, wanted.seed, findings)
-            counts, said = hunt.hunt_in(directory, TARGETS[name], *what)
-        except Exception as failure:  # the others go on, and this one says where it stood
-            said = f"{name}: {type(failure).__name__}: {failure}"
-            print(said, flush=True)
-            for log in sorted(Path(directory).rglob("*.log")):
-                print(f"  {log.name}\n{tail(log, 5)}", flush=True)
-            return said
+    what = (wanted.tollgate, wanted.seconds, wanted.seed, findings)
+    for last in (False, True):
+        with tempfile.TemporaryDirectory(prefix="tollgate-attack-", ignore_cleanup_errors=True) as directory:
+            try:
+                counts, said = hunt.hunt_in(directory, TARGETS[name], *what)
+                break
+            except Exception as failure:  # the others go on, and this one says where it stood
+                broken = f"{name}: {type(failure).__name__}: {failure}"
+                print(broken, flush=True)
+                for log in sorted(Path(directory).rglob("*.log")):
+                    print(f"  {log.name}\n{tail(log, 5)}", flush=True)
+                if last or processes.ending:
+                    return broken
     print("\n".join(said), flush=True)
     wrong = [f"{counts[what]} {what}" for what in hunt.WRONG if counts[what]]
     return f"{name}: {', '.join(wrong)}" if wrong else ""

@@ -16,6 +16,7 @@ GRACE = 10  # seconds after the end in which findings are still made small
 ENOUGH = 40  # findings of one application, after which the search only counts
 SMALLER = 40  # cases that may be spent on making one finding small
 WRONG = ("uncounted", "wrongly refunded", "beyond the limit", "honest refused")
+BEGINS = 120  # seconds in which an application answers and writes its log, while a machine starts all of them
 UNJUDGED = 200  # cases that wait for their verdict; clients wait with them
 QUICKLY = 0.1  # seconds in which the gate has settled, nearly always
 
@@ -74,23 +75,26 @@ def hunt(target_class, binary, directory, seconds, seed, findings_file):
 def control(search, nothing_between):
     """What is not seen cannot be found: each door's own sign-in has to be, and so does one that goes past the gate."""
     for door in search.target.doors:
-        for _ in range(5):  # an application that has just begun may be late with its log
-            trial, hole = again(search, Case("plain", [[door.name, [], False]]))
-            if len(trial.wrong) == 1 and not hole:
-                break
-        if len(trial.wrong) != 1 or hole:
-            raise Wrong(
-                f"at {door.name} the application compared {len(trial.wrong)} passwords, and the gate took {trial.taken}"
-            )
+        trial, _ = until(search, door, lambda trial, hole: len(trial.wrong) == 1 and not hole)
+        if trial is None:
+            raise Wrong(f"at {door.name} the application compared no password, or the gate took none")
     gate, search.fronts["plain"] = search.fronts["plain"], nothing_between
-    for _ in range(5):
-        _, hole = again(search, Case("plain", [[search.target.doors[0].name, [], False]]))
-        if hole:
-            break
+    _, hole = until(search, search.target.doors[0], lambda _, hole: hole and hole[0] == "uncounted")
     search.fronts["plain"] = gate
-    if not hole or hole[0] != "uncounted":
-        raise Wrong(f"an attempt past the gate was not seen: {hole}")
+    if hole is None:
+        raise Wrong("an attempt past the gate was not seen")
     search.counts.clear()
+
+
+def until(search, door, is_seen):
+    """Signs in at a door until the attempt is seen; one that has just begun may be late with its log, or with all."""
+    over = time.monotonic() + BEGINS
+    while time.monotonic() < over:
+        with suppress(OSError):
+            trial, hole = again(search, Case("plain", [[door.name, [], False]]))
+            if is_seen(trial, hole):
+                return trial, hole
+    return None, None
 
 
 def client(search, over):

@@ -5,6 +5,7 @@ a line of that log names the case that made it; each case comes from an address 
 well.
 """
 
+import http.client
 import json
 import random
 import re
@@ -154,9 +155,9 @@ class Search:
         self.trials[number] = trial
         try:
             drafts = self.drafts(trial)
-        except OSError:
+        except (OSError, http.client.HTTPException) as failure:
             self.trials.pop(number)
-            raise
+            raise ConnectionError(f"no session for {case}") from failure
         source = PROXY if behind else client
         if case.way in ("h2", "h2c"):
             connection = Client(trial.front.secure, source, "h2" if case.way == "h2" else False)

@@ -30,9 +30,9 @@ fn an_admitted_attempt_is_one_question<S: Server>(server: S) {
     let figures = Fleet::of(4, &server).attempt(3, 400);
     figures.print::<S>();
     assert_eq!(figures.admitted, 400);
-    // Probes are not counted; the first request of a gate reads the clock, and now and then one is asked again whether the
-    // store has lost its records.
-    assert!(figures.questions <= 416, "{figures:?}");
+    // Probes are not counted. A gate that is not certain that the store still has its records asks for an attempt once more:
+    // the slower the machine, the more often.
+    assert!(figures.questions <= 440, "{figures:?}");
 }
 
 #[test]
