@@ -137,7 +137,7 @@ fn refused_entry() -> AccessLogEntry {
         route: 0,
         limits: [record(0, LimitDecision::Refuse), record(1, LimitDecision::Admit)].into_iter().collect(),
         account: None,
-        is_known_device: false,
+        is_owner: false,
         is_under_attack: false,
         is_bait: false,
         decided: Time::default(),
@@ -186,7 +186,7 @@ fn counted_refusals(criterion: &mut Criterion) {
         let mut entry = access_log_entry();
         let record = LimitRecord { limit: 0, decision: LimitDecision::Refuse, left: 0, wait: None };
         let (policy, limits) = (Arc::new(policy), std::iter::once(record).collect());
-        let (route, account, is_known_device, outcome) = (0, None, false, None);
+        let (route, account, is_owner, outcome) = (0, None, false, None);
         let (decided, settled) = (Time::default(), None);
         let attempt = AttemptRecord {
             failures_before: 0,
@@ -194,7 +194,7 @@ fn counted_refusals(criterion: &mut Criterion) {
             route,
             limits,
             account,
-            is_known_device,
+            is_owner,
             is_under_attack: false,
             is_bait: false,
             decided,

@@ -387,7 +387,7 @@ pub struct AttemptRecord {
     /// The account, if the attempt names a single one: a keyed hash of 48 bits, never its name.
     pub account: Option<u64>,
     /// Whether the attempt comes from a known device or address of that account.
-    pub is_known_device: bool,
+    pub is_owner: bool,
     /// When the limits decided, by the clock of the store: later than the arrival if a body had to be read.
     pub decided: Time,
     /// Whether the route was in attack mode.

@@ -157,7 +157,7 @@ fn refused_attempt() -> (Policy, AccessLogEntry) {
         route: 0,
         limits: std::iter::once(record).collect(),
         account: None,
-        is_known_device: false,
+        is_owner: false,
         decided: Time::default(),
         is_under_attack: false,
         is_bait: false,

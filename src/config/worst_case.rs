@@ -119,7 +119,7 @@ fn describe_part(part: &KeyPart, lengths: PrefixLengths) -> String {
         KeyPart::Host => "to one host".to_owned(),
         KeyPart::All => "from all clients together".to_owned(),
         KeyPart::User => "for one account".to_owned(),
-        KeyPart::Device => "from one known device".to_owned(),
+        KeyPart::Owner => "from one known device".to_owned(),
         KeyPart::Header(name) => format!("for one value of header `{name}`"),
         KeyPart::Cookie(name) => format!("for one value of cookie `{name}`"),
     }

@@ -98,7 +98,7 @@ impl Engine {
                 continue;
             };
             found.is_under_attack = true;
-            if found.is_known_device || may_be_known {
+            if found.is_owner || may_be_known {
                 continue;
             }
             let of_network = |network| self.outcomes.of_networks.get(network, self.time());

@@ -18,7 +18,7 @@ pub struct AttemptFacts {
     decided: Time,
     exempt: SmallVec<[usize; 2]>,
     account: Option<u64>,
-    is_known_device: bool,
+    is_owner: bool,
     is_under_attack: bool,
     is_bait: bool,
     exposed: Option<ExposedAction>,
@@ -42,13 +42,13 @@ impl AttemptFacts {
     /// `decided` is the time of the decision, by the clock of the store.
     pub(super) fn take(found: &mut Charges, decided: Time) -> Self {
         let exempt = std::mem::take(&mut found.exempt);
-        let Charges { account, is_known_device, is_under_attack, exposed, bait_weight, .. } = *found;
+        let Charges { account, is_owner, is_under_attack, exposed, bait_weight, .. } = *found;
         let is_bait = bait_weight.is_some();
         Self {
             decided,
             exempt,
             account,
-            is_known_device,
+            is_owner,
             is_under_attack,
             is_bait,
             exposed,
@@ -58,7 +58,7 @@ impl AttemptFacts {
 
     /// The same of an admitted attempt. To a client that the account knows, failures of strangers are nothing.
     pub(super) fn with_failures(self, rules: &Rules, statuses: &[LimitStatus]) -> Self {
-        let is_told = self.account.is_some() && !self.is_known_device;
+        let is_told = self.account.is_some() && !self.is_owner;
         let failures = || limit_status::failures_before(&rules.policy, statuses);
         Self { failures_before: if is_told { failures() } else { 0 }, ..self }
     }
@@ -106,7 +106,7 @@ impl AttemptFacts {
             route,
             limits,
             account: self.account,
-            is_known_device: self.is_known_device,
+            is_owner: self.is_owner,
             decided: self.decided,
             is_under_attack: self.is_under_attack,
             is_bait: self.is_bait,

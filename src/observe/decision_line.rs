@@ -38,7 +38,7 @@ pub(super) fn write(
     wait(line, record.wait);
     text(line, "outcome", attempt.outcome.map(|outcome| outcome_name(outcome).as_bytes()));
     let word = |is: bool| if is { "true" } else { "false" };
-    let (device, attack) = (word(attempt.is_known_device), word(attempt.is_under_attack));
+    let (device, attack) = (word(attempt.is_owner), word(attempt.is_under_attack));
     put(line, &[",\"device\":", device, ",\"attack\":", attack, ",\"bait\":", word(attempt.is_bait)]);
     key(line, "failures");
     number(line, attempt.failures_before);

@@ -54,7 +54,7 @@ pub(super) fn attempt() -> AttemptRecord {
             LimitRecord { limit: 1, decision: LimitDecision::Admit, left: 4, wait: Some(Span::ZERO) }
         ],
         account: Some(0x1234_5678_9abc),
-        is_known_device: false,
+        is_owner: false,
         decided: AT,
         is_under_attack: false,
         is_bait: false,

@@ -69,7 +69,7 @@ fn why_not(policy: &Policy, at: usize, columns: LogColumns) -> Option<&'static s
         || (columns.user || columns.decisions) && routes.all(|route| route.user == [Field::Basic]);
     match limit {
         _ if limit.mode == Mode::Off => Some("it is off"),
-        _ if keys(|key| matches!(key, KeyPart::Device)) => Some("the log has no devices"),
+        _ if keys(|key| matches!(key, KeyPart::Owner)) => Some("the log has no devices"),
         _ if limit.needs_passwords() => Some("the log has no passwords"),
         _ if limit.needs_accounts() && !has_accounts() => Some("the log has no accounts"),
         _ if keys(|key| matches!(key, KeyPart::Header(_))) => Some("the log does not have the header"),

@@ -104,7 +104,7 @@ impl AttackRule {
     /// Whether attempts under this limit cost more: limits for known devices and sub-limits stay as they are.
     #[must_use]
     pub fn applies_to(limit: &Limit) -> bool {
-        limit.kind == LimitKind::Rate && !limit.key.contains(&KeyPart::Device)
+        limit.kind == LimitKind::Rate && !limit.key.contains(&KeyPart::Owner)
     }
 }
 

@@ -93,7 +93,7 @@ impl Limit {
         let is_fit = match (are_named, &beside[..]) {
             (true, []) => !parts.is_empty(),
             // What a known device pays from, instead of the account.
-            (true, [KeyPart::Device]) => self.is_account(),
+            (true, [KeyPart::Owner]) => self.is_account(),
             // What the client pays from, where the attempt has no such value.
             (false, [KeyPart::Ip]) => {
                 values.parts.len() == 1
@@ -166,7 +166,7 @@ impl KeyHasher {
         let account = values.account.as_ref().map(|account| self.of_account(account.as_bytes()));
         let name = account.map_or(AccountName::None, AccountName::Known);
         let named =
-            limit.is_of_accounts().then_some(NamedAccount { name, device: values.device, listed: None });
+            limit.is_of_accounts().then_some(NamedAccount { name, owner: values.owner, listed: None });
         // No selector names a password.
         let source = KeyInputs { attempt, origin: values.origin(), passwords: &[] };
         self.keys(limit, class, source, named.as_ref()).ok()?.first().copied()
@@ -262,9 +262,9 @@ mod tests {
         let rows: [(&[KeyPart], String); 13] = [
             (&[KeyPart::Ip], "127.0.3.7".into()),
             (&[KeyPart::User], format!("user+device:alice,{token}")),
-            (&[KeyPart::Device], format!("device:{token}")),
+            (&[KeyPart::Owner], format!("device:{token}")),
             (&[KeyPart::User, KeyPart::Ip], "ip+user:127.0.3.7,Alice".into()),
-            (&[KeyPart::User, KeyPart::Device], format!("device+user:{token},alice")),
+            (&[KeyPart::User, KeyPart::Owner], format!("device+user:{token},alice")),
             (&[KeyPart::Host], "host:A.example".into()),
             (&[header()], "header:X-Key=a,b".into()),
             (&[cookie(), KeyPart::Host], "cookie+host:sid=a=b,a.example".into()),

@@ -88,7 +88,7 @@ pub struct Charges {
     /// The account for logs, by its [`log_id`](KeyHasher::log_id), if the attempt names a single one.
     pub account: Option<u64>,
     /// Whether the attempt comes from a known device or address of that account.
-    pub is_known_device: bool,
+    pub is_owner: bool,
     /// What happens to it because its password is exposed, if that is known and a route asks.
     pub exposed: Option<ExposedAction>,
     /// As how many attempts it counts for its client's address, if that is more than one: it is at an account that no
@@ -204,7 +204,7 @@ impl Policy {
             let cost = self.cost_of(route, attempt)?;
             if let IdentityState::Known(identity) = &identity {
                 found.accounts = Some(found.accounts.unwrap_or(0).max(identity.accounts));
-                (found.account, found.is_known_device) = identity.for_logs(hasher);
+                (found.account, found.is_owner) = identity.for_logs(hasher);
                 if self.has_second_steps {
                     let sign_in = found.sign_in.get_or_insert_default();
                     sign_in.and(identity.sign_in(route, &request, hasher)?);
@@ -216,7 +216,7 @@ impl Policy {
             if let Some(rule) = &route.attack {
                 found.source = Some(rule.source_of(found.source, hasher, origin, attempt.client));
             }
-            if let Some(rule) = route.quick.filter(|_| !found.is_known_device) {
+            if let Some(rule) = route.quick.filter(|_| !found.is_owner) {
                 found.quick = rule.of(hasher, attempt.client).map(Box::new);
             }
             let here = identity.proven_by_success();
@@ -379,14 +379,14 @@ impl Policy {
             return smallvec![ChargeTarget::AnyIdentity];
         }
         let named = identity.named.iter();
-        let targets = named.filter_map(|named| match named.device {
-            Some(_) if limit.key.contains(&KeyPart::Device) => Some(ChargeTarget::Account(*named)),
-            None if limit.key.contains(&KeyPart::Device) => None,
-            Some(_) if !limit.is_account() => Some(ChargeTarget::Account(named.without_device())),
+        let targets = named.filter_map(|named| match named.owner {
+            Some(_) if limit.key.contains(&KeyPart::Owner) => Some(ChargeTarget::Account(*named)),
+            None if limit.key.contains(&KeyPart::Owner) => None,
+            Some(_) if !limit.is_account() => Some(ChargeTarget::Account(named.without_owner())),
             Some(_) if limit.kind == LimitKind::Cap => {
-                Some(ChargeTarget::RefilledOnly(named.without_device()))
+                Some(ChargeTarget::RefilledOnly(named.without_owner()))
             }
-            Some(_) if self.has_device_limit(plan.route) => None,
+            Some(_) if self.has_owner_limit(plan.route) => None,
             // A row of failures would shut all of them out for good.
             _ if named.is_of_strangers() && limit.kind == LimitKind::Cap => None,
             _ => Some(ChargeTarget::Account(*named)),
@@ -395,8 +395,8 @@ impl Policy {
     }
 
     /// Whether this route has a limit of its own for known devices.
-    fn has_device_limit(&self, route: &Route) -> bool {
-        let is = |limit: &Limit| limit.mode == Mode::Enforce && limit.key.contains(&KeyPart::Device);
+    fn has_owner_limit(&self, route: &Route) -> bool {
+        let is = |limit: &Limit| limit.mode == Mode::Enforce && limit.key.contains(&KeyPart::Owner);
         route.limits.iter().any(|&limit| is(&self.limits[limit]))
     }
 }

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use self::cookie::MAX_TOKENS;
 use self::token::{AccountHash, DeviceToken, Nonce, TokenKey};
 use super::account::Account;
+use super::key::OwnerId;
 use super::random_bytes;
 use tollgate_bucket::{Span, Time};
 
@@ -39,16 +40,10 @@ struct VerifiedToken {
     key: usize,
 }
 
-/// The id of a device; the same as long as the browser keeps its cookie. Its `Debug` form hides it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct DeviceId(pub u128);
-
-impl DeviceId {
-    /// The device of a token, as a browser's cookie holds it; not verified, because the id alone proves nothing.
-    #[must_use]
-    pub fn of_token(text: &[u8]) -> Option<Self> {
-        DeviceToken::parse(text).map(|token| Self(u128::from_be_bytes(token.nonce())))
-    }
+/// What a token, as a browser's cookie holds it, makes known. It is not verified, because the id alone proves nothing.
+#[must_use]
+pub fn owner_of_token(text: &[u8]) -> Option<OwnerId> {
+    DeviceToken::parse(text).map(|token| OwnerId(u128::from_be_bytes(token.nonce())))
 }
 
 /// The claim to a token for the account of an attempt, granted after a success.
@@ -91,9 +86,9 @@ impl Devices {
 
     /// The device, if the browser has signed in to this account of this application before.
     #[must_use]
-    pub fn known(&self, tokens: &DeviceTokens, application: &str, account: &Account) -> Option<DeviceId> {
+    pub fn known(&self, tokens: &DeviceTokens, application: &str, account: &Account) -> Option<OwnerId> {
         let (nonce, _) = self.split_by_account(tokens, application, account);
-        nonce.map(|nonce| DeviceId(u128::from_be_bytes(nonce)))
+        nonce.map(|nonce| OwnerId(u128::from_be_bytes(nonce)))
     }
 
     /// The claim to a token for this account, for [`issue`](Self::issue) after a sign-in.
@@ -159,12 +154,6 @@ impl std::fmt::Debug for Devices {
 impl std::fmt::Debug for DeviceTokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "DeviceTokens({} hidden)", self.0.len())
-    }
-}
-
-impl std::fmt::Debug for DeviceId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("DeviceId(hidden)")
     }
 }
 

@@ -95,7 +95,7 @@ impl Identity {
         };
         let named = accounts.iter().map(|account| NamedAccount {
             name: hasher.name_of(account),
-            device: known(account),
+            owner: known(account),
             listed: lists_users.then(|| Fingerprint::of_account(account)),
         });
         let mut identity = Self { named: named.collect(), guesses: 1, ..Self::default() };
@@ -117,7 +117,7 @@ impl Identity {
         }
         if let Some(bait) = &route.bait {
             let is_bait = |named: &NamedAccount| {
-                named.device.is_none() && named.listed.is_some_and(|account| bait.accounts.contains(&account))
+                named.owner.is_none() && named.listed.is_some_and(|account| bait.accounts.contains(&account))
             };
             identity.is_bait = identity.named.iter().any(is_bait);
         }
@@ -183,10 +183,10 @@ impl Identity {
     ) {
         let Some((addresses, is_known)) = readers.addresses else { return };
         self.address = addresses.address_of(hasher, account, client);
-        if let (Some(address), [NamedAccount { device: device @ None, .. }]) =
+        if let (Some(address), [NamedAccount { owner: owner @ None, .. }]) =
             (&self.address, &mut *self.named)
         {
-            *device = is_known(address).then_some(address.device);
+            *owner = is_known(address).then_some(address.owner);
         }
     }
 
@@ -219,15 +219,15 @@ impl Identity {
 
     /// Whether each account that it names is known from this device or address.
     pub(super) fn is_of_owner(&self) -> bool {
-        !self.named.is_empty() && self.named.iter().all(|named| named.device.is_some())
+        !self.named.is_empty() && self.named.iter().all(|named| named.owner.is_some())
     }
 
     /// The [`log_id`](KeyHasher::log_id) of the account, if it names a single one, and whether a known device of it is
     /// there.
     pub(super) fn for_logs(&self, hasher: &KeyHasher) -> (Option<u64>, bool) {
         match &*self.named {
-            [NamedAccount { name: AccountName::Known(account), device, .. }] => {
-                (Some(hasher.log_id_of(*account)), device.is_some())
+            [NamedAccount { name: AccountName::Known(account), owner, .. }] => {
+                (Some(hasher.log_id_of(*account)), owner.is_some())
             }
             _ => (None, false),
         }

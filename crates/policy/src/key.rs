@@ -14,7 +14,6 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Limit;
 use super::attempt::{Attempt, Client};
-use super::device::DeviceId;
 use super::fingerprint::Fingerprint;
 use super::geo::Origin;
 use super::network::{embedded_ipv4, is_6to4, is_nat64};
@@ -32,8 +31,8 @@ pub enum KeyPart {
     All,
     /// The account of the attempt.
     User,
-    /// The known device of the attempt.
-    Device,
+    /// The owner of the account, as far as something makes them known: a device, or an address.
+    Owner,
     /// A header's value, byte for byte.
     Header(HeaderName),
     /// A cookie's value, byte for byte.
@@ -46,6 +45,16 @@ pub enum KeyPart {
     Ja4,
     /// The password that is tried.
     Password,
+}
+
+/// What makes the owner of an account known; attempts with the same id share a budget. Its `Debug` form hides it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct OwnerId(pub u128);
+
+impl std::fmt::Debug for OwnerId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OwnerId(hidden)")
+    }
 }
 
 /// The prefix lengths of addresses that share a bucket, in bits.
@@ -235,20 +244,20 @@ impl KeyHasher {
     }
 }
 
-/// Writes the account, if the limit has a bucket for each; and the device, if the limit has a bucket for each or other
+/// Writes the account, if the limit has a bucket for each; and its owner, if the limit has a bucket for each or other
 /// clients could empty the account's bucket.
 fn write_identity(
     hasher: &mut SipHasher13,
     limit: &Limit,
-    NamedAccount { name, device, .. }: &NamedAccount,
+    NamedAccount { name, owner, .. }: &NamedAccount,
     client: Client,
 ) {
     if limit.key.contains(&KeyPart::User) {
         write_name(hasher, limit, *name, client);
     }
-    if let Some(DeviceId(device)) = device {
+    if let Some(OwnerId(owner)) = owner {
         hasher.write_u8(b'd');
-        hasher.write_u128(*device);
+        hasher.write_u128(*owner);
     }
 }
 
@@ -283,8 +292,8 @@ fn extend(
         write_client(hasher, lengths, attempt.client);
     };
     match part {
-        // `write_identity` wrote account and device together.
-        KeyPart::User | KeyPart::Device | KeyPart::All => {}
+        // `write_identity` wrote account and owner together.
+        KeyPart::User | KeyPart::Owner | KeyPart::All => {}
         KeyPart::Ip => hashers.iter_mut().for_each(|hasher| write_client(hasher, lengths, attempt.client)),
         KeyPart::Host => {
             hashers.iter_mut().for_each(|hasher| write_bytes(hasher, b'n', attempt.host.as_bytes()))
@@ -399,8 +408,8 @@ pub(super) const MAX_VALUES: usize = 8;
 pub(super) struct NamedAccount {
     /// The account.
     pub(super) name: AccountName,
-    /// The known device, if the browser has signed in to the account before.
-    pub(super) device: Option<DeviceId>,
+    /// What makes its owner known: a device or an address from which somebody signed in before.
+    pub(super) owner: Option<OwnerId>,
     /// What the rates of accounts are looked up by, if a limit has such.
     pub(super) listed: Option<Fingerprint>,
 }
@@ -418,16 +427,16 @@ pub(super) enum AccountName {
 
 impl NamedAccount {
     /// What stands for an attempt without a readable account.
-    pub(super) const NONE: Self = Self { name: AccountName::None, device: None, listed: None };
+    pub(super) const NONE: Self = Self { name: AccountName::None, owner: None, listed: None };
 
     /// Whether it stands for everybody whose sign-in is not known.
     pub(super) fn is_of_strangers(&self) -> bool {
         matches!(self.name, AccountName::Strangers(_))
     }
 
-    /// The same account without the device.
-    pub(super) fn without_device(self) -> Self {
-        Self { device: None, ..self }
+    /// The same account without its owner.
+    pub(super) fn without_owner(self) -> Self {
+        Self { owner: None, ..self }
     }
 }
 

@@ -11,8 +11,7 @@ use siphasher::sip128::SipHasher13;
 use super::Policy;
 use super::account::Account;
 use super::attempt::Client;
-use super::device::DeviceId;
-use super::key::{KeyHasher, PrefixLengths, write_bytes, write_client};
+use super::key::{KeyHasher, OwnerId, PrefixLengths, write_bytes, write_client};
 use tollgate_bucket::{Key, Recent};
 
 /// `[device] addresses`: what is an address, and how long it is known.
@@ -30,7 +29,7 @@ pub struct AccountAddress {
     /// The account's set.
     pub account: Key,
     /// What the attempt is charged as if the set has it.
-    pub(super) device: DeviceId,
+    pub(super) owner: OwnerId,
 }
 
 /// Whether the set of an account has the address.
@@ -51,7 +50,7 @@ impl KnownAddresses {
             write_client(hasher, self.prefixes, client);
         });
         let account = Key(hasher.of(|hasher| write_set(hasher, application, account)));
-        Some(AccountAddress { account, device: DeviceId(address) })
+        Some(AccountAddress { account, owner: OwnerId(address) })
     }
 }
 
@@ -80,7 +79,7 @@ impl AccountAddress {
     /// What the set remembers of the address.
     #[must_use]
     pub fn tag(&self) -> u64 {
-        let DeviceId(hash) = self.device;
+        let OwnerId(hash) = self.owner;
         #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
         let half = hash as u64;
         half

@@ -180,7 +180,7 @@ impl Limit {
     /// Whether the key contains an account or a device.
     #[must_use]
     pub fn is_of_accounts(&self) -> bool {
-        self.key.iter().any(|part| matches!(part, KeyPart::User | KeyPart::Device))
+        self.key.iter().any(|part| matches!(part, KeyPart::User | KeyPart::Owner))
     }
 
     /// Whether there is a bucket for each password. Such buckets never leave the memory of their process.
@@ -199,7 +199,7 @@ impl Limit {
     #[must_use]
     pub fn is_account(&self) -> bool {
         self.key.contains(&KeyPart::User)
-            && !self.key.iter().any(|part| matches!(part, KeyPart::Ip | KeyPart::Device))
+            && !self.key.iter().any(|part| matches!(part, KeyPart::Ip | KeyPart::Owner))
     }
 
     /// Whether the limit depends on the accounts of an attempt.

@@ -14,9 +14,8 @@ use siphasher::sip128::SipHasher13;
 use smallvec::SmallVec;
 
 use super::attempt::Attempt;
-use super::device::DeviceId;
 use super::fingerprint::Fingerprint;
-use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
+use super::key::{AccountName, KeyHasher, NamedAccount, OwnerId, TooManyValues, write_bytes};
 use super::known_address::IsKnownAddress;
 use super::session_value::{MAX_SESSIONS, SessionValues, canonical_of_new};
 
@@ -79,7 +78,7 @@ impl SignedInAccount {
     pub(super) fn of(named: &NamedAccount) -> Option<Self> {
         match named.name {
             AccountName::Known(account) => {
-                Some(Self { account, is_owner: named.device.is_some(), listed: named.listed })
+                Some(Self { account, is_owner: named.owner.is_some(), listed: named.listed })
             }
             AccountName::None | AccountName::Strangers(_) => None,
         }
@@ -88,10 +87,10 @@ impl SignedInAccount {
     /// What a second step is charged as. All known devices and addresses of an account share one bucket there: a right
     /// password makes any number of them.
     pub(super) fn charged(self, hasher: &KeyHasher) -> NamedAccount {
-        let shared = || DeviceId(hasher.of(|hasher| write_bytes(hasher, b'2', &self.account.to_be_bytes())));
+        let shared = || OwnerId(hasher.of(|hasher| write_bytes(hasher, b'2', &self.account.to_be_bytes())));
         NamedAccount {
             name: AccountName::Known(self.account),
-            device: self.is_owner.then(shared),
+            owner: self.is_owner.then(shared),
             listed: self.listed,
         }
     }

@@ -65,7 +65,7 @@ fn warn_of_missing_devices(
     for (index, (raw, limit)) in raw.limits.iter().zip(limits).enumerate() {
         let Some(limit) = limit.as_ref().filter(|limit| limit.mode != Mode::Off) else { continue };
         let spot = raw.value.key.as_ref().map_or(&raw.name.spot, |key| &key.spot);
-        if limit.key.contains(&KeyPart::Device) {
+        if limit.key.contains(&KeyPart::Owner) {
             f.warning(spot, "no device is ever known, so nothing is counted here", DEVICE);
         } else if limit.is_account() && limit.mode == Mode::Enforce && is_for_sign_ins(index, routes) {
             let message =

@@ -113,7 +113,7 @@ fn refuse_debt_of_accounts(parts: &[KeyPart], raw: &raw::RawLimit, f: &mut Findi
 fn reset(raw: &raw::RawLimit, key: Option<&LimitKey>, f: &mut Findings) -> bool {
     let Some(()) = raw.reset.checked(f) else { return false };
     let has = |part| key.is_none_or(|LimitKey(parts)| parts.contains(part));
-    let is_of_pairs = has(&KeyPart::User) && (has(&KeyPart::Ip) || has(&KeyPart::Device));
+    let is_of_pairs = has(&KeyPart::User) && (has(&KeyPart::Ip) || has(&KeyPart::Owner));
     if let Some(text) = raw.reset.as_ref().filter(|_| !is_of_pairs) {
         let hint = "only with both \"user\" and \"ip\" or \"device\" in `key`, as in key = \"user+ip\"";
         f.error(&text.spot, "a success proves too little for `reset` here", hint);

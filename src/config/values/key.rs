@@ -52,7 +52,7 @@ impl fmt::Display for LimitKey {
                 KeyPart::Host => f.write_str("host"),
                 KeyPart::All => f.write_str("all"),
                 KeyPart::User => f.write_str("user"),
-                KeyPart::Device => f.write_str("device"),
+                KeyPart::Owner => f.write_str("device"),
                 KeyPart::Asn => f.write_str("asn"),
                 KeyPart::Cert => f.write_str("cert"),
                 KeyPart::Ja4 => f.write_str("ja4"),
@@ -72,7 +72,7 @@ fn parse_part(word: &str) -> Result<KeyPart, Mistake> {
             "host" => Ok(KeyPart::Host),
             "all" => Ok(KeyPart::All),
             "user" => Ok(KeyPart::User),
-            "device" => Ok(KeyPart::Device),
+            "device" => Ok(KeyPart::Owner),
             "asn" => Ok(KeyPart::Asn),
             "cert" => Ok(KeyPart::Cert),
             "ja4" => Ok(KeyPart::Ja4),
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!("ip".parse(), Ok(LimitKey(vec![KeyPart::Ip])));
         assert_eq!("header:X-Api-Key+host".parse(), Ok(LimitKey(vec![header, KeyPart::Host])));
         assert_eq!("cookie:SID+ip".parse(), Ok(LimitKey(vec![KeyPart::Cookie("SID".into()), KeyPart::Ip])));
-        assert_eq!("user+device".parse(), Ok(LimitKey(vec![KeyPart::User, KeyPart::Device])));
+        assert_eq!("user+device".parse(), Ok(LimitKey(vec![KeyPart::User, KeyPart::Owner])));
     }
 
     #[test]

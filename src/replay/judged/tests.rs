@@ -30,7 +30,7 @@ fn a_limit_is_judged_if_the_log_shows_its_key() {
         (KeyPart::Host, columns, true),
         (KeyPart::User, LogColumns::default(), false),
         (KeyPart::User, columns, true),
-        (KeyPart::Device, columns, false),
+        (KeyPart::Owner, columns, false),
         (KeyPart::Cookie("a".into()), columns, false),
     ];
     for (key, columns, is_judged) in cases {

@@ -49,7 +49,7 @@ fn refusal() -> AccessLogEntry {
         route: 0,
         limits: smallvec![record],
         account: None,
-        is_known_device: false,
+        is_owner: false,
         is_under_attack: false,
         is_bait: false,
         failures_before: 0,

@@ -140,7 +140,7 @@ const NAMES: [(&str, &[KeyPart]); 7] = [
     ("guesses", &[KeyPart::User]),
     ("crowd", &[KeyPart::User]),
     ("pair", &[KeyPart::User, KeyPart::Ip]),
-    ("device", &[KeyPart::User, KeyPart::Device]),
+    ("device", &[KeyPart::User, KeyPart::Owner]),
 ];
 
 pub(crate) const SECRET: &[u8] = b"a secret that is none, for simulations only";

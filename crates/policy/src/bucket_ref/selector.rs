@@ -11,8 +11,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::super::account::Account;
 use super::super::attempt::{Client, TlsClient};
-use super::super::device::DeviceId;
-use super::super::key::KeyPart;
+use super::super::device::owner_of_token;
+use super::super::key::{KeyPart, OwnerId};
 
 /// Selects the buckets whose keys have these values; its `Debug` form hides them.
 #[derive(Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct KeyValues {
     pub(super) parts: Vec<KeyPart>,
     pub(super) client: Client,
     pub(super) account: Option<Account>,
-    pub(super) device: Option<DeviceId>,
+    pub(super) owner: Option<OwnerId>,
     pub(super) host: String,
     pub(super) asn: Option<u32>,
     pub(super) tls: TlsClient,
@@ -152,8 +152,8 @@ impl KeyValues {
                 KeyPart::User
             }
             b"device" => {
-                self.device = Some(DeviceId::of_token(value).ok_or(BucketSelectorError::Device)?);
-                KeyPart::Device
+                self.owner = Some(owner_of_token(value).ok_or(BucketSelectorError::Device)?);
+                KeyPart::Owner
             }
             b"host" => {
                 let host = std::str::from_utf8(value).map_err(|_| BucketSelectorError::Host)?;
@@ -204,8 +204,8 @@ impl KeyValues {
 impl Default for KeyValues {
     fn default() -> Self {
         let (parts, headers) = Default::default();
-        let (account, device, asn, tls, host) = Default::default();
-        Self { parts, client: Client::UnixSocket, account, device, host, asn, tls, headers }
+        let (account, owner, asn, tls, host) = Default::default();
+        Self { parts, client: Client::UnixSocket, account, owner, host, asn, tls, headers }
     }
 }
 

@@ -32,7 +32,7 @@ fn sign_in(devices: &Devices, cookies: &[&str], name: &str, now: Time) -> String
     pair(&devices.issue(&claim, now, false).unwrap())
 }
 
-fn device(devices: &Devices, cookies: &[&str], name: &str, now: Time) -> Option<DeviceId> {
+fn device(devices: &Devices, cookies: &[&str], name: &str, now: Time) -> Option<OwnerId> {
     devices.known(&devices.verified_tokens(&with(cookies), now), "app", &account(name))
 }
 
