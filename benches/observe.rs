@@ -28,7 +28,7 @@ use tollgate::observe::refusal_summary::RefusalSummary;
 use tollgate::observe::settings::{AccessLogStyle, ClientsShown, LogTarget};
 use tollgate::policy::attempt::Client;
 use tollgate::policy::key::PrefixLengths;
-use tollgate::policy::{Limit, Policy, Route};
+use tollgate::policy::{AttemptFacts, Limit, Policy, Route};
 use tollgate::time::{Clock, Span, Time};
 
 fn access_log_entry() -> AccessLogEntry {
@@ -132,14 +132,10 @@ fn answers(criterion: &mut Criterion) {
 fn refused_entry() -> AccessLogEntry {
     let record = |limit, decision| LimitRecord { limit, decision, left: 0, wait: Some(Span::from_secs(21)) };
     let attempt = AttemptRecord {
-        failures_before: 0,
         policy: Arc::new(policy()),
         route: 0,
         limits: [record(0, LimitDecision::Refuse), record(1, LimitDecision::Admit)].into_iter().collect(),
-        account: None,
-        is_owner: false,
-        is_under_attack: false,
-        is_bait: false,
+        facts: AttemptFacts::default(),
         decided: Time::default(),
         outcome: None,
         settled: None,
@@ -186,17 +182,13 @@ fn counted_refusals(criterion: &mut Criterion) {
         let mut entry = access_log_entry();
         let record = LimitRecord { limit: 0, decision: LimitDecision::Refuse, left: 0, wait: None };
         let (policy, limits) = (Arc::new(policy), std::iter::once(record).collect());
-        let (route, account, is_owner, outcome) = (0, None, false, None);
+        let (route, facts, outcome) = (0, AttemptFacts::default(), None);
         let (decided, settled) = (Time::default(), None);
         let attempt = AttemptRecord {
-            failures_before: 0,
             policy,
             route,
             limits,
-            account,
-            is_owner,
-            is_under_attack: false,
-            is_bait: false,
+            facts,
             decided,
             outcome,
             settled,

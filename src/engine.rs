@@ -5,9 +5,9 @@
 
 mod address_admin;
 mod attack_mode;
-mod attempt_facts;
 mod bucket_admin;
 mod concurrency_limit;
+mod decided_attempt;
 mod earned_attempts;
 mod freeze;
 mod known_addresses;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 
 pub use self::attack_mode::OutcomeCounts;
-pub use self::attempt_facts::AttemptFacts;
+pub use self::decided_attempt::DecidedAttempt;
 pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
 pub use self::concurrency_limit::{ConcurrencyPermits, PermitRequest};
 pub use self::earned_attempts::NothingEarned;
@@ -50,7 +50,6 @@ use self::known_addresses::AddressSets;
 use self::own_rates::RateOwners;
 use self::recent_sign_ins::RecentSignIns;
 use self::rules::new_buckets;
-use self::weights::LastFailures;
 use crate::bucket::Op;
 use crate::event::{Event, Events, LimitDecision};
 use crate::policy::attempt::Attempt;
@@ -72,7 +71,6 @@ pub struct Engine {
     rules: ArcSwap<Rules>,
     rate_owners: RateOwners,
     sign_ins: RecentSignIns,
-    last_failures: LastFailures,
     outcomes: RecentOutcomes,
 }
 
@@ -115,8 +113,8 @@ pub struct Refusal {
     pub wait: Option<Span>,
     /// The status of each limit.
     pub statuses: LimitStatuses,
-    /// What logs say of the attempt besides.
-    pub facts: AttemptFacts,
+    /// What is known of the attempt besides.
+    pub attempt: DecidedAttempt,
 }
 
 impl Engine {
@@ -149,7 +147,6 @@ impl Engine {
             rules,
             rate_owners,
             sign_ins: RecentSignIns::default(),
-            last_failures: LastFailures::default(),
             outcomes: RecentOutcomes::default(),
         })
     }
@@ -181,10 +178,10 @@ impl Engine {
     ///
     /// # Errors
     /// [`TooLarge`] as above; nothing is published.
-    pub fn replace_and(&self, policy: Policy, publish: impl FnOnce(&Arc<Rules>)) -> Result<(), TooLarge> {
-        let policy = Arc::new(policy);
-        let overrides = self.rules().overrides.after_reload();
-        self.put_in_force(policy, overrides, publish)
+    pub fn replace_and(&self, mut policy: Policy, publish: impl FnOnce(&Arc<Rules>)) -> Result<(), TooLarge> {
+        let former = self.rules.load_full();
+        policy.carry_over(&former.policy);
+        self.put_in_force(Arc::new(policy), former.overrides.after_reload(), publish)
     }
 
     fn put_in_force(
@@ -283,7 +280,7 @@ impl Engine {
         let own = now;
         let now = self.store.time(own);
         let mut found = self.charges_of(rules, attempt, routes, (own, now))?;
-        if let Some(action) = found.exposed {
+        if let Some(action) = found.facts.exposed {
             self.count_exposed(rules, &found);
             if action == ExposedAction::Refuse {
                 return Ok(DecisionState::Ready(Decision::Exposed));
@@ -292,8 +289,8 @@ impl Engine {
         self.raise_cost_under_attack(rules, &mut found, false);
         if let Some(verdict) = Self::banned_verdict(rules, &found, attempt.client, now) {
             let statuses = self.limit_statuses(rules, &found, &verdict);
-            let by = (false, DecidedBy::Memory);
-            return Ok(DecisionState::Ready(self.decided(rules, found, statuses, by, now)));
+            let refusal = Refusal::of(&rules.policy, found, statuses, now);
+            return Ok(DecisionState::Ready(Decision::Refused(refusal)));
         }
         let address = self.ask_for_address(rules, attempt, &found, (own, now))?;
         let state = self.store.take(&rules.withdrawals(&found), now);
@@ -337,23 +334,25 @@ impl Engine {
     fn decision_of(&self, rules: &Rules, found: Charges, verdict: &CombinedVerdict, now: Time) -> Decision {
         let mut statuses = self.limit_statuses(rules, &found, verdict);
         rules.count_consecutive(&mut statuses, verdict.admitted, now);
-        self.decided(rules, found, statuses, (verdict.admitted, DecidedBy::Memory), now)
+        match verdict.admitted {
+            true => self.admitted(rules, found, statuses, DecidedBy::Memory, now),
+            false => Decision::Refused(Refusal::of(&rules.policy, found, statuses, now)),
+        }
     }
 
-    /// What follows from the verdicts. Charges and statuses are no pair: as one they would be copied several times.
-    fn decided(
+    /// What follows from the verdicts of an admitted attempt. Charges and statuses are no pair: as one they would be copied
+    /// several times.
+    fn admitted(
         &self,
         rules: &Rules,
         found: Charges,
         statuses: LimitStatuses,
-        (admitted, decided_by): (bool, DecidedBy),
+        decided_by: DecidedBy,
         now: Time,
     ) -> Decision {
-        if admitted {
-            self.remember_sign_in(&found);
-            self.charge_bait(rules, &found, (&statuses, decided_by));
-        }
-        Decision::of(rules, found, statuses, (admitted, decided_by), now)
+        self.remember_sign_in(&found);
+        self.charge_weight(rules, &found, &statuses, decided_by);
+        Decision::Admitted(Reservation::new(rules, found, statuses, decided_by, now))
     }
 
     /// Refuses an attempt as [`decide_on`](Self::decide_on) would at once, and takes nothing if that would admit it: for
@@ -368,13 +367,15 @@ impl Engine {
         routes: MatchedRoutes,
         now: Time,
     ) -> Result<Option<Refusal>, Undecided> {
-        let Some(&route) = routes.first() else { return Ok(None) };
+        if routes.is_empty() {
+            return Ok(None);
+        }
         let own = now;
         let now = self.store.time(own);
         let mut found = self.charges_of(rules, attempt, routes, (own, now))?;
         if let Some(verdict) = Self::banned_verdict(rules, &found, attempt.client, now) {
             let statuses = self.limit_statuses(rules, &found, &verdict);
-            return Ok(Some(Refusal::of(&rules.policy, &mut found, statuses, (route, now))));
+            return Ok(Some(Refusal::of(&rules.policy, found, statuses, now)));
         }
         if self.must_ask_for_address(rules, &found, now) {
             return Ok(None);
@@ -384,7 +385,7 @@ impl Engine {
         let Some(verdict) = refused.map_err(|stale| self.undecided(stale))? else { return Ok(None) };
         let mut statuses = self.limit_statuses(rules, &found, &verdict);
         rules.count_consecutive(&mut statuses, false, now);
-        Ok(Some(Refusal::of(&rules.policy, &mut found, statuses, (route, now))))
+        Ok(Some(Refusal::of(&rules.policy, found, statuses, now)))
     }
 
     /// The statuses of an attempt's limits; takes nothing.
@@ -455,22 +456,6 @@ impl Engine {
             self.events.emit(&Event::Decided { generation, route, limit, decision: LimitDecision::Exempt });
         }
         statuses
-    }
-}
-
-impl Decision {
-    fn of(
-        rules: &Rules,
-        mut found: Charges,
-        statuses: LimitStatuses,
-        (admitted, decided_by): (bool, DecidedBy),
-        now: Time,
-    ) -> Self {
-        if admitted {
-            return Self::Admitted(Reservation::new(rules, found, statuses, (decided_by, now)));
-        }
-        let route = found.routes.first().copied().unwrap_or_default();
-        Self::Refused(Refusal::of(&rules.policy, &mut found, statuses, (route, now)))
     }
 }
 

@@ -23,7 +23,7 @@ pub use crate::policy::outcome::Outcome;
 
 use crate::bucket::Continuous;
 use crate::policy::attempt::Client;
-use crate::policy::{Mode, Policy};
+use crate::policy::{AttemptFacts, Mode, Policy};
 use crate::time::{Span, Time};
 
 /// Any event.
@@ -384,19 +384,10 @@ pub struct AttemptRecord {
     pub route: usize,
     /// Each limit's decision, in the order of the file; sub-limits count as part of their limit.
     pub limits: SmallVec<[LimitRecord; 2]>,
-    /// The account, if the attempt names a single one: a keyed hash of 48 bits, never its name.
-    pub account: Option<u64>,
-    /// Whether the attempt comes from a known device or address of that account.
-    pub is_owner: bool,
+    /// What is known of the attempt besides.
+    pub facts: AttemptFacts,
     /// When the limits decided, by the clock of the store: later than the arrival if a body had to be read.
     pub decided: Time,
-    /// Whether the route was in attack mode.
-    pub is_under_attack: bool,
-    /// Whether it is at an account that no person uses.
-    pub is_bait: bool,
-    /// Failures in a row of the account before this attempt, where `max_failures` counts them; zero for a known device
-    /// or address.
-    pub failures_before: u32,
     /// The outcome of an admitted attempt, once it is settled.
     pub outcome: Option<Outcome>,
     /// When it was settled.

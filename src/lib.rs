@@ -72,6 +72,7 @@
 pub mod app;
 pub mod cli;
 pub mod config;
+mod defences;
 pub mod engine;
 pub mod event;
 pub mod exposed;

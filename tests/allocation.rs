@@ -18,7 +18,7 @@ use tollgate::event::{
     AccessLogEntry, AttemptRecord, Event, EventListener, Events, LimitDecision, LimitRecord,
 };
 use tollgate::observe::heavy_hitters::HeavyHitters;
-use tollgate::policy::Policy;
+use tollgate::policy::{AttemptFacts, Policy};
 use tollgate::policy::attempt::Client;
 use tollgate::store::memory::{BucketKey, Buckets};
 use tollgate::time::{Clock, Span, Time};
@@ -156,12 +156,8 @@ fn refused_attempt() -> (Policy, AccessLogEntry) {
         policy: policy.clone().into(),
         route: 0,
         limits: std::iter::once(record).collect(),
-        account: None,
-        is_owner: false,
+        facts: AttemptFacts::default(),
         decided: Time::default(),
-        is_under_attack: false,
-        is_bait: false,
-        failures_before: 0,
         outcome: None,
         settled: None,
     };

@@ -136,7 +136,7 @@ impl Explanation {
             }),
         );
         let outcome = match statuses.iter().any(|status| status.refuses()) {
-            _ if found.exposed == Some(ExposedAction::Refuse) => ExplainedOutcome::Exposed,
+            _ if found.facts.exposed == Some(ExposedAction::Refuse) => ExplainedOutcome::Exposed,
             true => ExplainedOutcome::Refused(rules.longest_wait(&statuses)),
             false => ExplainedOutcome::Forwarded(Rules::longest_hold(&statuses)),
         };
@@ -263,10 +263,11 @@ impl Explanation {
             Some(count) => self.step("account", format!("{count} named")),
             None => {}
         }
-        if found.exposed.is_some() {
+        if found.facts.exposed.is_some() {
             self.step("password", "exposed");
         }
-        if let Some(weight) = found.bait_weight {
+        if found.facts.is_bait {
+            let weight = found.on_outcome.notes.weight_of_attempt();
             self.step(
                 "bait",
                 format!("counts as {weight} for limits by address, as far as they have tokens"),

@@ -19,6 +19,7 @@ use super::values::{
 use super::values::{DirectoryUrl, UpstreamHostValue, UpstreamUrl};
 use super::words;
 use crate::bucket::Escalation;
+use crate::defences::RawDefences;
 
 /// Bits of an IPv4 prefix.
 type Ipv4Bits = Whole<u8, 0, 32>;
@@ -112,14 +113,12 @@ tables! {
         password: Option<List<Text<FieldValue>>> = Example,
         user_length: Key<Whole<usize, 1, 4096>> = Example,
         exposed: Key<Word<words::ExposedActions>> = Example,
-        bait: Option<List> = Example,
-        bait_weight: Key<Weight>,
-        quick: Key<Lasting<1, { 10 * SECOND }>> = Example,
-        quick_weight: Key<Weight>,
         step: Key<Word<words::Steps>> = Example,
         step_cookie: Key<Text<SessionCookieName>> = Example,
         attack: Option<RawNamed<RawAttack>>,
         refuse: Option<RawNamed<RawPages>>,
+    } + {
+        defences: RawDefences,
     }
 
     /// Pages and texts for refusals of this route.

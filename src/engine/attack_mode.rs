@@ -62,12 +62,13 @@ impl Engine {
     pub(super) fn count_outcome<'r>(
         &self,
         routes: impl Iterator<Item = &'r Route>,
-        (account, source): (Option<u64>, AttemptSource),
+        account: Option<u64>,
+        source: AttemptSource,
         outcome: Outcome,
     ) {
         let now = self.time();
         for route in routes.filter(|route| route.attack.is_some()) {
-            self.outcomes.of_accounts.count(&route.name, (account, source.client), outcome, now);
+            self.outcomes.of_accounts.count(&route.name, account, source.client, outcome, now);
         }
         if let Some(network) = source.network {
             self.outcomes.of_networks.count(network, outcome, now);
@@ -97,12 +98,12 @@ impl Engine {
             let Some((route, rule)) = route.and_then(|route| Some((route, route.attack.as_deref()?))) else {
                 continue;
             };
-            found.is_under_attack = true;
-            if found.is_owner || may_be_known {
+            found.facts.is_under_attack = true;
+            if found.facts.is_owner || may_be_known {
                 continue;
             }
             let of_network = |network| self.outcomes.of_networks.get(network, self.time());
-            let network = found.source.and_then(|source| source.network);
+            let network = found.on_outcome.source.and_then(|source| source.network);
             let factor = rule.factor(network.map(of_network).unwrap_or_default());
             for charge in found.charges.iter_mut().filter(|charge| route.limits.contains(&charge.limit)) {
                 if AttackRule::applies_to(&rules.policy.limits[charge.limit]) {

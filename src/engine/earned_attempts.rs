@@ -82,7 +82,7 @@ impl Engine {
         let route = rules.policy.routes.get(refusal.route)?;
         let may_be_lifted = refusal.violated().all(|status| is_lifted(rules, status));
         // A proof comes without the body that chose the route.
-        if refusal.facts.is_under_attack() || route.is_conditional() || !may_be_lifted {
+        if refusal.attempt.facts.is_under_attack || route.is_conditional() || !may_be_lifted {
             return None;
         }
         let mut earned_before = 0;
@@ -135,7 +135,7 @@ impl Engine {
         }
         let mut found = self.charges_of(rules, attempt, routes, both).ok()?;
         self.raise_cost_under_attack(rules, &mut found, true);
-        if found.is_under_attack {
+        if found.facts.is_under_attack {
             return None;
         }
         let refusing = self.lifted_by_proof(rules, &found.charges).await?;

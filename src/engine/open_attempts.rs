@@ -115,7 +115,7 @@ impl OpenAttempt {
     }
 
     fn is_of(&self, user: Option<u64>) -> bool {
-        user.zip(self.reservation.facts.account()).is_none_or(|(user, account)| user == account)
+        user.zip(self.reservation.attempt.facts.account).is_none_or(|(user, account)| user == account)
     }
 }
 

@@ -3,7 +3,7 @@
 //! The engine keeps the charges of the attempt meanwhile, and counts its refusals in a row when the verdict is there.
 
 use super::known_addresses::PendingAddress;
-use super::{Decision, Engine, Rules};
+use super::{Decision, Engine, Refusal, Rules};
 use crate::bucket::Op;
 use crate::policy::Charges;
 use crate::store::memory::CombinedVerdict;
@@ -67,7 +67,10 @@ impl Engine {
                 statuses[at].verdict = verdict;
             }
         }
-        self.decided(rules, found, statuses, (combined.admitted, decided_by), self.time())
+        match combined.admitted {
+            true => self.admitted(rules, found, statuses, decided_by, self.time()),
+            false => Decision::Refused(Refusal::of(&rules.policy, found, statuses, self.time())),
+        }
     }
 }
 

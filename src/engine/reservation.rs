@@ -7,13 +7,13 @@ use http::{HeaderMap, HeaderValue};
 use smallvec::SmallVec;
 
 use super::weights::{Weight, extra};
-use super::{AttemptFacts, Engine, LimitStatus, LimitStatuses, Rules, limit_status};
+use super::{DecidedAttempt, Engine, LimitStatus, LimitStatuses, Rules, limit_status};
 use crate::bucket::{Effect, Op};
 use crate::event::{Event, GuessWorked, Outcome};
 use crate::policy::device::Claim;
 use crate::policy::outcome::Judgement;
 use crate::policy::{
-    AccountAddress, AttemptSource, Charge, ChargeOn, Charges, Limit, LimitKind, QuickFailure, SignIn,
+    ChargeOn, Charges, FailedAttempt, Limit, LimitKind, OnOutcome,
 };
 use crate::store::DecidedBy;
 use crate::time::{Span, Time};
@@ -29,54 +29,24 @@ pub struct Reservation {
     pub hold: Span,
     /// The status of each limit.
     pub statuses: LimitStatuses,
-    /// What logs say of the attempt besides.
-    pub facts: AttemptFacts,
-    /// Buckets that become full after a success, although nothing was taken from them.
-    refilled_on_success: Vec<Charge>,
-    is_of_one_account: bool,
-    claim: Option<Box<Claim>>,
-    address: Option<AccountAddress>,
-    sign_in: Option<Box<SignIn>>,
-    quick: Option<Box<QuickFailure>>,
-    source: Option<AttemptSource>,
+    /// What is known of the attempt besides.
+    pub attempt: DecidedAttempt,
+    on_outcome: OnOutcome,
     decided_by: DecidedBy,
 }
 
 impl Reservation {
     pub(super) fn new(
         rules: &Rules,
-        mut found: Charges,
+        found: Charges,
         statuses: LimitStatuses,
-        (decided_by, now): (DecidedBy, Time),
+        decided_by: DecidedBy,
+        now: Time,
     ) -> Self {
         let hold = limit_status::longest_hold(&statuses);
-        let facts = AttemptFacts::take(&mut found, now).with_failures(rules, &statuses);
-        let Charges {
-            routes,
-            refilled_on_success,
-            is_single_account,
-            claim,
-            address,
-            sign_in,
-            quick,
-            source,
-            ..
-        } = found;
-        Self {
-            generation: rules.generation,
-            routes,
-            hold,
-            statuses,
-            facts,
-            refilled_on_success,
-            is_of_one_account: is_single_account,
-            claim,
-            address,
-            sign_in,
-            quick,
-            source,
-            decided_by,
-        }
+        let attempt = DecidedAttempt::of(&found, now).with_failures(rules, &statuses);
+        let Charges { routes, on_outcome, .. } = found;
+        Self { generation: rules.generation, routes, hold, statuses, attempt, on_outcome, decided_by }
     }
 
     /// Position of the route.
@@ -94,12 +64,13 @@ impl Reservation {
     /// The claim to a device token, granted if the attempt succeeds.
     #[must_use]
     pub fn claim(&self) -> Option<&Claim> {
-        self.claim.as_deref()
+        self.on_outcome.claim.as_deref()
     }
 
     /// Remembers whose sign-in got the cookies that the response sets.
     pub fn remember_new_cookies(&self, engine: &Engine, response: &HeaderMap) {
-        if let Some(sign_in) = self.sign_in.as_deref().filter(|sign_in| !sign_in.accounts.is_empty()) {
+        let sign_in = self.on_outcome.sign_in.as_deref();
+        if let Some(sign_in) = sign_in.filter(|sign_in| !sign_in.accounts.is_empty()) {
             let cookies = engine.hasher.new_session_cookies(response);
             engine.sign_ins.remember(&cookies, &sign_in.accounts, engine.clock().now());
         }
@@ -129,41 +100,40 @@ impl Reservation {
             return;
         }
         self.tell_if_guessed(engine, rules, outcome);
-        if let Some(source) = self.source {
+        if let Some(source) = self.on_outcome.source {
             let routes = self.routes.iter().filter_map(|&at| rules.policy.routes.get(at));
-            engine.count_outcome(routes, (self.facts.account(), source), outcome);
+            engine.count_outcome(routes, self.attempt.facts.account, source, outcome);
         }
+        let failed = FailedAttempt { decided: self.attempt.decided, failed: engine.time() };
+        let is_failure = outcome == Outcome::Failure && self.on_outcome.notes.charge_failure(failed);
+        let charged = if is_failure || outcome != Outcome::Failure { outcome } else { Outcome::Neutral };
         // Limits that enforced would have refused it: it would have no outcome.
         let is_observed_refusal = self.statuses.iter().any(LimitStatus::would_refuse);
         let settled = self.statuses.iter().filter_map(|status| {
             let is_settled = !(is_observed_refusal && status.charge.effect == Effect::Observe);
-            Some((&status.charge, self.settling(status, rules, outcome).filter(|_| is_settled)?))
+            Some((&status.charge, self.settling(status, rules, charged).filter(|_| is_settled)?))
         });
-        let is_failure = outcome == Outcome::Failure;
-        let suspicion = match is_failure {
-            true => engine.weight_of_failure(self.quick.as_deref(), self.facts.decided()),
-            false => 1,
-        };
+        let suspicion = if is_failure { self.on_outcome.notes.weight_of_failure(failed) } else { 1 };
         let weights = [Weight::Failure(weight), Weight::Suspicion(suspicion)];
         let is_heavy = is_failure && weight.max(suspicion) > 1;
         let heavy = self.statuses.iter().filter(|_| is_heavy);
         let heavy = heavy.flat_map(|status| extra(status, rules, &weights));
-        let is_reset = outcome == Outcome::Success && self.is_of_one_account;
-        let reset = self.refilled_on_success.iter().filter(|_| is_reset);
+        let is_reset = outcome == Outcome::Success && self.on_outcome.is_single_account;
+        let reset = self.on_outcome.refilled_on_success.iter().filter(|_| is_reset);
         let reset = reset.map(|charge| (charge, Op::Give(u32::MAX)));
         engine.apply(rules, self.decided_by, settled.chain(heavy).chain(reset));
-        if let Some(address) = self.address.as_ref().filter(|_| is_reset) {
+        if let Some(address) = self.on_outcome.address.as_ref().filter(|_| is_reset) {
             engine.remember(rules, self.decided_by, address);
         }
     }
 
     fn tell_if_guessed(&self, engine: &Engine, rules: &Rules, outcome: Outcome) {
-        let (failures, at) = (self.facts.failures_before(), engine.time());
+        let (failures, at) = (self.attempt.facts.failures_before, engine.time());
         let is_guess = outcome == Outcome::Success && failures >= GuessWorked::MIN_FAILURES;
         // An earlier route, which any client can have count the attempt as well, may have nobody to tell.
         let mut routes = self.routes.iter().filter_map(|&at| rules.policy.routes.get(at));
         let route = routes.clone().find(|route| route.attack.is_some()).or_else(|| routes.next());
-        let who = route.zip(self.facts.account());
+        let who = route.zip(self.attempt.facts.account);
         if let Some((route, account)) = who.filter(|_| is_guess) {
             engine.events.emit(&Event::GuessWorked(GuessWorked { route, account, failures, at }));
         }
@@ -195,7 +165,7 @@ impl Reservation {
 
     /// Whether the buckets of this limit belong to the account that signed in.
     fn belongs_to_account(&self, limit: &Limit) -> bool {
-        self.is_of_one_account && limit.is_of_accounts()
+        self.on_outcome.is_single_account && limit.is_of_accounts()
     }
 
     /// Refunds all tokens: the attempt was never made.

@@ -31,17 +31,17 @@ pub(super) fn write(
     clients.write(entry.client, line);
     line.push(b'"');
     key(line, "account");
-    account(line, attempt.account);
+    account(line, attempt.facts.account);
     key(line, "left");
     number(line, record.left);
     key(line, "wait");
     wait(line, record.wait);
     text(line, "outcome", attempt.outcome.map(|outcome| outcome_name(outcome).as_bytes()));
     let word = |is: bool| if is { "true" } else { "false" };
-    let (device, attack) = (word(attempt.is_owner), word(attempt.is_under_attack));
-    put(line, &[",\"device\":", device, ",\"attack\":", attack, ",\"bait\":", word(attempt.is_bait)]);
+    let (device, attack) = (word(attempt.facts.is_owner), word(attempt.facts.is_under_attack));
+    put(line, &[",\"device\":", device, ",\"attack\":", attack, ",\"bait\":", word(attempt.facts.is_bait)]);
     key(line, "failures");
-    number(line, attempt.failures_before);
+    number(line, attempt.facts.failures_before);
     key(line, "nanoseconds");
     number(line, entry.at.as_nanos() % 1_000_000_000);
     moment(line, "decided_us", (entry.at, Some(attempt.decided)));
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_null() {
         let mut unknown = attempt();
-        (unknown.account, unknown.outcome) = (None, Some(Outcome::Failure));
+        (unknown.facts.account, unknown.outcome) = (None, Some(Outcome::Failure));
         unknown.limits[1].wait = None;
         let parsed: serde_json::Value = serde_json::from_str(&line(&unknown, 1)).unwrap();
         assert!(parsed["account"].is_null() && parsed["wait"].is_null(), "{parsed}");

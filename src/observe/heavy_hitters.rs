@@ -181,7 +181,7 @@ impl HeavyHitters {
             };
             let Some(live) = at.and_then(|at| shard.get_mut(at)) else { continue };
             self.begin_minute(live, minute_of(entry.at));
-            let key = HitterKey::of(limit, entry.client, attempt.account);
+            let key = HitterKey::of(limit, entry.client, attempt.facts.account);
             let hash = self.hash(&key);
             live.counts.attempts.count(hash, &key, second);
             if is_refused {

@@ -128,7 +128,7 @@ impl RefusalSummary {
         if limit.candidate_of.is_some() {
             return;
         }
-        let party = RefusedParty::of(limit, entry.client, attempt.account);
+        let party = RefusedParty::of(limit, entry.client, attempt.facts.account);
         let pair = RefusedPair { party, limit: &limit.name, decision: record.decision };
         let key = self.hasher.hash_one(&pair);
         if let Some(known) = self.ongoing.load().get(&key) {

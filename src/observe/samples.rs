@@ -8,7 +8,7 @@ use smallvec::smallvec;
 use crate::bucket::{Continuous, Spec};
 use crate::event::{AccessLogEntry, AttemptRecord, LimitDecision, LimitRecord, WiringSigns};
 use crate::policy::attempt::Client;
-use crate::policy::{Limit, Policy, Route};
+use crate::policy::{AttemptFacts, Limit, Policy, Route};
 use crate::time::{Span, Time};
 
 /// 2026-11-20 23:21:52.043 UTC.
@@ -53,12 +53,8 @@ pub(super) fn attempt() -> AttemptRecord {
             refused,
             LimitRecord { limit: 1, decision: LimitDecision::Admit, left: 4, wait: Some(Span::ZERO) }
         ],
-        account: Some(0x1234_5678_9abc),
-        is_owner: false,
+        facts: AttemptFacts { account: Some(0x1234_5678_9abc), failures_before: 3, ..AttemptFacts::default() },
         decided: AT,
-        is_under_attack: false,
-        is_bait: false,
-        failures_before: 3,
         outcome: None,
         settled: None,
     }

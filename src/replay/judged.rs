@@ -9,7 +9,7 @@ use crate::policy::field::Field;
 use crate::policy::key::KeyPart;
 use crate::policy::matcher::Pattern;
 use crate::policy::outcome::{OutcomeRule, OutcomeRules, ResponseView};
-use crate::policy::{Cost, Limit, Mode, Policy, Route};
+use crate::policy::{Cost, Limit, Mode, Policy, Route, RouteDefences};
 
 /// What the lines of a log show besides client, method, target and status.
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,7 +50,7 @@ fn by_route_name(policy: &Policy) -> Policy {
         user: vec![Field::Basic],
         password: Vec::new(),
         exposed: None,
-        bait: None,
+        defences: RouteDefences::default(),
         case: Case::Sensitive,
         cost: match route.cost {
             Cost::Counted(_) => Cost::Fixed(1),

@@ -11,8 +11,8 @@ use super::attempt::{LoggedAttempt, Told};
 use super::judged::{self, LogColumns, VisibleRules};
 use super::report::{GateDifferences, PolicyReport};
 use super::tally::LimitTally;
-use crate::engine::{AttemptFacts, Decision, Engine, LimitStatus, Reservation, Rules};
-use crate::event::{Events, LimitDecision, Outcome};
+use crate::engine::{Decision, Engine, LimitStatus, Reservation, Rules};
+use crate::event::{AttemptRecord, Events, LimitDecision, Outcome};
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
 use crate::policy::outcome::ResponseView;
@@ -123,15 +123,16 @@ impl PolicyRun {
         let client = self.shown(attempt.client);
         let replayed = match decided {
             Ok(Decision::Admitted(reservation)) => {
-                let Reservation { facts, statuses, .. } = &reservation;
-                let refused_by = self.count((client, reservation.route()), facts, statuses, (outcome, now));
+                let Reservation { attempt: decided, statuses, .. } = &reservation;
+                let record = decided.record(&self.rules, reservation.route(), statuses);
+                let refused_by = self.count(client, &record, statuses, outcome, now);
                 self.compare(&attempt.told, refused_by);
                 Replayed { is_refused: false, outcome, reservation: Some(Box::new(reservation)) }
             }
             Ok(Decision::Refused(refusal)) => {
                 self.refused += 1;
-                let (facts, statuses) = (&refusal.facts, &refusal.statuses);
-                let refused_by = self.count((client, refusal.route), facts, statuses, (outcome, now));
+                let record = refusal.attempt.record(&self.rules, refusal.route, &refusal.statuses);
+                let refused_by = self.count(client, &record, &refusal.statuses, outcome, now);
                 self.compare(&attempt.told, refused_by);
                 Replayed { is_refused: true, outcome, reservation: None }
             }
@@ -196,12 +197,12 @@ impl PolicyRun {
     /// Counts what each limit says; returns the first that refuses.
     fn count(
         &mut self,
-        (client, route): (Client, usize),
-        facts: &AttemptFacts,
+        client: Client,
+        attempt: &AttemptRecord,
         statuses: &[LimitStatus],
-        (outcome, now): (Option<Outcome>, Time),
+        outcome: Option<Outcome>,
+        now: Time,
     ) -> Option<usize> {
-        let attempt = facts.record(&self.rules, route, statuses);
         for record in &attempt.limits {
             self.limits[record.limit].count(client, record.decision, now);
         }

@@ -10,7 +10,8 @@ use super::schema::Schema;
 /// Declares tables of the file.
 ///
 /// Each line is a key: the field, its name in the file if that is another one, its type, and what is special about it. The
-/// comment of a table or a key is its description where the sample file has none.
+/// comment of a table or a key is its description where the sample file has none. `+` adds parts: other declared tables
+/// whose keys stand in this one.
 #[macro_export]
 macro_rules! tables {
     (@key $field:ident) => { stringify!($field) };
@@ -19,11 +20,14 @@ macro_rules! tables {
         $(#[doc = $about:literal])*
         $vis:vis $table:ident $((named $names:expr))? $((requires $required:expr))? {
             $($(#[doc = $note:literal])* $field:ident $(($key:literal))?: $kind:ty $(= $($special:ident)+)?,)*
-        }
+        } $(+ {
+            $($part:ident: $part_table:ty,)+
+        })?
     )*) => {$(
         $(#[doc = $about])*
         $vis struct $table {
             $($(#[doc = $note])* $vis $field: $kind,)*
+            $($($vis $part: $part_table,)+)?
         }
 
         impl $crate::table::RawTable for $table {
@@ -33,12 +37,26 @@ macro_rules! tables {
             $(const REQUIRED: &'static [&'static str] = &$required;)?
 
             fn keys() -> Vec<$crate::table::KeyDeclaration> {
-                vec![$($crate::table::KeyDeclaration {
-                    name: $crate::tables!(@key $field $($key)?),
-                    kind: <$kind as $crate::table::FromKey>::key_type(),
-                    about: concat!($($note),*),
-                    traits: &[$($($crate::table::KeyTrait::$special),+)?],
-                }),*]
+                [
+                    vec![$($crate::table::KeyDeclaration {
+                        name: $crate::tables!(@key $field $($key)?),
+                        kind: <$kind as $crate::table::FromKey>::key_type(),
+                        about: concat!($($note),*),
+                        traits: &[$($($crate::table::KeyTrait::$special),+)?],
+                    }),*],
+                    $($(<$part_table as $crate::table::RawTable>::keys(),)+)?
+                ]
+                .into_iter()
+                .flatten()
+                .collect()
+            }
+
+            fn key_names() -> Vec<&'static str> {
+                [
+                    Self::KEYS.to_vec(),
+                    $($(<$part_table as $crate::table::RawTable>::key_names(),)+)?
+                ]
+                .concat()
             }
 
             fn values(table: &$crate::document::TomlTable, f: &mut $crate::diagnostic::Findings) -> Self {
@@ -47,6 +65,7 @@ macro_rules! tables {
                         table.get($crate::tables!(@key $field $($key)?)),
                         f,
                     ),)*
+                    $($($part: <$part_table as $crate::table::RawTable>::values(table, f),)+)?
                 }
             }
         }
@@ -55,7 +74,7 @@ macro_rules! tables {
 
 /// A table whose keys are known.
 pub trait RawTable: Sized {
-    /// Its keys, in the order in which hints list them.
+    /// Its own keys, in the order in which hints list them.
     const KEYS: &'static [&'static str];
     /// What it is for.
     const ABOUT: &'static str;
@@ -64,15 +83,18 @@ pub trait RawTable: Sized {
     /// Keys without which it means nothing.
     const REQUIRED: &'static [&'static str] = &[];
 
-    /// Its keys with the types of their values.
+    /// Its keys with the types of their values, and those of its parts.
     fn keys() -> Vec<KeyDeclaration>;
+
+    /// Their names.
+    fn key_names() -> Vec<&'static str>;
 
     /// Reads the value of each key.
     fn values(table: &TomlTable, f: &mut Findings) -> Self;
 
     /// Reads the table, and reports keys that it does not have.
     fn read(table: &TomlTable, f: &mut Findings) -> Self {
-        report_unknown(table, Self::KEYS, f);
+        report_unknown(table, &Self::key_names(), f);
         Self::values(table, f)
     }
 }

@@ -10,8 +10,10 @@ use super::attempt::{Attempt, AttemptBody};
 use super::body_coding::UndecodableBody;
 use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
+use super::defence::{Notes, ReadAttempt};
 use super::device::Claim;
 use super::exposed::ExposedAction;
+use super::facts::AttemptFacts;
 use super::field::{RequestFields, has_authorization};
 use super::fingerprint::Fingerprint;
 use super::geo::Origin;
@@ -20,7 +22,6 @@ use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, TooMan
 use super::known_address::AccountAddress;
 use super::legibility::UnknownCharset;
 use super::second_step::{Remembered, SignIn};
-use super::suspicion::QuickFailure;
 use super::{Limit, LimitKind, MatchedRoutes, Mode, Policy, Route, Unit};
 use tollgate_bucket::Time;
 use tollgate_bucket::{Continuous, Effect, Key, Spec};
@@ -73,10 +74,19 @@ pub struct Charges {
     pub charges: SmallVec<[Charge; 2]>,
     /// The limits that exempt this client.
     pub exempt: SmallVec<[usize; 2]>,
-    /// Buckets that become full if the attempt succeeds, although they are not charged.
-    pub refilled_on_success: Vec<Charge>,
     /// The number of accounts it names; `None` if no limit needs it, or if it depends on a body that was not read.
     pub accounts: Option<u32>,
+    /// What is known of it besides. Whether a route is under attack, the caller finds out.
+    pub facts: AttemptFacts,
+    /// What matters once its outcome is known.
+    pub on_outcome: OnOutcome,
+}
+
+/// What is kept of an attempt until its outcome is known.
+#[derive(Debug, Clone, Default)]
+pub struct OnOutcome {
+    /// Buckets that become full if the attempt succeeds, although they are not charged.
+    pub refilled_on_success: Vec<Charge>,
     /// Whether all routes read the same single account: only then does a success prove its password.
     pub is_single_account: bool,
     /// The claim to a device token, granted if that account signs in.
@@ -85,21 +95,10 @@ pub struct Charges {
     pub address: Option<AccountAddress>,
     /// The sign-in that second steps may follow, if there are any.
     pub sign_in: Option<Box<SignIn>>,
-    /// The account for logs, by its [`log_id`](KeyHasher::log_id), if the attempt names a single one.
-    pub account: Option<u64>,
-    /// Whether the attempt comes from a known device or address of that account.
-    pub is_owner: bool,
-    /// What happens to it because its password is exposed, if that is known and a route asks.
-    pub exposed: Option<ExposedAction>,
-    /// As how many attempts it counts for its client's address, if that is more than one: it is at an account that no
-    /// person uses.
-    pub bait_weight: Option<u32>,
-    /// The failure that it may become, if a route tells quick ones.
-    pub quick: Option<Box<QuickFailure>>,
     /// Where it comes from, if a route has attack mode.
     pub source: Option<AttemptSource>,
-    /// Whether a route that counts it is under attack, as far as its caller knows.
-    pub is_under_attack: bool,
+    /// What the defences of its routes noted.
+    pub notes: Notes,
 }
 
 /// The identity of an attempt, as far as it is known.
@@ -112,6 +111,13 @@ enum IdentityState {
 }
 
 impl IdentityState {
+    fn known(&self) -> Option<&Identity> {
+        match self {
+            Self::Known(identity) => Some(identity),
+            Self::NotNeeded | Self::Unknown => None,
+        }
+    }
+
     /// Whether the request carries credentials elsewhere than in `Authorization`; `None` if the route's fields
     /// were not read.
     fn is_beside_authorization(&self) -> Option<bool> {
@@ -204,21 +210,20 @@ impl Policy {
             let cost = self.cost_of(route, attempt)?;
             if let IdentityState::Known(identity) = &identity {
                 found.accounts = Some(found.accounts.unwrap_or(0).max(identity.accounts));
-                (found.account, found.is_owner) = identity.for_logs(hasher);
+                (found.facts.account, found.facts.is_owner) = identity.for_logs(hasher);
                 if self.has_second_steps {
-                    let sign_in = found.sign_in.get_or_insert_default();
+                    let sign_in = found.on_outcome.sign_in.get_or_insert_default();
                     sign_in.and(identity.sign_in(route, &request, hasher)?);
                 }
-                found.exposed = found.exposed.max(route.exposed.filter(|_| identity.is_exposed));
-                let bait = route.bait.as_ref().filter(|_| identity.is_bait);
-                found.bait_weight = found.bait_weight.max(bait.map(|bait| bait.weight));
+                found.facts.exposed = found.facts.exposed.max(route.exposed.filter(|_| identity.is_exposed));
             }
             if let Some(rule) = &route.attack {
-                found.source = Some(rule.source_of(found.source, hasher, origin, attempt.client));
+                let source = &mut found.on_outcome.source;
+                *source = Some(rule.source_of(*source, hasher, origin, attempt.client));
             }
-            if let Some(rule) = route.quick.filter(|_| !found.is_owner) {
-                found.quick = rule.of(hasher, attempt.client).map(Box::new);
-            }
+            let (is_owner, identity_read) = (found.facts.is_owner, identity.known());
+            let read = ReadAttempt { attempt, hasher, now, is_owner, identity: identity_read };
+            found.on_outcome.notes.add(&route.defences, &read);
             let here = identity.proven_by_success();
             proven = Some(match proven {
                 None => here,
@@ -239,7 +244,8 @@ impl Policy {
             }
         }
         let Proof { account, claim, address } = proven.unwrap_or_default();
-        (found.is_single_account, found.claim, found.address) = (account.is_some(), claim, address);
+        found.facts.is_bait = found.on_outcome.notes.has("bait");
+        found.on_outcome = OnOutcome { is_single_account: account.is_some(), claim, address, ..found.on_outcome };
         if found.charges.len() > 1 {
             found.charges.sort_by_key(|charge| charge.limit);
         }
@@ -271,7 +277,7 @@ impl Policy {
         let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
         ((self.knows_owners() || self.has_second_steps || route.attack.is_some()) && !route.user.is_empty())
             || route.exposed.is_some()
-            || route.bait.is_some()
+            || route.defences.needs().accounts
             || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
@@ -294,7 +300,7 @@ impl Policy {
         !self.knows_owners()
             && !self.has_second_steps
             && route.exposed.is_none()
-            && route.bait.is_none()
+            && !route.defences.needs().accounts
             && !route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
@@ -357,7 +363,7 @@ impl Policy {
             let keys = plan.hasher.keys(limit, name, plan.key_inputs(), target.named_account())?;
             for key in keys {
                 match (target, found.charges.iter_mut().find(|c| c.limit == index && c.key == key)) {
-                    (ChargeTarget::RefilledOnly(_), _) => found.refilled_on_success.push(charge(key)),
+                    (ChargeTarget::RefilledOnly(_), _) => found.on_outcome.refilled_on_success.push(charge(key)),
                     (_, Some(known)) => known.add(split, tag),
                     (_, None) => found.charges.push(charge(key)),
                 }

@@ -41,8 +41,6 @@ pub(super) struct Identity {
     pub(super) is_beside_authorization: bool,
     /// Whether a password is on the list of exposed ones.
     pub(super) is_exposed: bool,
-    /// Whether it names an account that no person uses, from no known device of it.
-    pub(super) is_bait: bool,
     /// Whether it is that of a second step, and nothing is proven by a success.
     pub(super) is_second_step: bool,
     /// The claim to a device token, if there is a single account.
@@ -114,12 +112,6 @@ impl Identity {
                 |(devices, tokens): &(&Devices, _)| Box::new(devices.claim(tokens, &route.application, only));
             identity.claim = bearer.as_ref().map(claim);
             identity.read_address((&route.application, only), request.attempt.client, hasher, readers);
-        }
-        if let Some(bait) = &route.bait {
-            let is_bait = |named: &NamedAccount| {
-                named.owner.is_none() && named.listed.is_some_and(|account| bait.accounts.contains(&account))
-            };
-            identity.is_bait = identity.named.iter().any(is_bait);
         }
         Ok(identity)
     }

@@ -231,6 +231,14 @@ impl KeyHasher {
         self.2.hash(password, now)
     }
 
+    /// Both halves of a hash under the key of the day; `None` if the system gives no randomness for one.
+    pub(super) fn of_the_day(&self, bytes: &[u8], now: Time) -> Option<[u64; 2]> {
+        let hash = self.2.hash(bytes, now)?;
+        #[expect(clippy::cast_possible_truncation, reason = "halves")]
+        let halves = [(hash >> 64) as u64, hash as u64];
+        Some(halves)
+    }
+
     fn derived(&self, kind: u8, from: u128) -> Key {
         let mut hasher = self.start();
         hasher.write_u8(kind);

@@ -15,9 +15,11 @@ mod charges;
 mod cookies;
 pub mod count;
 mod credential_locations;
+mod defence;
 pub mod descriptor;
 pub mod device;
 mod exposed;
+mod facts;
 pub mod field;
 mod file_name;
 pub mod fingerprint;
@@ -42,12 +44,13 @@ pub mod rates;
 mod route;
 pub mod second_step;
 mod session_value;
-mod suspicion;
 mod urlencoded;
 
 pub use self::attack::{AttackRule, AttemptSource, NetworkRecord};
-pub use self::charges::{Charge, Charges, Unchargeable};
+pub use self::charges::{Charge, Charges, OnOutcome, Unchargeable};
+pub use self::defence::{Defence, FailedAttempt, Needs, Note, Notes, ReadAttempt, RouteDefences};
 pub use self::exposed::{ExposedAction, ExposedPasswords};
+pub use self::facts::AttemptFacts;
 pub use self::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
 pub use self::query::PrivateNames;
@@ -55,7 +58,6 @@ pub use self::random::random_bytes;
 pub use self::rates::{ClassRate, Rates};
 pub use self::route::{AllowedOrigins, Cost, DEFAULT_BODY_BYTES, Route};
 pub use self::second_step::{Remembered, SignIn};
-pub use self::suspicion::{Bait, QuickFailure, QuickFailures, is_charged_for_suspicion};
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -101,7 +103,7 @@ pub struct Policy {
     body_adds_routes: bool,
     /// Whether a route reads `Authorization`.
     reads_authorization: bool,
-    /// Whether accounts are listed: with rates of their own under a limit, or as bait.
+    /// Whether accounts are listed: with rates of their own under a limit, or for a defence.
     lists_users: bool,
     /// Whether a route is a second step.
     has_second_steps: bool,
@@ -149,7 +151,7 @@ impl Policy {
         let body_adds_routes = routes.iter().any(Route::may_be_added_by_body);
         let reads_authorization = routes.iter().any(Route::reads_authorization);
         let lists_users = limits.iter().any(|limit| limit.rates.lists_users())
-            || routes.iter().any(|route| route.bait.is_some());
+            || routes.iter().any(|route| route.defences.needs().accounts);
         let has_second_steps = routes.iter().any(|route| route.is_second_step);
         Self {
             routes,
@@ -185,6 +187,15 @@ impl Policy {
     #[must_use]
     pub fn with_geo(self, geo: Option<Arc<Geo>>) -> Self {
         Self { geo, ..self }
+    }
+
+    /// Takes over what the defences of former rules know, where a route keeps its name.
+    pub fn carry_over(&mut self, former: &Self) {
+        for route in &mut self.routes {
+            if let Some(former) = former.routes.iter().find(|former| former.name == route.name) {
+                route.defences.carry_over(&former.defences);
+            }
+        }
     }
 
     /// Where a client comes from.
@@ -359,16 +370,22 @@ impl Policy {
         routes: &[usize],
     ) -> Result<Option<BodyRequirement>, Unchargeable> {
         let mut found: Option<BodyRequirement> = None;
-        for route in routes.iter().map(|&route| &self.routes[route]).filter(|route| route.reads_bodies()) {
+        for route in routes.iter().map(|&route| &self.routes[route]) {
+            let needs_whole = route.defences.needs().body;
+            if !needs_whole && !route.reads_bodies() {
+                continue;
+            }
             let (could_refuse, is_uncertain) = (self.could_refuse(route, attempt), route.is_chosen_by_body());
             let needs_accounts = route.reads_accounts() && self.needs_accounts(route);
             let needs_cost = could_refuse && route.reads_cost();
-            if !(needs_cost || needs_accounts || is_uncertain) {
+            if !(needs_cost || needs_accounts || is_uncertain || needs_whole) {
                 continue;
             }
             let is_needed = (needs_accounts && route.exposed == Some(ExposedAction::Refuse))
                 || (could_refuse
-                    && (needs_cost || is_uncertain || !self.only_candidates_need_accounts(route)));
+                    && (needs_cost
+                        || is_uncertain
+                        || (needs_accounts && !self.only_candidates_need_accounts(route))));
             if is_needed {
                 BodyCoding::of(attempt.headers)?;
             }

@@ -130,6 +130,16 @@ impl Limit {
         }
     }
 
+    /// Whether attempts and failures of some weight count as several here: where there is a bucket for each address, and
+    /// none for each account or password.
+    #[must_use]
+    pub fn charges_weights(&self) -> bool {
+        self.kind == LimitKind::Rate
+            && self.unit == Unit::Attempts
+            && self.key.contains(&KeyPart::Ip)
+            && !self.is_hidden()
+    }
+
     /// The number and name of the client's class, and the bucket of that class; `None` if the limit exempts the client.
     /// `origin` says where the client comes from, `account` which account is charged, if the key has one.
     #[must_use]

@@ -12,6 +12,7 @@ use super::attack::AttackRule;
 use super::attempt::{Attempt, AttemptBody};
 use super::canonical::Case;
 use super::count::{Count, UnreadableBody};
+use super::defence::RouteDefences;
 use super::exposed::ExposedAction;
 use super::field::{BodySearch, Field, FieldNames, FieldSlots, Half, RequestFields, values_but_cookies};
 use super::key::TooManyValues;
@@ -19,7 +20,6 @@ use super::matcher::{HostPattern, MethodReading, Pattern};
 use super::method::MethodReadings;
 use super::outcome;
 use super::query::QueryParameters;
-use super::suspicion::{Bait, QuickFailures};
 use tollgate_bucket::OnError;
 
 /// A protected route: `[route.NAME]`.
@@ -45,10 +45,8 @@ pub struct Route {
     pub step_cookie: Option<Box<str>>,
     /// What happens to an attempt with an exposed password; `None` looks none up.
     pub exposed: Option<ExposedAction>,
-    /// The accounts that no person uses, if it lists some.
-    pub bait: Option<Box<Bait>>,
-    /// The failures that are too quick for a person, if it tells them.
-    pub quick: Option<QuickFailures>,
+    /// The optional defences that it turns on.
+    pub defences: RouteDefences,
     /// The rules for the outcome of a response.
     pub rules: outcome::OutcomeRules,
     /// Any of these hosts; empty means any host.
@@ -177,8 +175,7 @@ impl Route {
             is_second_step: false,
             step_cookie: None,
             exposed: None,
-            bait: None,
-            quick: None,
+            defences: RouteDefences::default(),
             rules: outcome::OutcomeRules::default(),
             hosts: Vec::new(),
             other_than: None,

@@ -12,11 +12,10 @@ use tollgate_grammar::diagnostic::grouped;
 use super::describe::{DAY, INSTANT};
 use super::describe_prefix;
 use super::upper_bound::upper_bound;
-use crate::config::values::Duration;
 use crate::policy::challenge::ChallengeRule;
 use crate::policy::count::Count;
 use crate::policy::key::{KeyPart, PrefixLengths};
-use crate::policy::{Cost, Limit, LimitKind, Mode, Policy, Route, Unit};
+use crate::policy::{Cost, Defence, Limit, LimitKind, Mode, Policy, Route, Unit};
 
 /// The combined bounds of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,19 +144,6 @@ fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
 }
 
 fn notes(route: &Route) -> Vec<String> {
-    let bait = route.bait.as_ref().map(|bait| {
-        let names = grouped(u64::try_from(bait.accounts.len()).unwrap_or(u64::MAX));
-        let words = "for its address; an attacker who tries other names does not meet them";
-        format!("an attempt at a bait name ({names} listed) counts as {} {words}", bait.weight)
-    });
-    let quick = route.quick.as_ref().map(|quick| {
-        let words = "for its address; an attacker who waits, or has many addresses, does not pay it";
-        format!(
-            "a failure within {} of its client's last counts as {} {words}",
-            Duration(quick.within),
-            quick.weight
-        )
-    });
     let documents = match &route.cost {
         Cost::Counted(Count::Fields(fields)) => Some(format!(
             "each `{}` of a GraphQL document is an attempt; accounts and passwords in its text are not read",
@@ -165,7 +151,7 @@ fn notes(route: &Route) -> Vec<String> {
         )),
         _ => None,
     };
-    bait.into_iter().chain(quick).chain(documents).collect()
+    route.defences.iter().map(Defence::describe).chain(documents).collect()
 }
 
 /// What limits by account do on a route that names none.

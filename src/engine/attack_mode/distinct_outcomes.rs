@@ -53,7 +53,8 @@ impl DistinctOutcomes {
     pub(super) fn count(
         &self,
         route: &Arc<str>,
-        (account, client): (Option<u64>, u64),
+        account: Option<u64>,
+        client: u64,
         outcome: Outcome,
         now: Time,
     ) {
@@ -128,7 +129,7 @@ mod tests {
             outcome: Outcome,
             second: u64,
         ) -> [u64; 4] {
-            self.0.count(&self.1, (account.into(), client), outcome, NOW.after(Span::from_secs(second)));
+            self.0.count(&self.1, account.into(), client, outcome, NOW.after(Span::from_secs(second)));
             let OutcomeCounts { failures, successes, failed_accounts, succeeded_accounts } =
                 self.0.tables()[&self.1].counts;
             [failures, successes, failed_accounts, succeeded_accounts]

@@ -101,7 +101,7 @@ fn clients_are_those_that_share_a_bucket_and_accounts_stand_for_themselves() {
     assert_eq!(top(&stream, "address"), [(client([192, 0, 2, 0]), 2, 2)]);
     assert_eq!(top(&stream, "account"), [(BucketOwner::Account(0x1234_5678_9abc), 2, 0)]);
     assert_eq!(top(&stream, "pair").len(), 2, "by address");
-    stream.records().account = None;
+    stream.records().facts.account = None;
     stream.entry.client = Client::UnixSocket;
     stream.hitters.on_event(&Event::RequestCompleted(&stream.entry));
     assert!(top(&stream, "account").contains(&(BucketOwner::Client(Client::UnixSocket), 1, 0)));

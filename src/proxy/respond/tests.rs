@@ -10,7 +10,7 @@ use smallvec::smallvec;
 
 use super::*;
 use crate::bucket::{Admission, Continuous, Effect, Key, Receipt, Spec, Time, Verdict};
-use crate::engine::{AttemptFacts, LimitStatus};
+use crate::engine::{DecidedAttempt, LimitStatus};
 use crate::policy::{Charge, Limit};
 
 const SECOND: u64 = 1_000_000_000;
@@ -57,7 +57,7 @@ fn refused(nanos: u64) -> Refusal {
         route: 0,
         wait: Some(wait),
         statuses: smallvec![status(0, Admission::Refused { wait })],
-        facts: AttemptFacts::default(),
+        attempt: DecidedAttempt::default(),
     }
 }
 
@@ -66,7 +66,7 @@ fn never_fits() -> Refusal {
         route: 0,
         wait: None,
         statuses: smallvec![status(0, Admission::NeverFits)],
-        facts: AttemptFacts::default(),
+        attempt: DecidedAttempt::default(),
     }
 }
 
@@ -217,7 +217,7 @@ fn every_refusing_limit_is_named_and_every_limit_shows_its_state() {
         status(1, Admission::Admitted),
         status(2, Admission::Refused { wait: Span::from_secs(9) }),
     ];
-    let what = Refusal { route: 0, wait: Some(Span::from_secs(9)), statuses, facts: AttemptFacts::default() };
+    let what = Refusal { route: 0, wait: Some(Span::from_secs(9)), statuses, attempt: DecidedAttempt::default() };
     let response = respond(&RefuseSettings::default(), &["a", "b", "c"], &what, "application/json");
     assert!(body(&response).contains(r#""violated-policies":["a","c"]"#));
     assert_eq!(response.headers()["retry-after"], "9");
@@ -395,7 +395,7 @@ fn a_refusal_that_names_no_limit_has_an_empty_list_and_a_problem_has_none() {
         route: 0,
         wait: Some(Span::from_secs(3)),
         statuses: smallvec![],
-        facts: AttemptFacts::default(),
+        attempt: DecidedAttempt::default(),
     };
     let refused = respond(&RefuseSettings::default(), &[], &what, "application/json");
     assert!(

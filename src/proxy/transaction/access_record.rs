@@ -118,14 +118,14 @@ impl AccessRecord {
 
     /// The attempt was admitted. Returns where its outcome is written.
     pub(super) fn admitted(&mut self, rules: &Rules, reservation: &Reservation) -> OutcomeCell {
-        let Reservation { facts, statuses, .. } = reservation;
-        self.0.entry.attempt = Some(facts.record(rules, reservation.route(), statuses));
+        let Reservation { attempt, statuses, .. } = reservation;
+        self.0.entry.attempt = Some(attempt.record(rules, reservation.route(), statuses));
         Rc::clone(self.0.outcome.insert(Rc::default()))
     }
 
     /// The attempt was refused.
     pub(super) fn refused(&mut self, rules: &Rules, refusal: &Refusal) {
-        self.0.entry.attempt = Some(refusal.facts.record(rules, refusal.route, &refusal.statuses));
+        self.0.entry.attempt = Some(refusal.attempt.record(rules, refusal.route, &refusal.statuses));
     }
 
     /// Acquires the attempt's permits, and holds them until the response was read to its end or the client has gone. Returns

@@ -53,11 +53,11 @@ impl AdmittedAttempt {
         if let Some(refused) = refused_mark(&self.config.shared.rules, &reservation.statuses) {
             set(REFUSED, refused);
         }
-        if reservation.facts.is_marked_as_exposed() {
+        if reservation.attempt.facts.is_marked_as_exposed() {
             set(EXPOSED, HeaderValue::from_static("1"));
         }
-        if reservation.facts.failures_before() > 0 {
-            set(FAILURES, reservation.facts.failures_before().into());
+        if reservation.attempt.facts.failures_before > 0 {
+            set(FAILURES, reservation.attempt.facts.failures_before.into());
         }
     }
 

@@ -15,7 +15,7 @@ use super::head_check::RoutedDecision;
 use super::response_future::ResponseFuture;
 use super::server::Server;
 use super::service::attempt;
-use crate::engine::{AttemptFacts, Decision, LimitStatus, Refusal, Rules, Undecided};
+use crate::engine::{DecidedAttempt, Decision, LimitStatus, Refusal, Rules, Undecided};
 use crate::policy::attempt::{Attempt, Client};
 use crate::policy::descriptor::Descriptor;
 use crate::proxy::body::{self, BufferedBody, ClientBody, ResponseBody, UnreadGuard};
@@ -204,8 +204,8 @@ impl Server {
             return Answered { status, ..Answered::free(context) };
         }
         let (route, wait) = (found.routes.first().copied(), rules.longest_wait(&statuses));
-        let facts = AttemptFacts::default();
-        let refusal = Refusal { route: route.unwrap_or_default(), wait, statuses, facts };
+        let attempt = DecidedAttempt::default();
+        let refusal = Refusal { route: route.unwrap_or_default(), wait, statuses, attempt };
         let decision = Box::new(Decision::Refused(refusal));
         self.answered(connection, RoutedDecision { config: Rc::clone(&config), decision, group: 0 }, context)
     }

@@ -15,7 +15,7 @@ use tollgate::observe::refusal_summary::RefusalSummary;
 use tollgate::observe::settings::ClientsShown;
 use tollgate::policy::attempt::Client;
 use tollgate::policy::key::PrefixLengths;
-use tollgate::policy::{Limit, Policy, Route};
+use tollgate::policy::{AttemptFacts, Limit, Policy, Route};
 use tollgate::time::{Span, Time};
 
 use crate::decisions::end;
@@ -48,11 +48,7 @@ fn refusal() -> AccessLogEntry {
         policy: Arc::new(Policy::new(vec![route], vec![Limit::new("address", spec)])),
         route: 0,
         limits: smallvec![record],
-        account: None,
-        is_owner: false,
-        is_under_attack: false,
-        is_bait: false,
-        failures_before: 0,
+        facts: AttemptFacts::default(),
         decided: Time::default(),
         outcome: None,
         settled: None,

@@ -21,7 +21,7 @@ fn refused_by(admissions: [Admission; 2]) -> Refusal {
     let wait = waits.max().filter(|_| !admissions.contains(&Admission::NeverFits));
     let statuses =
         admissions.into_iter().enumerate().map(|(limit, admission)| status(limit, admission)).collect();
-    Refusal { route: 0, wait, statuses, facts: AttemptFacts::default() }
+    Refusal { route: 0, wait, statuses, attempt: DecidedAttempt::default() }
 }
 
 fn hidden_response(settings: &RefuseSettings, what: &Refusal, accept: &'static str) -> Response<Bytes> {

@@ -1,0 +1,108 @@
+//! `repeats = "free"`: the same wrong password costs once.
+//!
+//! A phone with an old password asks for ever, and must not use up the budget of its owner. A request that is the same as
+//! one that failed before, byte for byte in all in which a password may stand, fails again, and that is charged nowhere
+//! that counts failures. Whole requests are compared because the gate cannot always know what an application takes for a
+//! password: what is free must be no other guess. Limits that count attempts count it as ever, so that nobody makes the
+//! application hash without end.
+//!
+//! What is known is in the memory of this process alone, as hashes under a key that lives for a day: a table of fixed
+//! size, in which a failure may take the place of another, which then costs once more.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tollgate_grammar::kind::{Checked as _, Key, Word};
+use tollgate_grammar::{Findings, tables, words};
+
+use super::{DefenceCheck, DefendedRoute};
+use crate::policy::{Defence, FailedAttempt, Needs, Note, ReadAttempt};
+
+tables! {
+    pub(crate) RawRepeats {
+        repeats: Key<Word<Repeats>> = Example,
+    }
+}
+
+words! {
+    /// What a failure costs whose request failed before.
+    pub(crate) Repeats: bool { "free" => true, "charged" => false, }
+}
+
+#[derive(Debug)]
+struct FreeRepeats(FailedRequests);
+
+/// Requests that failed. Nothing is allocated before the first failure of a route that asks.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FailedRequests(Arc<OnceLock<Box<[AtomicU64]>>>);
+
+pub(super) fn check(
+    raw: &RawRepeats,
+    check: &mut DefenceCheck<'_>,
+    to: &mut DefendedRoute<'_>,
+    f: &mut Findings,
+) {
+    let Some(word) = raw.repeats.as_ref().filter(|_| raw.repeats.checked(f) == Some(true)) else { return };
+    to.warn_of_failures(&word.spot, f);
+    if to.route.as_ref().is_some_and(|route| route.is_second_step) {
+        let hint = "leave it out: a code that was wrong may be right in the next half minute";
+        f.error(&word.spot, "`repeats` does not fit a second step", hint);
+    }
+    if let Some(route) = to.route.as_deref_mut() {
+        route.defences.add(FreeRepeats(check.failed_requests.clone()));
+    }
+}
+
+impl Defence for FreeRepeats {
+    fn name(&self) -> &'static str {
+        "repeats"
+    }
+
+    fn describe(&self) -> String {
+        "a request that failed before costs nothing where failures are counted, if it comes again as it was".into()
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { accounts: false, body: true }
+    }
+
+    fn note(&self, attempt: &ReadAttempt<'_>) -> Option<Note> {
+        attempt.whole()
+    }
+
+    fn charges_failure(&self, Note(slot, request): Note, _: FailedAttempt) -> bool {
+        self.0.is_new(slot, request)
+    }
+
+    fn carry_over(&mut self, former: &dyn Defence) {
+        if let Some(former) = (former as &dyn Any).downcast_ref::<Self>() {
+            self.0 = former.0.clone();
+        }
+    }
+}
+
+impl FailedRequests {
+    /// Remembers a failure, and says whether it was not known.
+    fn is_new(&self, slot: u64, request: u64) -> bool {
+        let slots = self.0.get_or_init(|| (0..SLOTS).map(|_| AtomicU64::new(0)).collect());
+        let slot = usize::try_from(slot % SLOTS).ok().and_then(|slot| slots.get(slot));
+        slot.is_none_or(|known| known.swap(request, Ordering::Relaxed) != request)
+    }
+}
+
+/// A power of two: 512 KiB.
+const SLOTS: u64 = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_failed_is_known_until_another_one_takes_its_place() {
+        let failed = FailedRequests::default();
+        assert_eq!([1, 2, 1, 2].map(|request| failed.is_new(request, request)), [true, true, false, false]);
+        assert!(failed.is_new(1 + SLOTS, 3), "takes the place");
+        assert!(failed.is_new(1, 1), "and is gone");
+    }
+}
