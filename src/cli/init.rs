@@ -111,7 +111,10 @@ impl InitArgs {
 
     fn protected(&self) -> String {
         match &self.preset {
-            Some(preset) => format!("preset = {}", quoted(preset)),
+            Some(preset) => {
+                let repeats = if self.application().is_some_and(Preset::tells_successes) { REPEATS } else { "" };
+                format!("preset = {}{repeats}", quoted(preset))
+            }
             None => format!("match = {}", toml_of(&self.patterns)),
         }
     }
@@ -313,6 +316,9 @@ const BEHIND: [(&str, &str); 4] = [
     ("traefik", include_str!("../../presets/behind/traefik.toml")),
     ("cloudflare", include_str!("../../presets/behind/cloudflare.toml")),
 ];
+/// For applications whose failures are known.
+const REPEATS: &str = "\n# A request that failed and comes again as it was, as from a phone with an old password, costs nothing more.\n\
+                       repeats = \"free\"";
 /// Limits that want to know what a sign-in names, and what came of it.
 const ACCOUNT: &str = include_str!("../../presets/accounts/account.toml");
 /// Providers give their customers other addresses of such prefixes.

@@ -25,6 +25,7 @@ mod outcomes;
 mod privacy;
 mod refunds;
 mod refusals;
+mod repeats;
 mod second_steps;
 mod settling;
 mod suspicion;
