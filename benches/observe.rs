@@ -184,15 +184,7 @@ fn counted_refusals(criterion: &mut Criterion) {
         let (policy, limits) = (Arc::new(policy), std::iter::once(record).collect());
         let (route, facts, outcome) = (0, AttemptFacts::default(), None);
         let (decided, settled) = (Time::default(), None);
-        let attempt = AttemptRecord {
-            policy,
-            route,
-            limits,
-            facts,
-            decided,
-            outcome,
-            settled,
-        };
+        let attempt = AttemptRecord { policy, route, limits, facts, decided, outcome, settled };
         entry.attempt = Some(Box::new(attempt));
         let mut number = 0_u32;
         criterion.bench_function(&format!("refused: clients counted, {clients}"), |bencher| {

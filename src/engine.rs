@@ -28,9 +28,9 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 
 pub use self::attack_mode::OutcomeCounts;
-pub use self::decided_attempt::DecidedAttempt;
 pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
 pub use self::concurrency_limit::{ConcurrencyPermits, PermitRequest};
+pub use self::decided_attempt::DecidedAttempt;
 pub use self::earned_attempts::NothingEarned;
 pub use self::known_addresses::KnownAddressCount;
 pub use self::limit_status::{LimitStatus, LimitStatuses};

@@ -5,6 +5,7 @@
 
 mod attack;
 mod challenge;
+mod connection;
 mod failure;
 mod store;
 
@@ -17,8 +18,9 @@ use smallvec::SmallVec;
 
 pub use self::attack::{AttackChange, GuessWorked};
 pub use self::challenge::ChallengeResult;
+pub use self::connection::{ConnectionEvent, RejectReason};
 pub use self::failure::{BrokenAnswer, Failure};
-pub use self::store::{Fallback, StoreCallResult, StoreChange};
+pub use self::store::{Fallback, StoreCallResult, StoreChange, StoreEvent};
 pub use crate::policy::outcome::Outcome;
 
 use crate::bucket::Continuous;
@@ -63,25 +65,14 @@ pub enum Event<'a> {
     },
     /// A response was sent, or the client hung up before its end.
     RequestCompleted(&'a AccessLogEntry),
-    /// A client connected.
-    Connected,
-    /// A client's connection ended.
-    Disconnected,
-    /// A client's connection was rejected.
-    ConnectionRejected {
-        /// The client's address, if it has one.
-        peer: Option<IpAddr>,
-        /// The reason.
-        reason: RejectReason,
-    },
-    /// An idle connection was closed, because connection slots, descriptors or memory were short.
-    ConnectionEvicted,
+    /// What happened to a connection of a client.
+    Connection(ConnectionEvent<'a>),
+    /// What happened at the shared store.
+    Store(StoreEvent<'a>),
     /// A client was offered to earn an attempt by a proof of work, or sent a proof.
     Challenge(ChallengeResult),
     /// A body that was read for its fields was refused: there is no memory for it.
     BodyRefused,
-    /// `accept` failed; the listener tries again.
-    AcceptFailed(&'a std::io::Error),
     /// An upstream failed a request.
     UpstreamFailed {
         /// Its address as configured.
@@ -110,40 +101,6 @@ pub enum Event<'a> {
         /// The operator.
         by: Operator,
     },
-    /// A refusal was repeated from the mirror, without a call to the shared store.
-    Mirrored {
-        /// The name of the limit that refused.
-        limit: &'a Arc<str>,
-    },
-    /// A lease of a bucket of this limit admitted an attempt, without a call to the store.
-    Leased(&'a Arc<str>),
-    /// Writes of other gates to a bucket of this limit won until an operation had no time left.
-    RaceLost(&'a Arc<str>),
-    /// The store did not reply, and an attempt was decided without it.
-    FellBack(Fallback),
-    /// A call to the store ended.
-    StoreCalled {
-        /// The result.
-        result: StoreCallResult,
-        /// The duration of the call.
-        took: Span,
-    },
-    /// A server of the store became unavailable, or available again.
-    StoreUp(StoreChange<'a>),
-    /// The same for people to read: at most once a minute for each server and direction.
-    StoreReport(StoreChange<'a>),
-    /// A server of the store that is unavailable still fails, or one that is available refuses attempts: at most once a
-    /// minute for each server.
-    StoreFailed(StoreChange<'a>),
-    /// The store has a server no more.
-    StoreServerLeft {
-        /// Its name.
-        server: &'a str,
-        /// Whether the other servers are available.
-        is_store_up: bool,
-    },
-    /// The store has a warning for the operator.
-    StoreWarning(&'a str),
     /// An operator changed single buckets.
     BucketsChanged(BucketsChanged<'a>),
     /// A caller of the admin API sent a wrong token.
@@ -175,27 +132,6 @@ pub enum LimitDecision {
     Observe,
     /// The limit exempts this client.
     Exempt,
-}
-
-/// Why a connection was rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RejectReason {
-    /// `connections`: all slots are taken, and the idle connections belong to clients with fewer connections.
-    Connections,
-    /// `client_max`: the client's prefix has that many connections already.
-    ClientMax,
-    /// `client_rate`: the client's prefix opens connections too fast.
-    ClientRate,
-    /// The TLS handshake failed or was not completed.
-    Handshake,
-    /// The listener demands a PROXY header, and the peer is not a trusted proxy.
-    UntrustedProxy,
-    /// The listener demands a PROXY header, and the connection did not begin with one.
-    ProxyHeader,
-    /// Memory is short: the gate uses most of its limit.
-    Memory,
-    /// Descriptors are short: the rest is reserved for upstream connections and files.
-    Descriptors,
 }
 
 /// An operator's change to the buckets of a client or an account.

@@ -18,8 +18,8 @@ use tollgate::event::{
     AccessLogEntry, AttemptRecord, Event, EventListener, Events, LimitDecision, LimitRecord,
 };
 use tollgate::observe::heavy_hitters::HeavyHitters;
-use tollgate::policy::{AttemptFacts, Policy};
 use tollgate::policy::attempt::Client;
+use tollgate::policy::{AttemptFacts, Policy};
 use tollgate::store::memory::{BucketKey, Buckets};
 use tollgate::time::{Clock, Span, Time};
 

@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use tollgate::bucket::{Continuous, Span, Spec};
 use tollgate::engine::store_observer;
-use tollgate::event::{Event, EventListener, Events, StoreCallResult};
+use tollgate::event::{Event, EventListener, Events, StoreCallResult, StoreEvent};
 use tollgate::store::Namespace;
 use tollgate::store::shared::{OnError, StoreOptions};
 use tollgate::store::{Limiter, Limits};
@@ -83,7 +83,7 @@ struct Count {
 
 impl EventListener for Count {
     fn on_event(&self, event: &Event<'_>) {
-        if let Event::StoreCalled { result, .. } = event {
+        if let Event::Store(StoreEvent::Called { result, .. }) = event {
             self.all.fetch_add(1, Ordering::Relaxed);
             let is_failed = matches!(result, StoreCallResult::Timeout | StoreCallResult::Error);
             self.failed.fetch_add(u64::from(is_failed), Ordering::Relaxed);

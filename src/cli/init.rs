@@ -112,7 +112,8 @@ impl InitArgs {
     fn protected(&self) -> String {
         match &self.preset {
             Some(preset) => {
-                let repeats = if self.application().is_some_and(Preset::tells_successes) { REPEATS } else { "" };
+                let repeats =
+                    if self.application().is_some_and(Preset::tells_successes) { REPEATS } else { "" };
                 format!("preset = {}{repeats}", quoted(preset))
             }
             None => format!("match = {}", toml_of(&self.patterns)),

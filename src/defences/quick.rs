@@ -13,9 +13,9 @@ use tollgate_grammar::kind::{Checked as _, Key, Lasting};
 use tollgate_grammar::{Findings, tables};
 
 use super::{DefenceCheck, DefendedRoute, Weight, weight};
-use crate::time::{Span, Time};
 use crate::policy::key::PrefixLengths;
 use crate::policy::{Defence, FailedAttempt, Note, ReadAttempt};
+use crate::time::{Span, Time};
 
 tables! {
     pub(crate) RawQuick {

@@ -60,7 +60,8 @@ impl Defence for FreeRepeats {
     }
 
     fn describe(&self) -> String {
-        "a request that failed before costs nothing where failures are counted, if it comes again as it was".into()
+        "a request that failed before costs nothing where failures are counted, if it comes again as it was"
+            .into()
     }
 
     fn needs(&self) -> Needs {

@@ -12,9 +12,7 @@ use crate::bucket::{Effect, Op};
 use crate::event::{Event, GuessWorked, Outcome};
 use crate::policy::device::Claim;
 use crate::policy::outcome::Judgement;
-use crate::policy::{
-    ChargeOn, Charges, FailedAttempt, Limit, LimitKind, OnOutcome,
-};
+use crate::policy::{ChargeOn, Charges, FailedAttempt, Limit, LimitKind, OnOutcome};
 use crate::store::DecidedBy;
 use crate::time::{Span, Time};
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::event::{Event, Events, Fallback, StoreCallResult, StoreChange};
+use crate::event::{Event, Events, Fallback, StoreCallResult, StoreChange, StoreEvent};
 use crate::store::shared::{AvailabilityChange, CallStatus, OnError, StoreObserver};
 use crate::time::Span;
 
@@ -25,47 +25,47 @@ impl StoreObserver for StoreEvents {
             CallStatus::Throttled => StoreCallResult::Throttled,
             CallStatus::Error => StoreCallResult::Error,
         };
-        self.0.emit(&Event::StoreCalled { result, took });
+        self.0.emit(&Event::Store(StoreEvent::Called { result, took }));
     }
 
     fn availability_changed(&self, change: &AvailabilityChange<'_>) {
-        self.0.emit(&Event::StoreUp(store_change(change)));
+        self.0.emit(&Event::Store(StoreEvent::Up(store_change(change))));
     }
 
     fn availability_reported(&self, change: &AvailabilityChange<'_>) {
-        self.0.emit(&Event::StoreReport(store_change(change)));
+        self.0.emit(&Event::Store(StoreEvent::Report(store_change(change))));
     }
 
     fn failed(&self, state: &AvailabilityChange<'_>) {
-        self.0.emit(&Event::StoreFailed(store_change(state)));
+        self.0.emit(&Event::Store(StoreEvent::Failed(store_change(state))));
     }
 
     fn server_left(&self, server: &str, is_store_up: bool) {
-        self.0.emit(&Event::StoreServerLeft { server, is_store_up });
+        self.0.emit(&Event::Store(StoreEvent::ServerLeft { server, is_store_up }));
     }
 
     fn warned(&self, what: &str) {
-        self.0.emit(&Event::StoreWarning(what));
+        self.0.emit(&Event::Store(StoreEvent::Warning(what)));
     }
 
     fn refused_by_mirror(&self, limit: &Arc<str>) {
-        self.0.emit(&Event::Mirrored { limit });
+        self.0.emit(&Event::Store(StoreEvent::Mirrored { limit }));
     }
 
     fn admitted_by_lease(&self, limit: &Arc<str>) {
-        self.0.emit(&Event::Leased(limit));
+        self.0.emit(&Event::Store(StoreEvent::Leased(limit)));
     }
 
     fn race_lost(&self, limit: &Arc<str>) {
-        self.0.emit(&Event::RaceLost(limit));
+        self.0.emit(&Event::Store(StoreEvent::RaceLost(limit)));
     }
 
     fn fell_back(&self, on_error: OnError) {
-        self.0.emit(&Event::FellBack(match on_error {
+        self.0.emit(&Event::Store(StoreEvent::FellBack(match on_error {
             OnError::Local => Fallback::Local,
             OnError::Allow => Fallback::Allow,
             OnError::Deny => Fallback::Deny,
-        }));
+        })));
     }
 }
 

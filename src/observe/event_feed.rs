@@ -15,7 +15,7 @@ use super::client_format::ClientFormatter;
 use super::decision_line;
 use super::timestamp::rfc3339;
 use crate::event::{
-    AccessLogEntry, AttackChange, AttemptRecord, Event, EventListener, GuessWorked, StoreChange,
+    AccessLogEntry, AttackChange, AttemptRecord, Event, EventListener, GuessWorked, StoreChange, StoreEvent,
 };
 use crate::time::Clock;
 
@@ -117,7 +117,7 @@ struct ReloadEvent<'e> {
 }
 
 #[derive(Serialize)]
-struct StoreEvent<'e> {
+struct StoreEntry<'e> {
     server: &'e str,
     up: bool,
     why: &'e str,
@@ -163,8 +163,8 @@ impl EventListener for EventFeed {
             Event::Reloaded { taken, changes } => {
                 self.send("reload", &ReloadEvent { changes, taken });
             }
-            Event::StoreUp(StoreChange { server, up, why, .. }) => {
-                self.send("store", &StoreEvent { server, up, why });
+            Event::Store(StoreEvent::Up(StoreChange { server, up, why, .. })) => {
+                self.send("store", &StoreEntry { server, up, why });
             }
             Event::UpstreamUp { upstream, up } => {
                 self.send("upstream", &UpstreamEvent { up, upstream });
@@ -177,7 +177,7 @@ impl EventListener for EventFeed {
                 self.send("guess", &GuessEvent { account, failures, route: &route.name });
             }
             Event::Miswired { warning } => self.send("warning", &WarningEvent { text: warning }),
-            Event::StoreWarning(text) => self.send("warning", &WarningEvent { text }),
+            Event::Store(StoreEvent::Warning(text)) => self.send("warning", &WarningEvent { text }),
             _ => {}
         }
     }
@@ -241,7 +241,7 @@ mod tests {
         let bytes = http::HeaderValue::from_bytes(b"x\"\tevent: reload").unwrap();
         hostile.request_id = Some(bytes);
         feed.on_event(&Event::RequestCompleted(&hostile));
-        feed.on_event(&Event::StoreWarning("one\n\nevent: decision\r\ndata: {}"));
+        feed.on_event(&Event::Store(StoreEvent::Warning("one\n\nevent: decision\r\ndata: {}")));
         for message in read(&mut viewer) {
             assert_eq!(message.matches(['\n', '\r']).count(), 3, "{message:?}");
             let data = message.split_once("data: ").unwrap().1;
@@ -269,7 +269,7 @@ mod tests {
         let (feed, _) = feed();
         let mut viewer = feed.join();
         for _ in 0..10 * RING {
-            feed.on_event(&Event::StoreWarning("again"));
+            feed.on_event(&Event::Store(StoreEvent::Warning("again")));
         }
         assert!(matches!(viewer.try_recv(), Err(broadcast::error::TryRecvError::Lagged(_))));
         feed.leave();

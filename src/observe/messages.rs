@@ -24,7 +24,8 @@ use super::log_throttle::LogThrottle;
 use super::settings::{LogFormat, LogLevel};
 use super::webhook::GuessReports;
 use crate::event::{
-    AttackChange, BrokenAnswer, Event, EventListener, Failure, GuessWorked, RejectReason, StoreChange,
+    AttackChange, BrokenAnswer, ConnectionEvent, Event, EventListener, Failure, GuessWorked, RejectReason,
+    StoreChange, StoreEvent,
 };
 use crate::policy::attempt::Client;
 use crate::time::{Clock, Span};
@@ -211,15 +212,15 @@ impl EventListener for Messages {
             }
             Event::UpstreamUp { upstream, up } => self.upstream_up(upstream, up),
             Event::UpstreamFailed { upstream, reason } => self.upstream_failed(upstream, reason),
-            Event::ConnectionRejected { peer, reason } => {
+            Event::Connection(ConnectionEvent::Rejected { peer, reason }) => {
                 self.rejected(peer.map_or(Client::UnixSocket, Client::from_ip), reason);
             }
-            Event::AcceptFailed(error) => {
+            Event::Connection(ConnectionEvent::AcceptFailed(error)) => {
                 if let Some(left_out) = self.allow(&self.accept_failed) {
                     warn!(%error, left_out, "a connection could not be accepted");
                 }
             }
-            Event::ConnectionEvicted => {
+            Event::Connection(ConnectionEvent::Evicted) => {
                 if let Some(left_out) = self.allow(&self.evicted) {
                     warn!(left_out, "an idle connection was closed to make room for another client");
                 }
@@ -237,30 +238,30 @@ impl EventListener for Messages {
                     error!(left_out, "a task panicked, its connection is gone: please report this");
                 }
             }
-            Event::StoreReport(change) => store_report(change),
-            Event::StoreFailed(state) => store_failed(state),
+            Event::Store(StoreEvent::Report(change)) => store_report(change),
+            Event::Store(StoreEvent::Failed(state)) => store_failed(state),
             Event::AttackMode(change) => attack_mode(&change),
             Event::GuessWorked(guess) => {
                 self.guesses.add(&guess);
                 self.guess_worked(&guess);
             }
             Event::Miswired { warning } => warn!("{warning}"),
-            Event::StoreWarning(what) => warn!("store: {what}"),
+            Event::Store(StoreEvent::Warning(what)) => warn!("store: {what}"),
             Event::Rules { .. }
-            | Event::Mirrored { .. }
-            | Event::Leased(_)
-            | Event::RaceLost(_)
-            | Event::FellBack(_)
-            | Event::StoreCalled { .. }
-            | Event::StoreUp(_)
-            | Event::StoreServerLeft { .. }
+            | Event::Store(StoreEvent::Mirrored { .. })
+            | Event::Store(StoreEvent::Leased(_))
+            | Event::Store(StoreEvent::RaceLost(_))
+            | Event::Store(StoreEvent::FellBack(_))
+            | Event::Store(StoreEvent::Called { .. })
+            | Event::Store(StoreEvent::Up(_))
+            | Event::Store(StoreEvent::ServerLeft { .. })
             | Event::Decided { .. }
             | Event::Challenge(_)
             | Event::Settled { .. }
             | Event::ExposedPassword { .. }
             | Event::RequestCompleted(_)
-            | Event::Connected
-            | Event::Disconnected => {}
+            | Event::Connection(ConnectionEvent::Opened)
+            | Event::Connection(ConnectionEvent::Closed) => {}
         }
     }
 }

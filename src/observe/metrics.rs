@@ -25,7 +25,9 @@ use self::responses::ResponseMetrics;
 use self::rules::RuleCounters;
 use self::store::StoreCounters;
 use crate::engine::Engine;
-use crate::event::{ChallengeResult, Event, EventListener, Failure, RejectReason};
+use crate::event::{
+    ChallengeResult, ConnectionEvent, Event, EventListener, Failure, RejectReason, StoreEvent,
+};
 use crate::net::tls::Certificate;
 
 /// All metrics.
@@ -264,9 +266,9 @@ impl EventListener for Metrics {
             Event::Settled { generation, route, outcome } => self.rules.settled(generation, route, outcome),
             Event::ExposedPassword { route } => self.rules.count_exposed(route),
             Event::RequestCompleted(entry) => self.responses.count(entry),
-            Event::Connected => drop(self.connections.inc()),
-            Event::Disconnected => drop(self.connections.dec()),
-            Event::ConnectionRejected { reason, .. } => {
+            Event::Connection(ConnectionEvent::Opened) => drop(self.connections.inc()),
+            Event::Connection(ConnectionEvent::Closed) => drop(self.connections.dec()),
+            Event::Connection(ConnectionEvent::Rejected { reason, .. }) => {
                 self.refused.get_or_create_owned(&[("reason", reason_name(reason))]).inc();
             }
             Event::UpstreamFailed { upstream, reason } => {
@@ -283,7 +285,7 @@ impl EventListener for Metrics {
             Event::Reloaded { taken, .. } => {
                 self.reloads.get_or_create_owned(&[("result", result_name(taken))]).inc();
             }
-            Event::ConnectionEvicted => drop(self.evicted.inc()),
+            Event::Connection(ConnectionEvent::Evicted) => drop(self.evicted.inc()),
             Event::Challenge(result) => {
                 self.challenges.get_or_create_owned(&[("result", challenge_name(result))]).inc();
             }
@@ -291,17 +293,17 @@ impl EventListener for Metrics {
             Event::GuessWorked(guess) => self.rules.guess_worked(&guess.route.name),
             Event::BodyRefused => drop(self.bodies_refused.inc()),
             Event::Panicked => drop(self.panics.inc()),
-            Event::Mirrored { .. }
-            | Event::Leased(_)
-            | Event::RaceLost(_)
-            | Event::FellBack(_)
-            | Event::StoreCalled { .. }
-            | Event::StoreUp(_)
-            | Event::StoreServerLeft { .. } => self.store.on_event(event),
-            Event::AcceptFailed(_)
-            | Event::StoreWarning(_)
-            | Event::StoreReport(_)
-            | Event::StoreFailed(_)
+            Event::Store(StoreEvent::Mirrored { .. })
+            | Event::Store(StoreEvent::Leased(_))
+            | Event::Store(StoreEvent::RaceLost(_))
+            | Event::Store(StoreEvent::FellBack(_))
+            | Event::Store(StoreEvent::Called { .. })
+            | Event::Store(StoreEvent::Up(_))
+            | Event::Store(StoreEvent::ServerLeft { .. }) => self.store.on_event(event),
+            Event::Connection(ConnectionEvent::AcceptFailed(_))
+            | Event::Store(StoreEvent::Warning(_))
+            | Event::Store(StoreEvent::Report(_))
+            | Event::Store(StoreEvent::Failed(_))
             | Event::Miswired { .. }
             | Event::CommandReceived { .. }
             | Event::BucketsChanged(_)

@@ -53,7 +53,11 @@ pub(super) fn attempt() -> AttemptRecord {
             refused,
             LimitRecord { limit: 1, decision: LimitDecision::Admit, left: 4, wait: Some(Span::ZERO) }
         ],
-        facts: AttemptFacts { account: Some(0x1234_5678_9abc), failures_before: 3, ..AttemptFacts::default() },
+        facts: AttemptFacts {
+            account: Some(0x1234_5678_9abc),
+            failures_before: 3,
+            ..AttemptFacts::default()
+        },
         decided: AT,
         outcome: None,
         settled: None,

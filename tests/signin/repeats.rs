@@ -41,7 +41,8 @@ fn a_request_that_differs_in_anything_but_what_proxies_write_pays() {
     let (_application, gate) = gate();
     let ask = |lines: &str, body: &str| gate.ask(sign_in_with(lines, body)).status;
     let body = form("alice", "old");
-    let first = [ask("", &body), ask("X-Request-Id: 1\r\n", &body), ask("Via: 1.1 a\r\n", &body), ask("", &body)];
+    let first =
+        [ask("", &body), ask("X-Request-Id: 1\r\n", &body), ask("Via: 1.1 a\r\n", &body), ask("", &body)];
     assert_eq!(first, [200; 4], "cost one token of five");
     let others = [
         ask("Cookie: pwd=guess\r\n", &body),
@@ -79,8 +80,7 @@ fn a_reload_forgets_none_and_a_body_that_was_not_read_is_never_the_same() {
 /// Basic stands in each request of a calendar on a phone, and its route reads no body for itself.
 #[test]
 fn basic_beside_a_body_is_the_same_only_with_the_same_body() {
-    let application =
-        Upstream::answering(|_, _| Reply::text("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n"));
+    let application = Upstream::answering(|_, _| Reply::text("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n"));
     let tables = "[route.dav]\nmatch = \"ANY /dav\"\nuser = \"basic\"\npassword = \"basic\"\nfailure = { status = 401 }\n\
                   repeats = \"free\"\n";
     let gate = Gate::start(&application.file(&format!("{tables}{FIVE}")));

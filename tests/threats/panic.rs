@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use support::{Client, ONE_AN_HOUR, Upstream, get_with, post_with};
 use tollgate::config::{self, Config, Sources};
 use tollgate::engine::Engine;
-use tollgate::event::{Event, EventListener, Events};
+use tollgate::event::{ConnectionEvent, Event, EventListener, Events};
 use tollgate::net::connection_limit::ConnectionLimit;
 use tollgate::net::inherited::InheritedSockets;
 use tollgate::net::listener::ListenAddress;
@@ -39,8 +39,8 @@ impl EventListener for Explosive {
         match event {
             Event::Decided { .. } => panic!("as the test wants it"),
             Event::Panicked => _ = self.panics.fetch_add(1, Ordering::Relaxed),
-            Event::Connected => _ = self.present.fetch_add(1, Ordering::Relaxed),
-            Event::Disconnected => _ = self.present.fetch_sub(1, Ordering::Relaxed),
+            Event::Connection(ConnectionEvent::Opened) => _ = self.present.fetch_add(1, Ordering::Relaxed),
+            Event::Connection(ConnectionEvent::Closed) => _ = self.present.fetch_sub(1, Ordering::Relaxed),
             _ => {}
         }
     }

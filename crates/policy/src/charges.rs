@@ -245,7 +245,8 @@ impl Policy {
         }
         let Proof { account, claim, address } = proven.unwrap_or_default();
         found.facts.is_bait = found.on_outcome.notes.has("bait");
-        found.on_outcome = OnOutcome { is_single_account: account.is_some(), claim, address, ..found.on_outcome };
+        found.on_outcome =
+            OnOutcome { is_single_account: account.is_some(), claim, address, ..found.on_outcome };
         if found.charges.len() > 1 {
             found.charges.sort_by_key(|charge| charge.limit);
         }
@@ -363,7 +364,9 @@ impl Policy {
             let keys = plan.hasher.keys(limit, name, plan.key_inputs(), target.named_account())?;
             for key in keys {
                 match (target, found.charges.iter_mut().find(|c| c.limit == index && c.key == key)) {
-                    (ChargeTarget::RefilledOnly(_), _) => found.on_outcome.refilled_on_success.push(charge(key)),
+                    (ChargeTarget::RefilledOnly(_), _) => {
+                        found.on_outcome.refilled_on_success.push(charge(key))
+                    }
                     (_, Some(known)) => known.add(split, tag),
                     (_, None) => found.charges.push(charge(key)),
                 }

@@ -115,7 +115,8 @@ impl ReadAttempt<'_> {
         let Attempt { method, path, query, host, headers, body, descriptor: None, .. } = self.attempt else {
             return None;
         };
-        let (AttemptBody::Whole(body) | AttemptBody::Searched(SearchedBody { bytes: body, .. })) = *body else {
+        let (AttemptBody::Whole(body) | AttemptBody::Searched(SearchedBody { bytes: body, .. })) = *body
+        else {
             return None;
         };
         let whole = self.hasher.of(|hasher| {
@@ -188,7 +189,8 @@ impl Notes {
     pub(super) fn add(&mut self, defences: &RouteDefences, attempt: &ReadAttempt<'_>) {
         for defence in &defences.0 {
             let Some(note) = defence.note(attempt) else { continue };
-            let is_same = |known: &&mut DefenceNote| known.defence.name() == defence.name() && known.note == note;
+            let is_same =
+                |known: &&mut DefenceNote| known.defence.name() == defence.name() && known.note == note;
             match self.0.iter_mut().find(is_same) {
                 Some(known) => known.defence = Arc::clone(defence),
                 None => self.0.push(DefenceNote { defence: Arc::clone(defence), note }),
@@ -223,6 +225,14 @@ impl Notes {
 /// Lines of a request that is sent again which differ although its sender means the same. No application takes a password
 /// from them.
 const NEW_EACH_TIME: [&str; 10] = [
-    "date", "forwarded", "traceparent", "tracestate", "via", "x-forwarded-for", "x-forwarded-port",
-    "x-forwarded-proto", "x-real-ip", "x-request-id",
+    "date",
+    "forwarded",
+    "traceparent",
+    "tracestate",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-port",
+    "x-forwarded-proto",
+    "x-real-ip",
+    "x-request-id",
 ];

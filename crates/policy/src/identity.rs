@@ -175,8 +175,7 @@ impl Identity {
     ) {
         let Some((addresses, is_known)) = readers.addresses else { return };
         self.address = addresses.address_of(hasher, account, client);
-        if let (Some(address), [NamedAccount { owner: owner @ None, .. }]) =
-            (&self.address, &mut *self.named)
+        if let (Some(address), [NamedAccount { owner: owner @ None, .. }]) = (&self.address, &mut *self.named)
         {
             *owner = is_known(address).then_some(address.owner);
         }

@@ -10,7 +10,7 @@ use tokio::runtime;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::event::{Event, EventListener};
+use crate::event::{ConnectionEvent, Event, EventListener};
 
 /// A server that runs until it is dropped.
 struct Running {
@@ -22,7 +22,7 @@ struct Running {
 impl Running {
     fn start<S: Into<AdminSocket>>(bind: impl FnOnce() -> io::Result<S> + Send + 'static) -> Self {
         let metrics = Arc::new(Metrics::new());
-        metrics.on_event(&Event::Connected);
+        metrics.on_event(&Event::Connection(ConnectionEvent::Opened));
         let draining = Arc::new(AtomicBool::new(false));
         let admin = Arc::new(Admin::new(metrics, Arc::clone(&draining)));
         let (stop, stopped) = oneshot::channel::<()>();

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use http::HeaderValue;
 
 use super::*;
-use crate::event::AccessLogEntry;
+use crate::event::{AccessLogEntry, ConnectionEvent};
 use crate::observe::access_log::AccessLines;
 use crate::observe::client_format::ClientFormatter;
 use crate::observe::samples::{AT, entry};
@@ -104,7 +104,7 @@ fn an_idle_workers_line_is_written_although_nothing_follows() {
 #[test]
 fn other_events_write_nothing() {
     let (log, _, written) = probed(|text| Ok(text.len()));
-    log.on_event(&Event::Connected);
+    log.on_event(&Event::Connection(ConnectionEvent::Opened));
     log.close();
     drop(log);
     assert_eq!(written.iter().count(), 0);

@@ -45,9 +45,10 @@ fn repeated_failures_are_told_once_a_second_with_a_count_of_the_others() {
     let messages = messages(&clock);
     let failure = io::Error::from_raw_os_error(24);
     let lines = written(LogLevel::Info, true, || {
-        (0..50_000).for_each(|_| messages.on_event(&Event::AcceptFailed(&failure)));
+        (0..50_000)
+            .for_each(|_| messages.on_event(&Event::Connection(ConnectionEvent::AcceptFailed(&failure))));
         clock.set(AT.after(Span::from_secs(1)));
-        messages.on_event(&Event::AcceptFailed(&failure));
+        messages.on_event(&Event::Connection(ConnectionEvent::AcceptFailed(&failure)));
     });
     assert_eq!(lines.len(), 2);
     let second: serde_json::Value = serde_json::from_str(&lines[1]).unwrap();
@@ -63,9 +64,15 @@ fn a_flood_of_one_kind_does_not_hide_another() {
     let peer = Some("203.0.113.9".parse().unwrap());
     let lines = written(LogLevel::Info, false, || {
         for _ in 0..1000 {
-            messages.on_event(&Event::ConnectionRejected { peer, reason: RejectReason::ClientRate });
+            messages.on_event(&Event::Connection(ConnectionEvent::Rejected {
+                peer,
+                reason: RejectReason::ClientRate,
+            }));
         }
-        messages.on_event(&Event::ConnectionRejected { peer, reason: RejectReason::ClientMax });
+        messages.on_event(&Event::Connection(ConnectionEvent::Rejected {
+            peer,
+            reason: RejectReason::ClientMax,
+        }));
         messages.on_event(&Event::UpstreamUp { upstream: "http://127.0.0.1:8081", up: false });
         messages.on_event(&Event::UpstreamUp { upstream: "http://127.0.0.1:8082", up: false });
         messages.on_event(&Event::Panicked);
@@ -83,7 +90,7 @@ fn the_level_decides_what_is_written() {
         messages.on_event(&Event::Reloaded { taken: true, changes: "nothing" });
         messages.on_event(&Event::Reloaded { taken: false, changes: "" });
         messages.on_event(&Event::UpstreamFailed { upstream: "x", reason: Failure::Busy });
-        messages.on_event(&Event::Connected);
+        messages.on_event(&Event::Connection(ConnectionEvent::Opened));
     };
     assert_eq!(written(LogLevel::Info, false, act).len(), 3);
     assert_eq!(written(LogLevel::Warn, false, act).len(), 2);

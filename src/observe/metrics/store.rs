@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::Label;
-use crate::event::{Event, Fallback, StoreCallResult, StoreChange};
+use crate::event::{Event, Fallback, StoreCallResult, StoreChange, StoreEvent};
 use crate::time::Span;
 
 /// Counts requests and fallbacks.
@@ -82,30 +82,30 @@ impl StoreCounters {
 
     pub(super) fn on_event(&self, event: &Event<'_>) {
         match *event {
-            Event::Mirrored { limit } => {
+            Event::Store(StoreEvent::Mirrored { limit }) => {
                 self.mirrored.get_or_create_owned(&LimitLabel { limit: Arc::clone(limit) }).inc();
             }
-            Event::Leased(limit) => {
+            Event::Store(StoreEvent::Leased(limit)) => {
                 self.leased.get_or_create_owned(&LimitLabel { limit: Arc::clone(limit) }).inc();
             }
-            Event::RaceLost(limit) => {
+            Event::Store(StoreEvent::RaceLost(limit)) => {
                 self.races_lost.get_or_create_owned(&LimitLabel { limit: Arc::clone(limit) }).inc();
             }
-            Event::FellBack(fallback) => {
+            Event::Store(StoreEvent::FellBack(fallback)) => {
                 self.fallbacks.get_or_create_owned(&[("action", fallback_name(fallback))]).inc();
             }
-            Event::StoreCalled { result, took } => {
+            Event::Store(StoreEvent::Called { result, took }) => {
                 self.requests.get_or_create_owned(&[("result", result_name(result))]).inc();
                 self.duration.get_or_create_owned(&[]).observe(seconds(took));
             }
-            Event::StoreUp(StoreChange { server, up, is_store_up, .. }) => {
+            Event::Store(StoreEvent::Up(StoreChange { server, up, is_store_up, .. })) => {
                 self.up.get_or_create_owned(&[]).set(i64::from(is_store_up));
                 if !server.is_empty() {
                     let label = ServerLabel { server: server.to_owned() };
                     self.server_up.get_or_create_owned(&label).set(i64::from(up));
                 }
             }
-            Event::StoreServerLeft { server, is_store_up } => {
+            Event::Store(StoreEvent::ServerLeft { server, is_store_up }) => {
                 self.up.get_or_create_owned(&[]).set(i64::from(is_store_up));
                 self.server_up.remove(&ServerLabel { server: server.to_owned() });
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, StatusCode};
 
 use super::*;
-use crate::event::{AccessLogEntry, Events, LimitDecision, Outcome};
+use crate::event::{AccessLogEntry, ConnectionEvent, Events, LimitDecision, Outcome};
 use crate::observe::samples::{AT, entry, policy};
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::{LimitKind, Policy};
@@ -99,10 +99,10 @@ fn connections_upstreams_reloads_and_panics_are_counted() {
     assert_value(&metrics, "tollgate_upstream_up{upstream=\"http://127.0.0.1:8081\"}", "1");
     let upstream = "http://127.0.0.1:8081";
     for event in [
-        Event::Connected,
-        Event::Connected,
-        Event::Disconnected,
-        Event::ConnectionRejected { peer: None, reason: RejectReason::ClientMax },
+        Event::Connection(ConnectionEvent::Opened),
+        Event::Connection(ConnectionEvent::Opened),
+        Event::Connection(ConnectionEvent::Closed),
+        Event::Connection(ConnectionEvent::Rejected { peer: None, reason: RejectReason::ClientMax }),
         Event::UpstreamFailed { upstream, reason: Failure::Timeout },
         Event::UpstreamUp { upstream, up: false },
         Event::Reloaded { taken: true, changes: "nothing" },

@@ -24,25 +24,57 @@ pub enum Phase {
 #[derive(Debug)]
 pub struct ConnectionState {
     clock: Clock,
-    phase: Cell<u8>,
+    phase: Cell<Phase>,
     since: Cell<u64>,
     received: Cell<u64>,
-    /// Two servers could read the latest request differently.
-    ambiguous: Cell<bool>,
-    /// A response of the service may not be flushed yet.
-    unflushed: Cell<bool>,
-    /// Start of the current write stall, in nanoseconds; 0 if writes make progress.
-    write_stalled: Cell<u64>,
-    /// Time stalled in excess of the time that the bytes written allow, in nanoseconds.
-    below_min_rate: Cell<u64>,
-    lingers: Cell<bool>,
-    /// The next response is the last.
-    closes_after_next: Cell<bool>,
-    draining: Cell<bool>,
-    tunnel: Cell<bool>,
-    evicted: Cell<bool>,
-    resting: Cell<bool>,
+    pace: WritePace,
+    marks: Marks,
     waker: OnceCell<Waker>,
+}
+
+/// How fast the client takes a response.
+#[derive(Debug, Default)]
+struct WritePace {
+    /// Start of the current stall, in nanoseconds; 0 if writes make progress.
+    stalled: Cell<u64>,
+    /// Time stalled in excess of the time that the bytes written allow, in nanoseconds.
+    excess: Cell<u64>,
+}
+
+/// What is true of a connection besides its phase.
+#[derive(Debug, Clone, Copy)]
+enum Mark {
+    /// Two servers could read the latest request differently.
+    Ambiguous,
+    /// A response of the service may not be flushed yet.
+    Unflushed,
+    /// The client may still be sending when the connection closes.
+    Lingers,
+    /// The next response is the last.
+    ClosesAfterNext,
+    /// It closes as soon as it is idle.
+    Draining,
+    /// It carries another protocol than HTTP.
+    Tunnel,
+    /// It was closed to free its slot.
+    Evicted,
+    /// It waits for its next byte without buffers.
+    Resting,
+}
+
+/// A set of [`Mark`]s.
+#[derive(Debug, Default)]
+struct Marks(Cell<u8>);
+
+impl Marks {
+    fn has(&self, mark: Mark) -> bool {
+        self.0.get() & (1 << mark as u8) != 0
+    }
+
+    fn set(&self, mark: Mark, is: bool) {
+        let others = self.0.get() & !(1 << mark as u8);
+        self.0.set(others | u8::from(is) << mark as u8);
+    }
 }
 
 impl ConnectionState {
@@ -50,19 +82,11 @@ impl ConnectionState {
         let since = Cell::new(clock.now().as_nanos());
         Self {
             clock,
-            phase: Cell::new(Phase::Head as u8),
+            phase: Cell::new(Phase::Head),
             since,
             received: Cell::new(0),
-            ambiguous: Cell::new(false),
-            unflushed: Cell::new(false),
-            write_stalled: Cell::new(0),
-            below_min_rate: Cell::new(0),
-            lingers: Cell::new(false),
-            closes_after_next: Cell::new(false),
-            draining: Cell::new(false),
-            tunnel: Cell::new(false),
-            evicted: Cell::new(false),
-            resting: Cell::new(false),
+            pace: WritePace::default(),
+            marks: Marks::default(),
             waker: OnceCell::new(),
         }
     }
@@ -74,29 +98,29 @@ impl ConnectionState {
 
     /// Starts the service of a request.
     pub fn request_begins(&self, now: Time) {
-        self.below_min_rate.set(0);
+        self.pace.excess.set(0);
         self.enter(Phase::Busy, now);
     }
 
     /// Whether the latest request, as far as it was read, is ambiguous: two servers could read it differently.
     #[must_use]
     pub fn is_ambiguous(&self) -> bool {
-        self.ambiguous.get()
+        self.marks.has(Mark::Ambiguous)
     }
 
     /// The connection carries another protocol than HTTP from now on.
     pub fn tunnel_opens(&self) {
-        self.tunnel.set(true);
+        self.marks.set(Mark::Tunnel, true);
     }
 
     /// The service returned the head of a response.
     pub fn response_begins(&self) {
-        self.unflushed.set(true);
+        self.marks.set(Mark::Unflushed, true);
     }
 
     /// The service handed over the end of a response.
     pub fn response_ends(&self, now: Time) {
-        self.unflushed.set(true);
+        self.marks.set(Mark::Unflushed, true);
         self.received.set(0);
         self.enter(Phase::Idle, now);
     }
@@ -104,20 +128,20 @@ impl ConnectionState {
     /// Requests a lingering close: the client may still be sending, and a reset by the kernel would discard the
     /// response.
     pub fn linger(&self) {
-        self.lingers.set(true);
+        self.marks.set(Mark::Lingers, true);
     }
 
     /// Serves one more request, if one comes, and announces the close in its response: a client whose connection closes
     /// while it sends cannot know whether its request was served.
     pub fn close_after_next(&self) {
-        self.closes_after_next.set(true);
+        self.marks.set(Mark::ClosesAfterNext, true);
         self.wake();
     }
 
     /// Whether the next response is the last.
     #[must_use]
     pub fn closes_after_next(&self) -> bool {
-        self.closes_after_next.get()
+        self.marks.has(Mark::ClosesAfterNext)
     }
 
     /// Whether a request is being served.
@@ -128,7 +152,7 @@ impl ConnectionState {
 
     /// Closes the connection as soon as it is idle.
     pub fn drain(&self) {
-        self.draining.set(true);
+        self.marks.set(Mark::Draining, true);
         self.wake();
     }
 
@@ -139,11 +163,7 @@ impl ConnectionState {
     }
 
     pub(in crate::proxy) fn phase(&self) -> Phase {
-        match self.phase.get() {
-            0 => Phase::Head,
-            1 => Phase::Busy,
-            _ => Phase::Idle,
-        }
+        self.phase.get()
     }
 
     /// Bytes received since the end of the last response: those of the request, unless it was pipelined.
@@ -155,14 +175,14 @@ impl ConnectionState {
     pub(in crate::proxy) fn received_bytes(&self, count: usize) {
         self.received.set(self.received().saturating_add(count as u64));
         if self.phase() == Phase::Idle {
-            self.phase.set(Phase::Head as u8);
+            self.phase.set(Phase::Head);
         }
     }
 
     /// Nothing of the next request was received but these bytes.
     pub(in crate::proxy) fn next_begins(&self, received: usize) {
         self.received.set(received as u64);
-        self.phase.set(if received == 0 { Phase::Idle } else { Phase::Head } as u8);
+        self.phase.set(if received == 0 { Phase::Idle } else { Phase::Head });
     }
 
     /// Whether nothing of a request was received, so that the connection needs no buffers until its next byte.
@@ -172,21 +192,21 @@ impl ConnectionState {
 
     /// Begins or ends a rest without buffers.
     pub(in crate::proxy) fn set_resting(&self, rests: bool) {
-        self.resting.set(rests);
+        self.marks.set(Mark::Resting, rests);
     }
 
     /// Whether the connection waits for its next byte without buffers.
     pub(in crate::proxy) fn is_resting(&self) -> bool {
-        self.resting.get()
+        self.marks.has(Mark::Resting)
     }
 
     /// Two servers could read the latest request differently: it is refused, and nothing is read after it.
     pub(in crate::proxy) fn mark_ambiguous(&self) {
-        self.ambiguous.set(true);
+        self.marks.set(Mark::Ambiguous, true);
     }
 
     pub(in crate::proxy) fn is_tunnel(&self) -> bool {
-        self.tunnel.get()
+        self.marks.has(Mark::Tunnel)
     }
 
     /// Starts the time of a head. Only a head that arrives in several pieces needs it, so most requests read no clock.
@@ -195,15 +215,15 @@ impl ConnectionState {
     }
 
     pub(in crate::proxy) fn flushed(&self) {
-        self.unflushed.set(false);
+        self.marks.set(Mark::Unflushed, false);
     }
 
     /// Records a write of `count` bytes; `None` if the client accepts none.
     pub(in crate::proxy) fn wrote(&self, count: Option<usize>) {
-        let (stalled, excess) = (self.write_stalled.get(), self.below_min_rate.get());
+        let (stalled, excess) = (self.pace.stalled.get(), self.pace.excess.get());
         match count {
             Some(count) if stalled | excess != 0 => self.credit_written(count, stalled, excess),
-            None if stalled == 0 => self.write_stalled.set(self.clock.now().as_nanos()),
+            None if stalled == 0 => self.pace.stalled.set(self.clock.now().as_nanos()),
             Some(_) | None => {}
         }
     }
@@ -211,8 +231,8 @@ impl ConnectionState {
     fn credit_written(&self, count: usize, stalled: u64, excess: u64) {
         let waited = if stalled == 0 { 0 } else { self.stalled_for(stalled).as_nanos() };
         let credit = (count as u64).saturating_mul(NANOS_PER_BYTE);
-        self.below_min_rate.set(excess.saturating_add(waited).saturating_sub(credit));
-        self.write_stalled.set(0);
+        self.pace.excess.set(excess.saturating_add(waited).saturating_sub(credit));
+        self.pace.stalled.set(0);
     }
 
     fn stalled_for(&self, since: u64) -> Span {
@@ -221,14 +241,14 @@ impl ConnectionState {
 
     /// Whether the client has stalled the response for `limit`, with credit for the bytes written.
     fn is_below_min_rate(&self, limit: Span) -> bool {
-        let stalled = self.write_stalled.get();
-        let excess = Span::from_nanos(self.below_min_rate.get());
+        let stalled = self.pace.stalled.get();
+        let excess = Span::from_nanos(self.pace.excess.get());
         stalled != 0 && self.stalled_for(stalled).plus(excess) >= limit
     }
 
     /// Whether no request is in flight: none was read, and the last response was flushed.
     pub(in crate::proxy) fn is_quiet(&self) -> bool {
-        self.phase() != Phase::Busy && !self.unflushed.get()
+        self.phase() != Phase::Busy && !self.marks.has(Mark::Unflushed)
     }
 
     /// When the connection became evictable; in the future if a request may be about to arrive. `None` while a request
@@ -247,21 +267,21 @@ impl ConnectionState {
 
     /// The connection has to end, to free its slot.
     pub(in crate::proxy) fn evict(&self) {
-        self.evicted.set(true);
+        self.marks.set(Mark::Evicted, true);
     }
 
     /// Whether the connection was closed to free its slot for another client.
     #[must_use]
     pub fn was_evicted(&self) -> bool {
-        self.evicted.get()
+        self.marks.has(Mark::Evicted)
     }
 
     pub(in crate::proxy) fn lingers(&self) -> bool {
-        self.lingers.get()
+        self.marks.has(Mark::Lingers)
     }
 
     pub(in crate::proxy) fn is_draining(&self) -> bool {
-        self.draining.get()
+        self.marks.has(Mark::Draining)
     }
 
     /// A connection is one task for its whole life, so its waker never changes.
@@ -270,7 +290,7 @@ impl ConnectionState {
     }
 
     fn enter(&self, phase: Phase, now: Time) {
-        self.phase.set(phase as u8);
+        self.phase.set(phase);
         self.since.set(now.as_nanos());
     }
 }

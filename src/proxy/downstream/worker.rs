@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::budget::WorkBudget;
 use super::heartbeat::{DrainProgress, Heartbeat, WorkingTask};
 use super::{handshake, http1, http2};
-use crate::event::{Event, RejectReason};
+use crate::event::{ConnectionEvent, Event, RejectReason};
 use crate::net::connection_limit::{AdmitError, ConnectionLimit, Permit};
 use crate::net::listener::{BoundSocket, Listener, ListenerKind};
 use crate::net::proxy_protocol::{self, ProxyHeaderError, ProxyProtocolVersion};
@@ -125,7 +125,7 @@ impl Worker {
             }
             let (stream, peer) = tokio::select! {
                 biased;
-                accepted = listener.accept(|error| self.server.events.emit(&Event::AcceptFailed(error))) => accepted,
+                accepted = listener.accept(|error| self.server.events.emit(&Event::Connection(ConnectionEvent::AcceptFailed(error)))) => accepted,
                 () = shutdown.reached(Stage::AcceptPaused) => match shutdown.stage() >= Stage::Draining {
                     true => return,
                     // The upgrade may be cancelled by now.
@@ -213,7 +213,7 @@ impl Worker {
             PeerAddr::Ip(address) => Some(address.ip().to_canonical()),
             PeerAddr::Unix => None,
         };
-        self.server.events.emit(&Event::ConnectionRejected { peer, reason });
+        self.server.events.emit(&Event::Connection(ConnectionEvent::Rejected { peer, reason }));
     }
 
     /// Registers a connection, and returns its number.
@@ -420,7 +420,7 @@ struct ConnectionGuard {
 
 impl ConnectionGuard {
     fn register(worker: &Rc<Worker>, number: u64) -> Self {
-        worker.server.events.emit(&Event::Connected);
+        worker.server.events.emit(&Event::Connection(ConnectionEvent::Opened));
         Self { worker: Rc::clone(worker), number }
     }
 }
@@ -432,9 +432,9 @@ impl Drop for ConnectionGuard {
         }
         let connection = self.worker.open.borrow_mut().remove(&self.number).flatten();
         if connection.is_some_and(|connection| connection.state.was_evicted()) {
-            self.worker.server.events.emit(&Event::ConnectionEvicted);
+            self.worker.server.events.emit(&Event::Connection(ConnectionEvent::Evicted));
         }
-        self.worker.server.events.emit(&Event::Disconnected);
+        self.worker.server.events.emit(&Event::Connection(ConnectionEvent::Closed));
     }
 }
 

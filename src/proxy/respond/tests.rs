@@ -217,7 +217,8 @@ fn every_refusing_limit_is_named_and_every_limit_shows_its_state() {
         status(1, Admission::Admitted),
         status(2, Admission::Refused { wait: Span::from_secs(9) }),
     ];
-    let what = Refusal { route: 0, wait: Some(Span::from_secs(9)), statuses, attempt: DecidedAttempt::default() };
+    let what =
+        Refusal { route: 0, wait: Some(Span::from_secs(9)), statuses, attempt: DecidedAttempt::default() };
     let response = respond(&RefuseSettings::default(), &["a", "b", "c"], &what, "application/json");
     assert!(body(&response).contains(r#""violated-policies":["a","c"]"#));
     assert_eq!(response.headers()["retry-after"], "9");
