@@ -279,7 +279,7 @@ impl Engine {
         }
         let own = now;
         let now = self.store.time(own);
-        let mut found = self.charges_of(rules, attempt, routes, (own, now))?;
+        let mut found = self.charges_of(rules, attempt, routes, own, now)?;
         if let Some(action) = found.facts.exposed {
             self.count_exposed(rules, &found);
             if action == ExposedAction::Refuse {
@@ -292,7 +292,7 @@ impl Engine {
             let refusal = Refusal::of(&rules.policy, found, statuses, now);
             return Ok(DecisionState::Ready(Decision::Refused(refusal)));
         }
-        let address = self.ask_for_address(rules, attempt, &found, (own, now))?;
+        let address = self.ask_for_address(rules, attempt, &found, own, now)?;
         let state = self.store.take(&rules.withdrawals(&found), now);
         let take = state.map_err(|stale| self.undecided(stale))?;
         if let (TakeState::Done(verdict), None) = (&take, &address) {
@@ -323,12 +323,13 @@ impl Engine {
         rules: &Rules,
         attempt: &Attempt<'_>,
         routes: MatchedRoutes,
-        (own, now): (Time, Time),
+        own: Time,
+        now: Time,
     ) -> Result<Charges, Unchargeable> {
         let is_known = |address: &AccountAddress| rules.knows(address, now);
         let signed_in = |cookie| self.sign_ins.signed_in(cookie, own);
         let remembered = Remembered { is_known: &is_known, signed_in: &signed_in };
-        rules.policy.charges_of(attempt, routes, (&self.hasher, remembered), own)
+        rules.policy.charges_of(attempt, routes, &self.hasher, remembered, own)
     }
 
     fn decision_of(&self, rules: &Rules, found: Charges, verdict: &CombinedVerdict, now: Time) -> Decision {
@@ -372,7 +373,7 @@ impl Engine {
         }
         let own = now;
         let now = self.store.time(own);
-        let mut found = self.charges_of(rules, attempt, routes, (own, now))?;
+        let mut found = self.charges_of(rules, attempt, routes, own, now)?;
         if let Some(verdict) = Self::banned_verdict(rules, &found, attempt.client, now) {
             let statuses = self.limit_statuses(rules, &found, &verdict);
             return Ok(Some(Refusal::of(&rules.policy, found, statuses, now)));

@@ -173,7 +173,8 @@ impl Engine {
         &self,
         selector: &BucketSelector,
         limit: &str,
-        (rate, lasts): (Continuous, Span),
+        rate: Continuous,
+        lasts: Span,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
         let until = self.time().after(lasts);
@@ -344,7 +345,7 @@ impl Engine {
             Some(account) => self.count_addresses(rules, account).await?,
             None => Vec::new(),
         };
-        Ok(BucketReport { addresses, ..rules.show(selector, (selected, self.time()), &levels) })
+        Ok(BucketReport { addresses, ..rules.show(selector, selected, &levels, self.time()) })
     }
 
     async fn level(
@@ -359,6 +360,9 @@ impl Engine {
     }
 }
 
+/// A bucket, with its level and a rate of its own.
+type SeenBucket<'b> = (&'b BucketRef, &'b (BucketLevel, Option<Own>));
+
 /// A bucket by names, which stay valid when the rules are replaced.
 #[derive(PartialEq)]
 struct BucketTarget {
@@ -372,15 +376,17 @@ impl Rules {
     fn show(
         &self,
         selector: &BucketSelector,
-        (selected, now): (&SelectedBuckets, Time),
+        selected: &SelectedBuckets,
         levels: &[(BucketLevel, Option<Own>)],
+        now: Time,
     ) -> BucketReport {
         let names =
             |limits: &[usize]| limits.iter().map(|&at| Arc::clone(&self.policy.limits[at].name)).collect();
-        let all = selected.buckets.iter().zip(levels);
-        let of_rates = all.filter(|(bucket, _)| self.policy.limits[bucket.limit].kind == LimitKind::Rate);
+        let all: Vec<_> = selected.buckets.iter().zip(levels).collect();
+        let of_rates =
+            all.iter().filter(|(bucket, _)| self.policy.limits[bucket.limit].kind == LimitKind::Rate);
         BucketReport {
-            buckets: of_rates.map(|bucket| self.view_of(selector, bucket, (selected, now), levels)).collect(),
+            buckets: of_rates.map(|bucket| self.view_of(selector, *bucket, &all, now)).collect(),
             exempt: names(&selected.exempt),
             not_shown: names(&selected.not_addressable),
             addresses: Vec::new(),
@@ -390,18 +396,19 @@ impl Rules {
     fn view_of(
         &self,
         selector: &BucketSelector,
-        (bucket, &(rate, own)): (&BucketRef, &(BucketLevel, Option<Own>)),
-        (selected, now): (&SelectedBuckets, Time),
-        levels: &[(BucketLevel, Option<Own>)],
+        shown: SeenBucket<'_>,
+        all: &[SeenBucket<'_>],
+        now: Time,
     ) -> BucketView {
+        let (bucket, &(rate, own)) = shown;
         let limit = &self.policy.limits[bucket.limit];
         let beside = |kind| {
-            let is_it = |(other, _): &(&BucketRef, &(BucketLevel, Option<Own>))| {
+            let is_it = |(other, _): &&SeenBucket<'_>| {
                 self.policy.limits[other.limit].kind == kind
                     && self.policy.rate_limit_of(other.limit) == bucket.limit
                     && other.class == bucket.class
             };
-            selected.buckets.iter().zip(levels).find(is_it).map(|(_, (level, _))| *level)
+            all.iter().find(is_it).map(|(_, (level, _))| *level)
         };
         let ip = selector.client().and_then(Client::ip);
         let network = ip.and_then(|ip| limit.prefixes.network_of(ip));

@@ -129,11 +129,11 @@ impl Engine {
         let route = &rules.policy.routes.get(*routes.first()?)?.name;
         let proof =
             WorkProof::parse(proof).ok()?.verify(&self.hasher, &Solver { client, route }, now).ok()?;
-        let both = (now, self.store.time(now));
-        if rules.banned_until(attempt.client, both.1).is_some() {
+        let at_store = self.store.time(now);
+        if rules.banned_until(attempt.client, at_store).is_some() {
             return None;
         }
-        let mut found = self.charges_of(rules, attempt, routes, both).ok()?;
+        let mut found = self.charges_of(rules, attempt, routes, now, at_store).ok()?;
         self.raise_cost_under_attack(rules, &mut found, true);
         if found.facts.is_under_attack {
             return None;

@@ -126,7 +126,8 @@ impl Engine {
         rules: &Rules,
         attempt: &Attempt<'_>,
         found: &Charges,
-        (own, now): (Time, Time),
+        own: Time,
+        now: Time,
     ) -> Result<Option<Box<PendingAddress>>, Unchargeable> {
         if !self.must_ask_for_address(rules, found, now) {
             return Ok(None);
@@ -138,7 +139,7 @@ impl Engine {
         };
         // Second steps have no addresses.
         let known = Remembered { is_known: &|_: &AccountAddress| true, ..Remembered::NOTHING };
-        let mut found = rules.policy.charges_of(attempt, found.routes.clone(), (&self.hasher, known), own)?;
+        let mut found = rules.policy.charges_of(attempt, found.routes.clone(), &self.hasher, known, own)?;
         self.raise_cost_under_attack(rules, &mut found, false);
         Ok(Some(Box::new(PendingAddress { reply, found })))
     }

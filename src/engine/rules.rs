@@ -96,7 +96,7 @@ impl Rules {
     /// See [`Unchargeable`].
     pub fn charges(&self, engine: &Engine, attempt: &Attempt<'_>) -> Result<Charges, Unchargeable> {
         let (own, now) = (engine.clock().now(), engine.time());
-        engine.charges_of(self, attempt, self.policy.routes_of(attempt), (own, now))
+        engine.charges_of(self, attempt, self.policy.routes_of(attempt), own, now)
     }
 
     /// The longest wait of the limits that refuse; `None` if one of them does not open with time.

@@ -116,7 +116,7 @@ impl Limit {
     fn refs(&self, values: &KeyValues, origin: Origin, hasher: &KeyHasher) -> Vec<BucketRef> {
         let attempt = values.attempt();
         let of_class = |(class, name, spec): (usize, &str, Spec)| {
-            let key = hasher.key_of_values(self, name, (values, &attempt))?;
+            let key = hasher.key_of_values(self, name, values)?;
             Some(BucketRef { limit: 0, class, class_name: name.into(), key, spec })
         };
         if self.exempts(values.client) {
@@ -157,18 +157,13 @@ impl KeyValues {
 
 impl KeyHasher {
     /// The key that an attempt with these values has.
-    fn key_of_values(
-        &self,
-        limit: &Limit,
-        class: &str,
-        (values, attempt): (&KeyValues, &Attempt<'_>),
-    ) -> Option<Key> {
+    fn key_of_values(&self, limit: &Limit, class: &str, values: &KeyValues) -> Option<Key> {
         let account = values.account.as_ref().map(|account| self.of_account(account.as_bytes()));
         let name = account.map_or(AccountName::None, AccountName::Known);
         let named =
             limit.is_of_accounts().then_some(NamedAccount { name, owner: values.owner, listed: None });
         // No selector names a password.
-        let source = KeyInputs { attempt, origin: values.origin(), passwords: &[] };
+        let source = KeyInputs { attempt: &values.attempt(), origin: values.origin(), passwords: &[] };
         self.keys(limit, class, source, named.as_ref()).ok()?.first().copied()
     }
 }

@@ -21,6 +21,7 @@ use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
 use super::known_address::AccountAddress;
 use super::legibility::UnknownCharset;
+use super::route::SlottedRoute;
 use super::second_step::{Remembered, SignIn};
 use super::{Limit, LimitKind, MatchedRoutes, Mode, Policy, Route, Unit};
 use tollgate_bucket::Time;
@@ -186,7 +187,7 @@ impl Policy {
         hasher: &KeyHasher,
         now: Time,
     ) -> Result<Charges, Unchargeable> {
-        self.charges_of(attempt, self.routes_of(attempt), (hasher, Remembered::NOTHING), now)
+        self.charges_of(attempt, self.routes_of(attempt), hasher, Remembered::NOTHING, now)
     }
 
     /// As [`charges`](Self::charges), by the attempt's [routes](Self::routes_of) and what earlier attempts told.
@@ -197,7 +198,8 @@ impl Policy {
         &self,
         attempt: &Attempt<'_>,
         routes: MatchedRoutes,
-        (hasher, remembered): (&KeyHasher, Remembered<'_>),
+        hasher: &KeyHasher,
+        remembered: Remembered<'_>,
         now: Time,
     ) -> Result<Charges, Unchargeable> {
         let request = RequestFields::with(attempt, self.names.field_names());
@@ -206,7 +208,7 @@ impl Policy {
         let origin = self.origin_of(attempt.client);
         for index in found.routes.clone() {
             let route = &self.routes[index];
-            let identity = self.identity_state(index, &request, (hasher, remembered), now)?;
+            let identity = self.identity_state(index, &request, hasher, remembered, now)?;
             let cost = self.cost_of(route, attempt)?;
             if let IdentityState::Known(identity) = &identity {
                 found.accounts = Some(found.accounts.unwrap_or(0).max(identity.accounts));
@@ -231,7 +233,7 @@ impl Policy {
             });
             let known = route.with_known_host(attempt);
             let is_beside = identity.is_beside_authorization();
-            let locations = CredentialLocations::of((route, &self.slots[index]), &request, is_beside);
+            let locations = CredentialLocations::of(self.slotted(index), &request, is_beside);
             let plan = ChargePlan { route, attempt: &known, origin, hasher, cost, locations, identity };
             for &limit in &route.limits {
                 match self.charge(limit, &plan, &mut found) {
@@ -251,6 +253,10 @@ impl Policy {
             found.charges.sort_by_key(|charge| charge.limit);
         }
         Ok(found)
+    }
+
+    fn slotted(&self, index: usize) -> SlottedRoute<'_> {
+        SlottedRoute { route: &self.routes[index], slots: &self.slots[index] }
     }
 
     fn effect_of(&self, index: usize) -> Effect {
@@ -317,28 +323,30 @@ impl Policy {
         &self,
         index: usize,
         request: &RequestFields<'_>,
-        (hasher, remembered): (&KeyHasher, Remembered<'_>),
+        hasher: &KeyHasher,
+        remembered: Remembered<'_>,
         now: Time,
     ) -> Result<IdentityState, TooManyValues> {
-        let route = (&self.routes[index], &self.slots[index]);
-        if !self.needs_accounts(route.0) {
+        let slotted = self.slotted(index);
+        let route = slotted.route;
+        if !self.needs_accounts(route) {
             return Ok(IdentityState::NotNeeded);
         }
-        if request.attempt.body == AttemptBody::Unread && route.0.reads_accounts() {
+        if request.attempt.body == AttemptBody::Unread && route.reads_accounts() {
             return Ok(IdentityState::Unknown);
         }
         let readers = IdentityReaders {
             devices: self.devices.as_deref(),
-            exposed: self.exposed.as_deref().filter(|_| route.0.exposed.is_some()),
+            exposed: self.exposed.as_deref().filter(|_| route.exposed.is_some()),
             addresses: self.addresses.as_ref().map(|addresses| (addresses, remembered.is_known)),
             signed_in: remembered.signed_in,
-            keeps_passwords: self.keeps_passwords(route.0),
-            reads_passwords: self.needs_passwords(route.0) || has_authorization(request.attempt),
+            keeps_passwords: self.keeps_passwords(route),
+            reads_passwords: self.needs_passwords(route) || has_authorization(request.attempt),
             lists_users: self.lists_users,
         };
-        match Identity::of(route, request, hasher, readers, now) {
+        match Identity::of(slotted, request, hasher, readers, now) {
             Ok(identity) => Ok(IdentityState::Known(Box::new(identity))),
-            Err(TooManyValues) if self.only_candidates_need_accounts(route.0) => Ok(IdentityState::Unknown),
+            Err(TooManyValues) if self.only_candidates_need_accounts(route) => Ok(IdentityState::Unknown),
             Err(error) => Err(error),
         }
     }

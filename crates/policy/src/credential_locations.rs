@@ -5,7 +5,7 @@
 //! [`inspection`](super::inspection) and [`field`](super::field) tell a guess from a remembered name.
 
 use super::field::{Field, RequestFields, are_in_own_headers, has_authorization};
-use super::route::{Cost, Route, RouteFieldSlots};
+use super::route::SlottedRoute;
 
 /// The locations in which a route finds credentials: at least one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,19 +25,14 @@ pub(super) struct SplitCost {
 
 impl CredentialLocations {
     /// The locations for a route. `read` is whether its fields were found beside Basic, if they were read.
-    pub(super) fn of(
-        (route, slots): (&Route, &RouteFieldSlots),
-        request: &RequestFields<'_>,
-        read: Option<bool>,
-    ) -> Self {
+    pub(super) fn of(slotted: SlottedRoute<'_>, request: &RequestFields<'_>, read: Option<bool>) -> Self {
         let attempt = request.attempt;
         if !has_authorization(attempt) {
             return Self { is_in_authorization: false, is_beside: true };
         }
-        let is_counted = matches!(route.cost, Cost::Counted(_)) && route.may_have_body(attempt);
-        let is_beside =
-            is_counted || read.unwrap_or_else(|| carries_beside_authorization((route, slots), request));
-        Self { is_in_authorization: route.reads_authorization() || !is_beside, is_beside }
+        let is_counted = slotted.route.reads_cost() && slotted.route.may_have_body(attempt);
+        let is_beside = is_counted || read.unwrap_or_else(|| carries_beside_authorization(slotted, request));
+        Self { is_in_authorization: slotted.route.reads_authorization() || !is_beside, is_beside }
     }
 
     /// Charges `tokens` for each location.
@@ -77,7 +72,7 @@ impl SplitCost {
 
 /// Whether the request carries credentials beside Basic, as far as that shows without reading the body.
 fn carries_beside_authorization(
-    (route, slots): (&Route, &RouteFieldSlots),
+    SlottedRoute { route, slots }: SlottedRoute<'_>,
     request: &RequestFields<'_>,
 ) -> bool {
     let reads_no_more = route.fields().next().is_some() && route.fields().all(Field::is_in_authorization);

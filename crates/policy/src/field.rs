@@ -223,8 +223,8 @@ impl RequestFields<'_> {
     /// What the body holds for all fields.
     pub(crate) fn search_body(attempt: &Attempt<'_>, field_names: &FieldNames) -> FoundInBody {
         match attempt.body {
-            AttemptBody::Whole(bytes) => body::find(field_names, (attempt.headers, bytes)),
-            AttemptBody::Searched(searched) => body::find(field_names, (attempt.headers, searched.bytes)),
+            AttemptBody::Whole(bytes) => body::find(field_names, attempt.headers, bytes),
+            AttemptBody::Searched(searched) => body::find(field_names, attempt.headers, searched.bytes),
             AttemptBody::Unread | AttemptBody::TooLong | AttemptBody::Unsaid => FoundInBody::default(),
         }
     }

@@ -19,7 +19,7 @@ use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 use super::legibility::decode_name;
-use super::route::RouteFieldSlots;
+use super::route::SlottedRoute;
 use super::second_step::{SessionCookie, SignIn, SignedInAccount, SignedInAccounts};
 use tollgate_bucket::{Key, Time};
 
@@ -74,7 +74,7 @@ impl Identity {
     /// # Errors
     /// [`TooManyValues`] beyond eight accounts or passwords.
     pub(super) fn of(
-        (route, slots): (&Route, &RouteFieldSlots),
+        slotted @ SlottedRoute { route, slots }: SlottedRoute<'_>,
         request: &RequestFields<'_>,
         hasher: &KeyHasher,
         readers: IdentityReaders<'_>,
@@ -103,7 +103,7 @@ impl Identity {
         identity.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
         identity.is_beside_authorization = users.is_beside_authorization();
         if readers.reads_passwords {
-            identity.read_passwords((route, slots), request, (hasher, now), readers)?;
+            identity.read_passwords(slotted, request, hasher, readers, now)?;
         }
         if route.is_second_step {
             identity.follow_sign_ins(route, request, hasher, readers)?;
@@ -111,7 +111,7 @@ impl Identity {
             let claim =
                 |(devices, tokens): &(&Devices, _)| Box::new(devices.claim(tokens, &route.application, only));
             identity.claim = bearer.as_ref().map(claim);
-            identity.read_address((&route.application, only), request.attempt.client, hasher, readers);
+            identity.read_address(&route.application, only, request.attempt.client, hasher, readers);
         }
         Ok(identity)
     }
@@ -168,13 +168,14 @@ impl Identity {
     /// Finds out whether the account has signed in from this client's prefix: then the attempt is that of a device.
     fn read_address(
         &mut self,
-        account: (&str, &Account),
+        application: &str,
+        account: &Account,
         client: Client,
         hasher: &KeyHasher,
         readers: IdentityReaders<'_>,
     ) {
         let Some((addresses, is_known)) = readers.addresses else { return };
-        self.address = addresses.address_of(hasher, account, client);
+        self.address = addresses.address_of(hasher, application, account, client);
         if let (Some(address), [NamedAccount { owner: owner @ None, .. }]) = (&self.address, &mut *self.named)
         {
             *owner = is_known(address).then_some(address.owner);
@@ -183,10 +184,11 @@ impl Identity {
 
     fn read_passwords(
         &mut self,
-        (route, slots): (&Route, &RouteFieldSlots),
+        SlottedRoute { route, slots }: SlottedRoute<'_>,
         request: &RequestFields<'_>,
-        (hasher, now): (&KeyHasher, Time),
+        hasher: &KeyHasher,
         readers: IdentityReaders<'_>,
+        now: Time,
     ) -> Result<(), TooManyValues> {
         let mut passwords = values_of(&route.password, &slots.password, Half::Password, request)?;
         self.is_beside_authorization |= passwords.is_beside_authorization();

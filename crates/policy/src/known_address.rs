@@ -41,7 +41,8 @@ impl KnownAddresses {
     pub(super) fn address_of(
         &self,
         hasher: &KeyHasher,
-        (application, account): (&str, &Account),
+        application: &str,
+        account: &Account,
         client: Client,
     ) -> Option<AccountAddress> {
         client.known_ip()?;

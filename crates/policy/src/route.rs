@@ -95,6 +95,13 @@ pub(super) struct RouteFieldSlots {
     pub(super) when_but_user: FieldSlots,
 }
 
+/// A route with the slots of its fields.
+#[derive(Clone, Copy)]
+pub(super) struct SlottedRoute<'p> {
+    pub(super) route: &'p Route,
+    pub(super) slots: &'p RouteFieldSlots,
+}
+
 impl RouteFieldSlots {
     pub(super) fn of(route: &Route, field_names: &FieldNames) -> Self {
         let other: Vec<Field> =

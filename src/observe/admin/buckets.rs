@@ -85,7 +85,7 @@ impl BucketsApi {
             }
             (BucketResource::Rate, &Method::PUT) => {
                 let (rate, lasts) = request.rate()?;
-                engine.give_rate(selector, request.limit()?, (rate, lasts), by).await
+                engine.give_rate(selector, request.limit()?, rate, lasts, by).await
             }
             (BucketResource::Exemption, &Method::PUT) => {
                 request.has_only(&["limit", "for"])?;

@@ -67,7 +67,8 @@ impl Server {
         &self,
         connection: &DownstreamConnection,
         request: &Request<B>,
-        (buffered, coding): (&BufferedBody, CodedBody),
+        buffered: &BufferedBody,
+        coding: CodedBody,
         unread: &UnreadAttempt,
     ) -> Result<ReadBody, Error> {
         let BufferedBody::Whole(bytes) = buffered else {

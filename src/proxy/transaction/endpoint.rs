@@ -83,7 +83,7 @@ impl Server {
             Ok(Asked::Question(question)) => {
                 let (is_head, body) = (request.method() == Method::HEAD, question.body);
                 question.put_into(&mut request);
-                self.decide_request(connection, request, (is_head, body), now)
+                self.decide_request(connection, request, is_head, body, now)
             }
             Ok(Asked::Call) => self.answer_call(connection, request),
             Ok(Asked::Report) => {

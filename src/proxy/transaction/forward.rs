@@ -170,7 +170,7 @@ impl PreparedRequest {
         };
         let passed = self.passed_headers(&mut response, cookie);
         let ahead = || ReadAhead::new(&server.body_memory.responses, owner, forwarding.response_buffer);
-        let relayed = |body| relay(body, &self.config, read_ahead, inspector, (timeout, ahead));
+        let relayed = |body| relay(body, &self.config, read_ahead, inspector, timeout, ahead);
         let mut response = response.map(|body| relayed(body).with_passed(passed));
         if self.upgrade.is_some() || self.progress.state() != UploadState::Complete {
             // The rest of an upload, or bytes of the protocol that the client expected, must not be read as a request.
@@ -208,7 +208,7 @@ impl PreparedRequest {
         let pass_on = |head, bytes| {
             // Nobody would send them over HTTP/2.
             if is_http1 {
-                pass_on_interim(connection, head, bytes, (case, policy.outcome_headers()));
+                pass_on_interim(connection, head, bytes, case, policy.outcome_headers());
             }
         };
         // The connections of a trusted proxy carry the requests of many.
@@ -341,7 +341,8 @@ fn pass_on_interim<'n>(
     connection: &DownstreamConnection,
     head: Response<()>,
     bytes: Bytes,
-    (case, hidden): (HeaderCase, impl Iterator<Item = &'n HeaderName>),
+    case: HeaderCase,
+    hidden: impl Iterator<Item = &'n HeaderName>,
 ) {
     let (parts, ()) = head.into_parts();
     if parts.status == StatusCode::CONTINUE {

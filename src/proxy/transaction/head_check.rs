@@ -1,14 +1,15 @@
-//! What the head of a request decides, before and after the configuration in force is known.
+//! What the head of a request decides.
 
 use std::rc::Rc;
 
 use http::{HeaderValue, Request};
 
 use crate::engine::{Decision, DecisionState, PendingDecision};
+use crate::policy::attempt::Client;
 use crate::policy::{BodyRequirement, MatchedRoutes};
 use crate::proxy::body::ClientBody;
 use crate::proxy::connection::DownstreamConnection;
-use crate::proxy::error::MalformedRequest;
+use crate::proxy::error::Error;
 use crate::proxy::request::challenge::ChallengeAnswer;
 use crate::proxy::request::proof;
 use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
@@ -21,19 +22,27 @@ pub(super) struct RoutedDecision {
     pub(super) group: usize,
 }
 
-/// The result of checking the head of a request.
+/// A head that was checked, and the configuration it was checked by.
+pub(super) struct CheckedHead {
+    pub(super) config: Rc<WorkerConfig>,
+    pub(super) client: Client,
+    pub(super) decision: HeadDecision,
+}
+
+/// The result of checking the head of a request. Decisions are boxed, because they are moved several times; beside each
+/// stands the number of the upstream group.
 pub(super) enum HeadDecision {
-    Decided(RoutedDecision),
+    Decided(Box<Decision>, usize),
     /// The client is redirected to `https://` with this `Location`.
     Redirected(HeaderValue),
     /// An authority checks a name.
     Challenge(ChallengeAnswer),
     /// A browser sends a proof of work.
-    Proof(Rc<WorkerConfig>),
+    Proof,
     /// The decision needs the store.
-    AwaitsStore(Rc<WorkerConfig>, Box<PendingDecision>, usize),
+    AwaitsStore(Box<PendingDecision>, usize),
     /// The decision needs the body.
-    NeedsBody(Rc<WorkerConfig>, UnreadAttempt),
+    NeedsBody(UnreadAttempt),
 }
 
 /// An attempt whose body has to be read before the decision.
@@ -44,35 +53,24 @@ pub(super) struct UnreadAttempt {
     pub(super) generation: u64,
 }
 
-/// The same, before the configuration in force is known. Decisions are boxed, because they are moved several times.
-pub(super) enum HeadCheck {
-    Malformed(MalformedRequest),
-    BodyTooLong,
-    Redirected,
-    Challenge(ChallengeAnswer),
-    Proof,
-    Decided(Box<Decision>, usize),
-    AwaitsStore(Box<PendingDecision>, usize),
-    NeedsBody(UnreadAttempt),
-}
-
-impl HeadCheck {
+impl HeadDecision {
     /// What the gate answers itself, whatever the routes are. A proxy that asks is told no such thing.
     pub(super) fn before_routes(
         config: &RuntimeConfig,
         connection: &DownstreamConnection,
         request: &Request<ClientBody>,
         host: &str,
-    ) -> Option<Self> {
+    ) -> Option<Result<Self, Error>> {
         let hosts = config.challenge_hosts.as_ref().filter(|_| connection.endpoint.is_none());
         if let Some(answer) = hosts.and_then(|hosts| hosts.answer(host, request.uri().path())) {
-            return Some(Self::Challenge(answer));
+            return Some(Ok(Self::Challenge(answer)));
         }
         if config.redirect.is_some() && config.needs_redirect(connection, request) {
-            return Some(Self::Redirected);
+            let location = config.redirect_location(connection, request);
+            return Some(location.map(Self::Redirected).map_err(Error::from));
         }
         let may_be_proof = config.rules.policy.challenge.is_some() && connection.endpoint.is_none();
-        (may_be_proof && proof::in_query(request.uri().query()).is_some()).then_some(Self::Proof)
+        (may_be_proof && proof::in_query(request.uri().query()).is_some()).then_some(Ok(Self::Proof))
     }
 
     /// By the state of a decision, and the number of the upstream group if a route names it.

@@ -63,7 +63,7 @@ impl Server {
         let (shared, rules) = (&config.shared, &config.shared.rules);
         let location = proof::way_back(request.uri()).ok_or(MalformedRequest::BadTarget)?;
         let tls = shared.tls_of(connection);
-        let attempt = attempt(request, &host, (client, tls), AttemptBody::Unread);
+        let attempt = attempt(request, &host, client, tls, AttemptBody::Unread);
         let proof = proof::in_query(request.uri().query()).unwrap_or_default();
         let prefix = shared.client.prefix_of(client);
         if let Some(prefix) = prefix

@@ -130,7 +130,7 @@ impl Server {
             Err(error) => return Answered::undecided(context, &error),
         };
         let attempt =
-            Attempt { descriptor: Some(descriptor), ..attempt(&request, &host, (client, None), body) };
+            Attempt { descriptor: Some(descriptor), ..attempt(&request, &host, client, None, body) };
         if is_look {
             return self.look(connection, &attempt, context).await;
         }

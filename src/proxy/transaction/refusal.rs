@@ -25,7 +25,7 @@ impl Server {
     ) -> Response<ResponseBody> {
         let Rules { generation, policy, .. } = &*config.rules;
         let form = config.refuse_on(connection);
-        let offered = self.offer(connection, config, (refusal, record.client()), request.method(), summary);
+        let offered = self.offer(connection, config, refusal, record.client(), request.method(), summary);
         let language = language_of(form.pages_of(refusal.route), summary.accept(), request.headers());
         let negotiation = Negotiation { language, challenge: offered.as_deref(), ..summary.negotiation() };
         let response = self.refusal_cache.refusal(*generation, form, policy, refusal, &negotiation);
@@ -43,7 +43,8 @@ impl Server {
         &self,
         connection: &DownstreamConnection,
         config: &RuntimeConfig,
-        (refusal, client): (&Refusal, Client),
+        refusal: &Refusal,
+        client: Client,
         method: &Method,
         summary: &RequestSummary,
     ) -> Option<String> {

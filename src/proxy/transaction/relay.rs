@@ -36,7 +36,8 @@ pub(super) fn relay(
     config: &Rc<WorkerConfig>,
     mut read_ahead: BodyStart,
     inspector: Option<Box<BodyInspector>>,
-    (timeout, ahead): (Duration, impl FnOnce() -> ReadAhead),
+    timeout: Duration,
+    ahead: impl FnOnce() -> ReadAhead,
 ) -> ResponseBody {
     read_ahead.filter_trailers(|trailers| passed(config, trailers));
     if incoming.is_end_stream() {

@@ -19,7 +19,7 @@ use super::context::{RequestContext, RequestSummary, error_response};
 use super::discard_body;
 use super::endpoint::Allowed;
 use super::forward::PreparedRequest;
-use super::head_check::{HeadCheck, HeadDecision, RoutedDecision, UnreadAttempt};
+use super::head_check::{CheckedHead, HeadDecision, RoutedDecision, UnreadAttempt};
 use super::response_future::ResponseFuture;
 use super::server::Server;
 use crate::engine::{Decision, DecisionState, PendingDecision, Rules, with_newest_rules};
@@ -84,7 +84,7 @@ impl Server {
         let now = self.engine.clock().now();
         connection.state.request_begins(now);
         let is_head = request.method() == Method::HEAD;
-        self.decide_request(connection, request, (is_head, VisibleBody::Whole), now)
+        self.decide_request(connection, request, is_head, VisibleBody::Whole, now)
     }
 
     /// Decides on a request of a client, which came here itself or is asked about. `is_head`: whether the response has
@@ -93,29 +93,35 @@ impl Server {
         self: &Rc<Self>,
         connection: &Rc<DownstreamConnection>,
         request: Request<ClientBody>,
-        (is_head, body): (bool, VisibleBody),
+        is_head: bool,
+        body: VisibleBody,
         now: Time,
     ) -> ResponseFuture {
         let checked = self.check(connection, &request, body, now);
         let client = match &checked {
-            Ok((client, _)) => *client,
+            Ok(head) => head.client,
             Err(_) => self.config.current().client_for_log(connection, &request),
         };
         let mut context = self.context(connection, &request, client, is_head, now);
-        match checked.map(|(_, decision)| decision) {
-            Ok(HeadDecision::Decided(decision)) => {
-                self.respond(connection, decision, request.map(IncomingBody::Streaming), context)
+        let CheckedHead { config, decision, .. } = match checked {
+            Ok(head) => head,
+            Err(error) => return context.finish_with_error(&error, connection),
+        };
+        match decision {
+            HeadDecision::Decided(decision, group) => {
+                let routed = RoutedDecision { config, decision, group };
+                self.respond(connection, routed, request.map(IncomingBody::Streaming), context)
             }
-            Ok(HeadDecision::Redirected(location)) => {
+            HeadDecision::Redirected(location) => {
                 context.finish_with(redirect::redirect_response(location), connection)
             }
-            Ok(HeadDecision::Challenge(answer)) => context.finish_with(answer.into_response(), connection),
-            Ok(HeadDecision::Proof(config)) => {
+            HeadDecision::Challenge(answer) => context.finish_with(answer.into_response(), connection),
+            HeadDecision::Proof => {
                 let (server, connection) = (Rc::clone(self), Rc::clone(connection));
                 let redeemed = server.redeem(connection, config, client, request, context);
                 ResponseFuture::Boxed(Box::pin(redeemed))
             }
-            Ok(HeadDecision::AwaitsStore(config, pending, group)) => {
+            HeadDecision::AwaitsStore(pending, group) => {
                 let (server, connection) = (Rc::clone(self), Rc::clone(connection));
                 ResponseFuture::Boxed(Box::pin(async move {
                     let decision = Box::new(server.await_store(*pending, &config).await);
@@ -126,18 +132,16 @@ impl Server {
                     response
                 }))
             }
-            Ok(HeadDecision::NeedsBody(config, unread)) => {
+            HeadDecision::NeedsBody(unread) => {
                 let policy = &config.shared.rules.policy;
                 context.permit_origin(policy, unread.routes.first(), request.headers());
                 let timeout = config.shared.settings.body_timeout.to_std();
                 let owner = config.shared.client.prefix_of(client);
                 let memory = self.body_memory.requests.reserve(owner);
                 let (server, connection) = (Rc::clone(self), Rc::clone(connection));
-                let handled =
-                    server.handle_with_body(connection, request, unread, (timeout, memory), context);
+                let handled = server.handle_with_body(connection, request, unread, timeout, memory, context);
                 ResponseFuture::Boxed(Box::pin(handled))
             }
-            Err(error) => context.finish_with_error(&error, connection),
         }
     }
 
@@ -163,56 +167,42 @@ impl Server {
         request: &Request<ClientBody>,
         visible: VisibleBody,
         now: Time,
-    ) -> Result<(Client, HeadDecision), Error> {
+    ) -> Result<CheckedHead, Error> {
         let host = target::validate(connection, request)?;
         let has_body = !request.body().is_end_stream();
         let body = if has_body { AttemptBody::Unread } else { visible.without_any() };
-        let (config, (client, checked)) = with_newest_rules(
+        let (config, checked) = with_newest_rules(
             || self.config.current(),
             |config| {
                 let (shared, rules) = (&config.shared, &config.shared.rules);
                 let client = match config.client_of(connection, request) {
                     Ok(client) => client,
-                    Err(error) => return Ok((Client::UnixSocket, HeadCheck::Malformed(error))),
+                    Err(error) => return Ok(Err(error.into())),
                 };
-                if let Some(answered) = HeadCheck::before_routes(shared, connection, request, &host) {
-                    return Ok((client, answered));
+                if let Some(answered) = HeadDecision::before_routes(shared, connection, request, &host) {
+                    return Ok(answered.map(|answered| (client, answered)));
                 }
-                let attempt = attempt(request, &host, (client, shared.tls_of(connection)), body);
+                let attempt = attempt(request, &host, client, shared.tls_of(connection), body);
                 let routes = rules.policy.routes_of(&attempt);
                 let requirement =
                     if has_body { rules.policy.body_requirement(&attempt, &routes)? } else { None };
                 let Some(requirement) = requirement else {
                     let state = self.engine.decide_on(rules, &attempt, routes, now)?;
-                    return Ok((client, HeadCheck::by(state, rules.policy.upstream_of(&attempt))));
+                    return Ok(Ok((client, HeadDecision::by(state, rules.policy.upstream_of(&attempt)))));
                 };
                 if visible == VisibleBody::Beginning {
-                    return Ok((client, HeadCheck::BodyTooLong));
+                    return Ok(Err(Error::BodyTooLong));
                 }
                 // If every body would be refused, the refusal comes before the body is read.
                 let certain = rules.policy.certain_routes(&attempt, &routes);
                 let refusal = self.engine.refuse(rules, &attempt, certain, now)?;
                 let refused =
-                    refusal.map(|refusal| HeadCheck::Decided(Box::new(Decision::Refused(refusal)), 0));
+                    refusal.map(|refusal| HeadDecision::Decided(Box::new(Decision::Refused(refusal)), 0));
                 let unread = || UnreadAttempt { requirement, routes, generation: rules.generation };
-                Ok((client, refused.unwrap_or_else(|| HeadCheck::NeedsBody(unread()))))
+                Ok(Ok((client, refused.unwrap_or_else(|| HeadDecision::NeedsBody(unread())))))
             },
         )?;
-        let decision = match checked {
-            HeadCheck::Malformed(error) => return Err(error.into()),
-            HeadCheck::BodyTooLong => return Err(Error::BodyTooLong),
-            HeadCheck::Redirected => {
-                HeadDecision::Redirected(config.shared.redirect_location(connection, request)?)
-            }
-            HeadCheck::Challenge(answer) => HeadDecision::Challenge(answer),
-            HeadCheck::Proof => HeadDecision::Proof(config),
-            HeadCheck::Decided(decision, group) => {
-                HeadDecision::Decided(RoutedDecision { config, decision, group })
-            }
-            HeadCheck::AwaitsStore(pending, group) => HeadDecision::AwaitsStore(config, pending, group),
-            HeadCheck::NeedsBody(unread) => HeadDecision::NeedsBody(config, unread),
-        };
-        Ok((client, decision))
+        checked.map(|(client, decision)| CheckedHead { config, client, decision })
     }
 
     /// Reads the body, then decides and responds.
@@ -221,7 +211,8 @@ impl Server {
         connection: Rc<DownstreamConnection>,
         request: Request<ClientBody>,
         unread: UnreadAttempt,
-        (timeout, memory): (Duration, MemoryReservation),
+        timeout: Duration,
+        memory: MemoryReservation,
         mut context: RequestContext,
     ) -> Response<ResponseBody> {
         let (head, incoming) = request.into_parts();
@@ -238,10 +229,10 @@ impl Server {
         context.record.resume(self.engine.clock().now());
         let decided = match buffered {
             Ok(buffered) => {
-                let read = self.search_body(&connection, &request, (&buffered, coding), &unread).await;
+                let read = self.search_body(&connection, &request, &buffered, coding, &unread).await;
                 match read {
                     Ok(read) => {
-                        self.decide_with_body(&connection, &mut request, (buffered, read), unread).await
+                        self.decide_with_body(&connection, &mut request, buffered, read, unread).await
                     }
                     Err(error) => Err(error),
                 }
@@ -262,7 +253,8 @@ impl Server {
         &self,
         connection: &DownstreamConnection,
         request: &mut Request<IncomingBody>,
-        (buffered, read): (BufferedBody, ReadBody),
+        buffered: BufferedBody,
+        read: ReadBody,
         unread: UnreadAttempt,
     ) -> Result<RoutedDecision, Error> {
         read.check(unread.requirement.is_needed)?;
@@ -291,7 +283,7 @@ impl Server {
             |config| {
                 let client = config.client_of(connection, request)?;
                 let body = read.for_rules(&config.shared.rules);
-                Ok(attempt(request, &host, (client, config.shared.tls_of(connection)), body))
+                Ok(attempt(request, &host, client, config.shared.tls_of(connection), body))
             },
             |rules, attempt| match rules.generation == unread.generation {
                 true => rules.policy.routes_with_body(unread.routes.clone(), attempt),
@@ -419,7 +411,8 @@ impl Server {
 pub(super) fn attempt<'a, B>(
     request: &'a Request<B>,
     host: &'a str,
-    (client, tls): (Client, Option<&'a TlsClient>),
+    client: Client,
+    tls: Option<&'a TlsClient>,
     body: AttemptBody<'a>,
 ) -> Attempt<'a> {
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());

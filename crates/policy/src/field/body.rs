@@ -17,13 +17,13 @@ struct AmbiguousBody;
 
 /// What the body holds for each field. A form field is looked up in a document as well, and vice versa: frameworks that
 /// accept both merge them.
-pub(super) fn find(names: &FieldNames, (headers, body): (&HeaderMap, &[u8])) -> FoundInBody {
+pub(super) fn find(names: &FieldNames, headers: &HeaderMap, body: &[u8]) -> FoundInBody {
     let mut found = names.in_body().none_found();
     if body.is_empty() {
         return found;
     }
     let kind = content_type(headers);
-    if find_strictly(names, kind, (headers, body), &mut found).is_err() {
+    if find_strictly(names, kind, headers, body, &mut found).is_err() {
         found.all_are_unreadable();
         lenient::find(names, headers, body, &mut found);
     }
@@ -33,7 +33,8 @@ pub(super) fn find(names: &FieldNames, (headers, body): (&HeaderMap, &[u8])) -> 
 fn find_strictly(
     names: &FieldNames,
     kind: Option<&[u8]>,
-    (headers, body): (&HeaderMap, &[u8]),
+    headers: &HeaderMap,
+    body: &[u8],
     found: &mut FoundInBody,
 ) -> Result<(), AmbiguousBody> {
     legibility::check_headers(headers).map_err(|_| AmbiguousBody)?;
