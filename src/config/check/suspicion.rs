@@ -8,24 +8,17 @@ use tollgate_grammar::{Findings, RawNamed, Spot, StringList};
 
 use super::super::raw;
 use super::account_lists::{account, listed_accounts};
+use super::context::CheckContext;
 use super::files::Files;
 use crate::policy::fingerprint::Fingerprint;
-use crate::policy::key::PrefixLengths;
 use crate::policy::{Bait, Limit, Mode, QuickFailures, Route, is_charged_for_suspicion};
 
-/// Gives each route its bait and its quick failures; the prefixes are those of `[client]`. Limits have to be bound to
-/// routes by now.
-pub(super) fn check(
-    raw: &raw::RawFile,
-    (routes, limits): (&mut [Option<Route>], &[Option<Limit>]),
-    prefixes: PrefixLengths,
-    files: &mut Files<'_>,
-    f: &mut Findings,
-) {
-    for (RawNamed { value: raw, .. }, route) in raw.routes.iter().zip(routes) {
-        let bait_weight = weight(&raw.bait_weight, ("bait_weight", "bait", raw.bait.is_some()), f);
-        let quick_weight = weight(&raw.quick_weight, ("quick_weight", "quick", raw.quick.is_some()), f);
-        let accounts = raw.bait.as_ref().map(|list| bait(list, files, f));
+/// Gives each route its bait and its quick failures. Limits have to be bound to routes by now.
+pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
+    for (RawNamed { value: raw, .. }, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
+        let bait_weight = weight(&raw.bait_weight, "bait", raw.bait.is_some(), f);
+        let quick_weight = weight(&raw.quick_weight, "quick", raw.quick.is_some(), f);
+        let accounts = raw.bait.as_ref().map(|list| bait(list, &mut cx.files, f));
         let quick = raw.quick.checked(f);
         let Some(route) = route else { continue };
         route.bait = accounts.filter(|accounts| !accounts.is_empty()).map(|accounts| {
@@ -37,19 +30,20 @@ pub(super) fn check(
         route.quick = quick.map(|within| QuickFailures {
             within,
             weight: quick_weight.unwrap_or(QUICK_WEIGHT),
-            prefixes,
+            prefixes: cx.client.prefixes,
         });
-        warn(raw, route, limits, f);
+        warn(raw, route, &cx.limits, f);
     }
 }
 
 fn weight(
     number: &Option<Given<Whole<u32, 1, 10>>>,
-    (key, of, is_there): (&str, &str, bool),
+    of: &str,
+    is_there: bool,
     f: &mut Findings,
 ) -> Option<u32> {
     if let Some(number) = number.as_ref().filter(|_| !is_there) {
-        f.warning(&number.spot, format!("`{key}` means nothing without `{of}`"), "");
+        f.warning(&number.spot, format!("`{of}_weight` means nothing without `{of}`"), "");
     }
     number.checked(f)
 }
