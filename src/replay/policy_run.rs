@@ -11,8 +11,8 @@ use super::attempt::{LoggedAttempt, Told};
 use super::judged::{self, LogColumns, VisibleRules};
 use super::report::{GateDifferences, PolicyReport};
 use super::tally::LimitTally;
-use crate::engine::{AttemptFacts, Decision, Engine, LimitStatus, Reservation, Rules};
-use crate::event::{Events, LimitDecision, Outcome};
+use crate::engine::{Decision, Engine, LimitStatus, Reservation, Rules};
+use crate::event::{AttemptRecord, Events, LimitDecision, Outcome};
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
 use crate::policy::outcome::ResponseView;
@@ -124,15 +124,16 @@ impl PolicyRun {
         let replayed = match decided {
             Ok(Decision::Admitted(reservation)) => {
                 let Reservation { facts, statuses, .. } = &reservation;
-                let refused_by = self.count((client, reservation.route()), facts, statuses, (outcome, now));
-                self.compare(&attempt.told, refused_by);
+                let record = facts.record(&self.rules, reservation.route(), statuses);
+                self.count(client, &record, statuses, outcome, now);
+                self.compare(&attempt.told, &record);
                 Replayed { is_refused: false, outcome, reservation: Some(Box::new(reservation)) }
             }
             Ok(Decision::Refused(refusal)) => {
                 self.refused += 1;
-                let (facts, statuses) = (&refusal.facts, &refusal.statuses);
-                let refused_by = self.count((client, refusal.route), facts, statuses, (outcome, now));
-                self.compare(&attempt.told, refused_by);
+                let record = refusal.facts.record(&self.rules, refusal.route, &refusal.statuses);
+                self.count(client, &record, &refusal.statuses, outcome, now);
+                self.compare(&attempt.told, &record);
                 Replayed { is_refused: true, outcome, reservation: None }
             }
             // The gate answers what cannot be charged with 400.
@@ -193,15 +194,15 @@ impl PolicyRun {
         }
     }
 
-    /// Counts what each limit says; returns the first that refuses.
+    /// Counts what each limit says.
     fn count(
         &mut self,
-        (client, route): (Client, usize),
-        facts: &AttemptFacts,
+        client: Client,
+        attempt: &AttemptRecord,
         statuses: &[LimitStatus],
-        (outcome, now): (Option<Outcome>, Time),
-    ) -> Option<usize> {
-        let attempt = facts.record(&self.rules, route, statuses);
+        outcome: Option<Outcome>,
+        now: Time,
+    ) {
         for record in &attempt.limits {
             self.limits[record.limit].count(client, record.decision, now);
         }
@@ -213,12 +214,12 @@ impl PolicyRun {
             Some(Outcome::Failure) => self.limits.iter_mut().for_each(|limit| limit.failed(client)),
             _ => {}
         }
-        attempt.first(LimitDecision::Refuse).map(|record| record.limit)
     }
 
     /// Compares the decision with that of the gate that wrote the log.
-    fn compare(&mut self, told: &Told, refused_by: Option<usize>) {
-        let refused_now = refused_by.map(|limit| &*self.rules.policy.limits[limit].name);
+    fn compare(&mut self, told: &Told, attempt: &AttemptRecord) {
+        let refused_by = attempt.first(LimitDecision::Refuse);
+        let refused_now = refused_by.map(|record| &*self.rules.policy.limits[record.limit].name);
         if *told == Told::Response {
             return;
         }
