@@ -306,7 +306,7 @@ impl Parts {
             Arc::new(snapshot::build_engine(config.policy, &config.store, &clock, &events, old_process)?);
         metrics.watch(&engine);
         let settings = Arc::new(config.proxy);
-        let fresh = |target| new_upstream(target, &settings, &sandbox, (&clock, &events));
+        let fresh = |target| new_upstream(target, &settings, &sandbox, &clock, &events);
         let upstreams = upstreams::resolve(config.upstreams, &Vec::new(), fresh);
         upstreams.iter().flatten().for_each(|health| metrics.expect_upstream(health.name()));
         metrics.show_certificates(&config.tls.certificates);
@@ -444,7 +444,8 @@ fn new_upstream(
     target: UpstreamTarget,
     settings: &ProxySettings,
     sandbox: &Sandbox,
-    (clock, events): (&Clock, &Events),
+    clock: &Clock,
+    events: &Events,
 ) -> Arc<Health> {
     let (connector, clock, events) = (sandbox.connector().clone(), clock.clone(), events.clone());
     Health::with_connector(connector, target, settings.upstream_max, clock, events)

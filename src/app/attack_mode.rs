@@ -71,7 +71,8 @@ fn check_routes(
     routes.retain(|name, watched| {
         let stays = is_left(name);
         if !stays && watched.detector.is_on() {
-            report(parts, webhooks, (name, &watched.rule), false, Measured::default(), now);
+            let change = Measured::default().change(name, &watched.rule, false, now);
+            report(parts, webhooks, &change);
         }
         stays
     });
@@ -87,23 +88,14 @@ fn check_routes(
         // Each time: a reload may have come between.
         parts.engine.set_under_attack(&route.name, is_on);
         if is_on != was_on {
-            report(parts, webhooks, (&route.name, rule), is_on, measured, now);
+            report(parts, webhooks, &measured.change(&route.name, rule, is_on, now));
         }
     }
 }
 
-fn report(
-    parts: &Parts,
-    webhooks: &mut Webhooks,
-    (route, rule): (&str, &AttackRule),
-    begins: bool,
-    measured: Measured,
-    at: Time,
-) {
-    let (failures, share) = (measured.failures, measured.highest_share());
-    let change = AttackChange { route, rule, begins, failures, share, at };
-    parts.events.emit(&Event::AttackMode(change));
-    webhooks.send(&change, parts.config.load().settings.upstream_trust.as_ref());
+fn report(parts: &Parts, webhooks: &mut Webhooks, change: &AttackChange<'_>) {
+    parts.events.emit(&Event::AttackMode(*change));
+    webhooks.send(change, parts.config.load().settings.upstream_trust.as_ref());
 }
 
 const PERIOD: Duration = Duration::from_secs(1);

@@ -52,9 +52,9 @@ impl TlsState {
         if settings.certificates.is_empty() && settings.acme.is_none() {
             return Ok(None);
         }
-        let clients = settings.client_auth.as_ref();
+        let TlsSettings { certificates, minimum, client_auth, .. } = settings;
         let acceptor =
-            Acceptor::new(&settings.certificates, settings.minimum, &self.sessions, (&PROTOCOLS, clients))?
+            Acceptor::new(certificates, *minimum, &self.sessions, &PROTOCOLS, client_auth.as_ref())?
                 .with_ja4(settings.has_ja4);
         let is_by_handshake = |acme: &AcmeSettings| acme.challenge == ChallengeKind::TlsAlpn01;
         let is_challenged = settings.acme.as_ref().is_some_and(is_by_handshake);
@@ -74,7 +74,7 @@ impl super::Parts {
 fn admin_settings(config: &Config, sessions: &SessionCache) -> Result<AdminSettings, TlsConfigError> {
     let certificates = &config.tls.certificates;
     let tls = match config.admin.iter().any(ListenAddress::is_tls) && !certificates.is_empty() {
-        true => Some(Acceptor::new(certificates, config.tls.minimum, sessions, (&PROTOCOLS[1..], None))?),
+        true => Some(Acceptor::new(certificates, config.tls.minimum, sessions, &PROTOCOLS[1..], None)?),
         false => None,
     };
     let hosts = certificates.iter().flat_map(Certificate::names).cloned().collect();

@@ -25,7 +25,7 @@ pub(super) fn of(
         let limits = rules.policy.limits.iter().enumerate();
         let limits = limits.filter(|(_, limit)| limit.kind == LimitKind::Rate).map(|(at, limit)| {
             let spec = words.iter().find(|(name, _)| **name == *limit.name).map(|(_, words)| words.as_str());
-            limit_part(&rules, &metrics, (at, limit), spec.unwrap_or_default(), now)
+            limit_part(&rules, &metrics, at, limit, spec.unwrap_or_default(), now)
         });
         LimitsPage { limits: limits.collect() }
     }
@@ -34,7 +34,8 @@ pub(super) fn of(
 fn limit_part(
     rules: &Rules,
     metrics: &Metrics,
-    (at, limit): (usize, &Limit),
+    at: usize,
+    limit: &Limit,
     spec: &str,
     now: Time,
 ) -> LimitPart {

@@ -123,9 +123,9 @@ pub(super) fn build_engine(
     events: &Events,
     old_process: Option<&mut OldProcess>,
 ) -> Result<Engine, AppStartError> {
-    let memory = (store.capacity, clock.clone());
+    let StoreSettings { address, names, options, capacity, .. } = store;
     let observer = store_observer(events.clone());
-    let opened = Store::open(&store.address, &store.names, store.options, memory, observer)?;
+    let opened = Store::open(address, names, *options, *capacity, clock.clone(), observer)?;
     let is_lost_at_end = opened.ends_with_process();
     let engine = Engine::with_store(policy, opened, events.clone())?;
     let received =

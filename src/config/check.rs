@@ -13,6 +13,7 @@ mod bindings;
 mod buckets;
 mod challenge;
 mod client_auth;
+mod context;
 mod cors;
 mod defences;
 mod device;
@@ -51,15 +52,12 @@ mod windows;
 use std::sync::Arc;
 
 use tollgate_grammar::kind::Checked as _;
-use tollgate_grammar::{Findings, SourceText, Spot};
+use tollgate_grammar::{Findings, SourceText};
 
-use self::files::Files;
-use self::networks::Networks;
-use self::rates::RateSources;
+use self::context::CheckContext;
 use super::preset::Applications;
 use super::raw;
 use super::{Config, Sources};
-use crate::policy::Policy;
 use crate::proxy::settings::ProxySettings;
 
 /// The configuration, which is only valid if no mistake was reported.
@@ -70,56 +68,51 @@ pub(super) fn check(
     file: &Arc<SourceText>,
     f: &mut Findings,
 ) -> Config {
-    let (whole, mut files) = (Spot::whole(file), Files::of(sources));
-    let networks = Networks::check(&raw.networks, &mut files, f);
-    let listen = addresses::listen(raw, &whole, f);
-    let admin = admin::listen(&raw.admin, &listen, f);
-    let mut groups = addresses::upstreams(raw, &[&listen[..], &admin].concat(), &whole, f);
-    let refuse = settings::refuse(raw, &mut files, f);
-    let client = settings::client(&raw.client, &networks, f);
-    let observes = raw.mode.checked(f).unwrap_or(false);
-    let mut rates = RateSources::of((sources, &raw.geo), &networks, &mut files);
-    let limits = limits::check(&raw.limits, (client.prefixes, observes), &mut rates, f);
-    let geo = geo::check(raw, &limits, &mut files, f);
-    let mut routes = routes::check(&raw.routes, applications, &mut groups, f);
-    let endpoints = endpoints::check(raw, &networks, &[&listen, &admin], (&refuse, &routes), f);
-    let tls_settings = tls::check(raw, (&listen, &admin, &endpoints), &limits, &mut files, f);
-    settings::proxy_protocol(&raw.proxy, &listen, &client, f);
-    let owners = device::check(&raw.device, (sources, client.prefixes, &limits), &mut files, f);
-    bindings::check(raw, &mut routes, &limits, &whole, f);
-    hosts::warn(&raw.routes, &routes, &groups.targets, f);
+    let mut cx = CheckContext::new(raw, sources, file, f);
+    cx.listen = addresses::listen(&cx, f);
+    cx.admin = admin::listen(&cx, f);
+    cx.groups = addresses::upstreams(&cx, f);
+    cx.refuse = settings::refuse(&mut cx, f);
+    cx.client = settings::client(&cx, f);
+    cx.limits = limits::check(&mut cx, f);
+    let geo = geo::check(&mut cx, f);
+    cx.routes = routes::check(&mut cx, applications, f);
+    cx.endpoints = endpoints::check(&cx, f);
+    let tls = tls::check(&mut cx, f);
+    settings::proxy_protocol(&cx, f);
+    let owners = device::check(&mut cx, f);
+    bindings::check(&mut cx, f);
+    hosts::warn(&cx, f);
     headers::warn_of_dropped(raw, f);
-    accounts::check(raw, &mut routes, &limits, f);
-    attack::check(raw, &mut routes, &limits, f);
-    defences::check(raw, &mut routes, &limits, client.prefixes, &mut files, f);
-    let exposed = exposed::check(raw, &mut routes, observes, &mut files, f);
-    let (routes, limits) = limit_kinds::complete(&raw.limits, (routes, limits), f);
-    let upstream_trust = tls::upstream_trust(raw, (&groups.targets, &routes), &mut files, &whole, f);
-    let proxy = ProxySettings { upstream_trust, ..settings::proxy(&raw.proxy, &groups, f) };
-    settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
-    let store = store::check(&raw.store, &sources.environment, &mut files, f);
-    store::warn(raw, &store, (&routes, &limits), f);
+    accounts::check(&mut cx, f);
+    attack::check(&mut cx, f);
+    defences::check(&mut cx, f);
+    let exposed = exposed::check(&mut cx, f);
+    let policy = limit_kinds::complete(&mut cx, f);
+    let upstream_trust = tls::upstream_trust(&mut cx, &policy, f);
+    let proxy = ProxySettings { upstream_trust, ..settings::proxy(&raw.proxy, &cx.groups, f) };
+    settings::bodies(&cx, &policy, proxy.body_memory, f);
+    let store = store::check(&raw.store, &mut cx.files, f);
+    store::warn(raw, &store, &policy, f);
     Config {
-        redirect: tls::redirect(&raw.tls, &listen, &client, f),
-        listen,
-        upstreams: groups.targets,
+        redirect: tls::redirect(&cx, f),
         sandbox: raw.sandbox.checked(f).unwrap_or(true),
-        observes,
-        client,
-        policy: challenge::with_rule(raw, owners.put_into(Policy::new(routes, limits)), &refuse, f)
-            .with_exposed(exposed)
-            .with_geo(geo),
-        policy_copy: policy::check(&raw.policy, (&raw.store, &store), &files, f),
+        policy: challenge::with_rule(&cx, owners.put_into(policy), f).with_exposed(exposed).with_geo(geo),
+        policy_copy: policy::check(&cx, &store, f),
         store,
-        refuse,
-        endpoints,
         proxy,
-        tls: tls_settings,
+        tls,
         otel: otel::check(&raw.otel, f),
         log: log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f),
-        admin,
-        admin_token: admin::token(&raw.admin, &sources.environment, &mut files, f),
+        admin_token: admin::token(&raw.admin, &mut cx.files, f),
         is_watched: raw.reload.checked(f).unwrap_or(false),
-        files: files.read,
+        listen: cx.listen,
+        upstreams: cx.groups.targets,
+        observes: cx.observes,
+        client: cx.client,
+        refuse: cx.refuse,
+        endpoints: cx.endpoints,
+        admin: cx.admin,
+        files: cx.files.read,
     }
 }

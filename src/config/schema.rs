@@ -35,7 +35,7 @@ fn key(path: &str, declaration: KeyDeclaration, notes: &Notes) -> Schema {
         _ => about,
     };
     let note = notes.of(path);
-    let mut schema = value(path, kind, (about, traits), notes);
+    let mut schema = value(path, kind, about, traits, notes);
     let (described, line) = match note {
         Some(Note { description, line }) => (description.as_str(), line.as_ref()),
         None => (about.trim(), None),
@@ -55,7 +55,8 @@ fn key(path: &str, declaration: KeyDeclaration, notes: &Notes) -> Schema {
 fn value(
     path: &str,
     kind: KeyType,
-    (about, traits): (&'static str, &'static [KeyTrait]),
+    about: &'static str,
+    traits: &'static [KeyTrait],
     notes: &Notes,
 ) -> Schema {
     match kind {

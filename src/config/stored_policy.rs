@@ -84,7 +84,7 @@ fn checked_store(own: &TomlTable, sources: &Sources, f: &mut Findings) -> Option
         Some(TomlValue::Table(table)) => RawStore::read(table, f),
         _ => RawFile::read(&TomlTable::default(), f).store,
     };
-    let settings = store::check(&raw, &sources.environment, &mut Files::of(sources), f);
+    let settings = store::check(&raw, &mut Files::of(sources), f);
     (!f.has_errors()).then_some(settings)
 }
 

@@ -17,7 +17,8 @@ pub(super) fn write(
     line: &mut Vec<u8>,
     second: &str,
     clients: &ClientFormatter,
-    (entry, attempt): (&AccessLogEntry, &AttemptRecord),
+    entry: &AccessLogEntry,
+    attempt: &AttemptRecord,
     record: &LimitRecord,
 ) {
     put(line, &["{\"time\":\"", second, "."]);
@@ -44,8 +45,8 @@ pub(super) fn write(
     number(line, attempt.facts.failures_before);
     key(line, "nanoseconds");
     number(line, entry.at.as_nanos() % 1_000_000_000);
-    moment(line, "decided_us", (entry.at, Some(attempt.decided)));
-    moment(line, "settled_us", (entry.at, attempt.settled));
+    moment(line, "decided_us", entry.at, Some(attempt.decided));
+    moment(line, "settled_us", entry.at, attempt.settled);
     line.push(b'}');
 }
 
@@ -96,7 +97,7 @@ mod tests {
     fn line(attempt: &AttemptRecord, limit: usize) -> String {
         let (mut line, entry) = (Vec::new(), entry());
         let clients = ClientFormatter::new(ClientsShown::Full, PrefixLengths::default());
-        write(&mut line, "2026-11-20T23:21:52", &clients, (&entry, attempt), &attempt.limits[limit]);
+        write(&mut line, "2026-11-20T23:21:52", &clients, &entry, attempt, &attempt.limits[limit]);
         String::from_utf8(line).unwrap()
     }
 

@@ -43,7 +43,7 @@ impl LineFormat for DecisionLines {
             if let Some(header) = &self.header {
                 header.write(text, second, entry.at, record.decision);
             }
-            decision_line::write(text, second, &self.clients, (entry, attempt), record);
+            decision_line::write(text, second, &self.clients, entry, attempt, record);
             text.push(b'\n');
             lines += 1;
         }

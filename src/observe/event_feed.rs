@@ -83,7 +83,7 @@ impl EventFeed {
             message.extend_from_slice(b"event: decision\ndata: ");
             // Without its milliseconds and its zone.
             let text = text.get(..SECOND_LEN).unwrap_or_default();
-            decision_line::write(&mut message, text, &self.clients, (entry, attempt), record);
+            decision_line::write(&mut message, text, &self.clients, entry, attempt, record);
             message.extend_from_slice(b"\n\n");
             self.send_bytes(message);
         }

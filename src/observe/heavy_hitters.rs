@@ -95,7 +95,8 @@ impl HeavyHitters {
     #[must_use]
     pub fn top(
         &self,
-        (order, n): (HitterOrder, usize),
+        order: HitterOrder,
+        n: usize,
         limit: Option<&str>,
         window: CountedTime,
         now: Time,

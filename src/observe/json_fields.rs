@@ -38,7 +38,7 @@ pub(super) fn decimal(line: &mut Vec<u8>, span: Span, nanos: u64) {
 }
 
 /// A field with the microseconds between two times; `null` without the second.
-pub(super) fn moment(line: &mut Vec<u8>, name: &str, (from, to): (Time, Option<Time>)) {
+pub(super) fn moment(line: &mut Vec<u8>, name: &str, from: Time, to: Option<Time>) {
     key(line, name);
     match to {
         Some(to) => decimal(line, to.since(from), 1),

@@ -104,7 +104,8 @@ impl RefusalSummary {
         for (others, is_observed) in self.others() {
             let since = others.since.load(Relaxed);
             if since > 0 && now.since(Time::from_nanos(since)) >= QUIET {
-                refusal_lines::others(others.take(), is_observed);
+                let (refusals, parties) = others.take();
+                refusal_lines::others(refusals, parties, is_observed);
             }
         }
     }
@@ -114,7 +115,8 @@ impl RefusalSummary {
         self.end(|_| true);
         for (others, is_observed) in self.others() {
             if others.since.load(Relaxed) > 0 {
-                refusal_lines::others(others.take(), is_observed);
+                let (refusals, parties) = others.take();
+                refusal_lines::others(refusals, parties, is_observed);
             }
         }
     }

@@ -214,7 +214,8 @@ mod tests {
             &[certificate.unwrap()],
             MinVersion::default(),
             &SessionCache::new(),
-            (&["http/1.1"], None),
+            &["http/1.1"],
+            None,
         )
         .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

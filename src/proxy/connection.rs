@@ -45,7 +45,8 @@ impl DownstreamConnection {
     /// An admitted connection.
     #[must_use]
     pub fn new(
-        (listener_kind, endpoint): (ListenerKind, Option<usize>),
+        listener_kind: ListenerKind,
+        endpoint: Option<usize>,
         peer: PeerAddr,
         permit: Permit,
         clock: Clock,

@@ -125,15 +125,15 @@ impl PolicyRun {
             Ok(Decision::Admitted(reservation)) => {
                 let Reservation { attempt: decided, statuses, .. } = &reservation;
                 let record = decided.record(&self.rules, reservation.route(), statuses);
-                let refused_by = self.count(client, &record, statuses, outcome, now);
-                self.compare(&attempt.told, refused_by);
+                self.count(client, &record, statuses, outcome, now);
+                self.compare(&attempt.told, &record);
                 Replayed { is_refused: false, outcome, reservation: Some(Box::new(reservation)) }
             }
             Ok(Decision::Refused(refusal)) => {
                 self.refused += 1;
                 let record = refusal.attempt.record(&self.rules, refusal.route, &refusal.statuses);
-                let refused_by = self.count(client, &record, &refusal.statuses, outcome, now);
-                self.compare(&attempt.told, refused_by);
+                self.count(client, &record, &refusal.statuses, outcome, now);
+                self.compare(&attempt.told, &record);
                 Replayed { is_refused: true, outcome, reservation: None }
             }
             // The gate answers what cannot be charged with 400.
@@ -194,7 +194,7 @@ impl PolicyRun {
         }
     }
 
-    /// Counts what each limit says; returns the first that refuses.
+    /// Counts what each limit says.
     fn count(
         &mut self,
         client: Client,
@@ -202,7 +202,7 @@ impl PolicyRun {
         statuses: &[LimitStatus],
         outcome: Option<Outcome>,
         now: Time,
-    ) -> Option<usize> {
+    ) {
         for record in &attempt.limits {
             self.limits[record.limit].count(client, record.decision, now);
         }
@@ -214,12 +214,12 @@ impl PolicyRun {
             Some(Outcome::Failure) => self.limits.iter_mut().for_each(|limit| limit.failed(client)),
             _ => {}
         }
-        attempt.first(LimitDecision::Refuse).map(|record| record.limit)
     }
 
     /// Compares the decision with that of the gate that wrote the log.
-    fn compare(&mut self, told: &Told, refused_by: Option<usize>) {
-        let refused_now = refused_by.map(|limit| &*self.rules.policy.limits[limit].name);
+    fn compare(&mut self, told: &Told, attempt: &AttemptRecord) {
+        let refused_by = attempt.first(LimitDecision::Refuse);
+        let refused_now = refused_by.map(|record| &*self.rules.policy.limits[record.limit].name);
         if *told == Told::Response {
             return;
         }

@@ -72,7 +72,7 @@ impl Case {
 
     pub(crate) fn program(&self) -> Option<StepProgram> {
         let until = self.now.after(Span::from_secs(86_400));
-        StepProgram::new(&self.spec, self.ops.iter().copied(), (self.now, until))
+        StepProgram::new(&self.spec, self.ops.iter().copied(), self.now, until)
     }
 
     /// The words after the step, if that changes them.
@@ -150,7 +150,7 @@ pub(crate) fn clock(gate: &Gate) -> Time {
 }
 
 fn program(now: Time, until: Time) -> StepProgram {
-    StepProgram::new(&spec(), [Op::Take(2)], (now, until)).unwrap()
+    StepProgram::new(&spec(), [Op::Take(2)], now, until).unwrap()
 }
 
 fn swap_or_step(gate: &Gate, new: StoreRecord, until: Time) -> Swap {

@@ -69,7 +69,7 @@ fn takes_of_many_gates_are_all_there_and_their_sum_is_written_now_and_then() {
     let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(60), 1_000).unwrap());
     let case = Case { spec, words: vec![0], ops: vec![Op::Take(1)], ..case };
     let program =
-        || StepProgram::new(&spec, [Op::Take(1)], (case.now, case.now.after(Span::from_secs(5)))).unwrap();
+        || StepProgram::new(&spec, [Op::Take(1)], case.now, case.now.after(Span::from_secs(5))).unwrap();
     let mut refused = 0;
     for round in 0..100 {
         let gate = &gates[round % gates.len()];

@@ -18,8 +18,8 @@ pub fn join(spec: &Spec, state: &mut [u64], other: &mut [u64], now: Time) -> boo
         return true;
     };
     match spec {
-        Spec::Continuous(continuous) => join_continuous(continuous, state, (here, there), now),
-        Spec::Distinct(distinct) => join_continuous(&distinct.bucket(), state, (here, there), now),
+        Spec::Continuous(continuous) => join_continuous(continuous, state, here, there, now),
+        Spec::Distinct(distinct) => join_continuous(&distinct.bucket(), state, here, there, now),
         Spec::Interval(interval) => join_intervals(interval, state, other, now),
         Spec::Rolling(rolling) => join_rolling(rolling, state, other, now).unwrap_or(false),
         Spec::Floor(floor) => join_floors(floor, state, other, now),
@@ -29,12 +29,7 @@ pub fn join(spec: &Spec, state: &mut [u64], other: &mut [u64], now: Time) -> boo
 }
 
 /// A [`Distinct`](super::Distinct) bucket keeps the tags of `state`.
-fn join_continuous(
-    continuous: &Continuous,
-    state: &mut [u64],
-    (here, there): (Time, Time),
-    now: Time,
-) -> bool {
+fn join_continuous(continuous: &Continuous, state: &mut [u64], here: Time, there: Time, now: Time) -> bool {
     let (here, there) = (continuous.load(Some(here), now), continuous.load(Some(there), now));
     if let Some(full_at) = state.first_mut() {
         *full_at = here.max(there).as_nanos();

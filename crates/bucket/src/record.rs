@@ -131,7 +131,7 @@ impl RecordHeader {
     /// [exemption](Own::exemption) admits every one; both last until their end, whatever attempts take or give back.
     pub fn step(&self, state: &mut [u64], now: Time, op: Op) -> Step {
         let own = self.spec.rate().zip(self.own_until);
-        let order = own.and_then(|own| StandingOrder::of(own, state));
+        let order = own.and_then(|(rate, until)| StandingOrder::of(rate, until, state));
         if let Some(order) = order.filter(|order| order.is_in_force(now)) {
             return order.step(state, now, op);
         }

@@ -55,7 +55,7 @@ pub(crate) async fn probe_attempt(
     let _ = step(&spec, &mut bucket.state[..spec.words()], now, Op::Take(1));
     let (limit, full_at) = ("probe".into(), bucket.full_at());
     let new = StoreRecord { bytes: bucket.encode(), ttl: LIFE, limit, full_at };
-    match StepProgram::new(&spec, [Op::Take(1)], (now, now.after(PATIENCE))) {
+    match StepProgram::new(&spec, [Op::Take(1)], now, now.after(PATIENCE)) {
         Some(program) if backend.can_step(&program.shape) => {
             backend.swap_or_step(key, old, new, program).await.map(drop)
         }

@@ -108,8 +108,8 @@ impl Limits {
         options: StoreOptions,
         observer: Arc<dyn StoreObserver>,
     ) -> Result<Self, StoreStartError> {
-        let memory = (DEFAULT_CAPACITY, Clock::system());
-        let store = Store::open(address, namespace, options, memory, observer)?;
+        let clock = Clock::system();
+        let store = Store::open(address, namespace, options, DEFAULT_CAPACITY, clock, observer)?;
         let [one, two] = namespace.key_secret(secret);
         Ok(Self { store, hasher: SipHasher13::new_with_keys(one, two) })
     }

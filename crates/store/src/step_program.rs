@@ -106,7 +106,7 @@ pub enum StepOp {
 impl StepProgram {
     /// The program of these operations; `None` if a database cannot express one of them, or if none can change a state.
     #[must_use]
-    pub fn new(spec: &Spec, ops: impl IntoIterator<Item = Op>, (now, until): (Time, Time)) -> Option<Self> {
+    pub fn new(spec: &Spec, ops: impl IntoIterator<Item = Op>, now: Time, until: Time) -> Option<Self> {
         let shape = StepShape::of(spec)?;
         let mut steps = Vec::new();
         for op in ops {
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn what_never_changes_a_state_is_left_out() {
         let program = |ops: &[Op]| {
-            StepProgram::new(&spec(), ops.iter().copied(), (Time::from_nanos(7_000), Time::from_nanos(8_000)))
+            StepProgram::new(&spec(), ops.iter().copied(), Time::from_nanos(7_000), Time::from_nanos(8_000))
         };
         assert_eq!(program(&[Op::Peek(1), Op::Take(11), Op::Strike]), None);
         let both = program(&[Op::Peek(1), Op::Take(4), Op::Refund(Receipt::default())]).unwrap();
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn a_sum_is_all_operations_one_after_the_other() {
         let (minutes, now) = (|count: i64| 60_000_000_000 * count, Time::from_nanos(1 << 60));
-        let sum = |ops: &[Op]| StepProgram::new(&spec(), ops.iter().copied(), (now, now)).unwrap().sum();
+        let sum = |ops: &[Op]| StepProgram::new(&spec(), ops.iter().copied(), now, now).unwrap().sum();
         let one = StepSum {
             now: 1 << 60,
             from: (1 << 60) - 100_000_000,

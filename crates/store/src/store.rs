@@ -56,7 +56,8 @@ impl Store {
         address: &StoreAddress,
         namespace: &Namespace,
         options: StoreOptions,
-        (capacity, clock): (usize, Clock),
+        capacity: usize,
+        clock: Clock,
         observer: Arc<dyn StoreObserver>,
     ) -> Result<Self, StoreStartError> {
         let start = || SharedStore::start(address, namespace, options, clock.clone(), observer);

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use crate::engine::OutcomeCounts;
+use crate::event::AttackChange;
 use crate::policy::AttackRule;
 use crate::time::{Span, Time};
 
@@ -23,7 +24,7 @@ pub(super) struct AttackDetector {
 /// The last minute of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Measured {
-    pub(super) failures: u64,
+    failures: u64,
     /// The share of failures among the attempts, from 0 to 1.
     share: f64,
     failed_accounts: u64,
@@ -32,9 +33,16 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// The higher one of both shares.
-    pub(super) fn highest_share(&self) -> f64 {
-        self.share.max(self.share_of_accounts)
+    /// What is told where the mode begins or ends by this. Of both shares it is the higher one.
+    pub(super) fn change<'a>(
+        &self,
+        route: &'a str,
+        rule: &'a AttackRule,
+        begins: bool,
+        at: Time,
+    ) -> AttackChange<'a> {
+        let share = self.share.max(self.share_of_accounts);
+        AttackChange { route, rule, begins, failures: self.failures, share, at }
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) fn ban(arguments: &BanArgs) -> anyhow::Result<Exit> {
         }
     }
     let words = PrefixWords { page: "bans", none: "no banned prefixes", is: "banned" };
-    words.ask(keys.first().map(String::as_str), (lasts.as_deref(), why.as_deref()), *end, admin)
+    words.ask(keys.first().map(String::as_str), lasts.as_deref(), why.as_deref(), *end, admin)
 }
 
 fn ban_key(text: &str) -> Result<String, String> {

@@ -42,7 +42,7 @@ pub(super) fn exempt(arguments: &ExemptArgs) -> anyhow::Result<Exit> {
         return BucketCommand { keys, admin, method, below: "/exemption", body }.run();
     }
     let words = PrefixWords { page: "exemptions", none: "no temporary exemptions", is: "exempt" };
-    words.ask(prefix.as_deref(), (lasts.as_deref(), why.as_deref()), *end, admin)
+    words.ask(prefix.as_deref(), lasts.as_deref(), why.as_deref(), *end, admin)
 }
 
 /// The words for prefixes that are all in one state for a while, and the page of the admin API that lists them.
@@ -57,7 +57,8 @@ impl PrefixWords {
     pub(super) fn ask(
         &self,
         prefix: Option<&str>,
-        (lasts, why): (Option<&str>, Option<&str>),
+        lasts: Option<&str>,
+        why: Option<&str>,
         end: bool,
         admin: &AdminArgs,
     ) -> anyhow::Result<Exit> {

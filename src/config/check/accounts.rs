@@ -6,6 +6,7 @@
 use tollgate_grammar::{Findings, Located, RawNamed};
 
 use super::super::raw;
+use super::context::CheckContext;
 use super::{endpoints, ja4, second_steps};
 use crate::policy::key::KeyPart;
 use crate::policy::matcher::Pattern;
@@ -13,23 +14,18 @@ use crate::policy::outcome::Outcome;
 use crate::policy::{ChargeOn, Limit, LimitKind, Mode, Route};
 
 /// Warns of what is missing.
-pub(super) fn check(
-    raw: &raw::RawFile,
-    routes: &mut [Option<Route>],
-    limits: &[Option<Limit>],
-    f: &mut Findings,
-) {
-    let device = &raw.device;
+pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
+    let device = &cx.raw.device;
     if device.secret.key.is_none() && device.addresses.as_ref().is_none_or(|on| !on.value) {
-        warn_of_missing_devices(raw, routes, limits, f);
+        warn_of_missing_devices(cx, f);
     }
-    for (raw, route) in raw.routes.iter().zip(&*routes) {
+    for (raw, route) in cx.raw.routes.iter().zip(&cx.routes) {
         let Some(route) = route else { continue };
-        let reaching = reaching(route, limits);
+        let reaching = reaching(route, &cx.limits);
         if !route.is_second_step {
             warn_of_limits_alone(&raw.name, &reaching, f);
         }
-        let siblings = || routes.iter().flatten().filter(|other| other.application == route.application);
+        let siblings = || cx.routes.iter().flatten().filter(|other| other.application == route.application);
         // One route with the field is enough: not every route of an application has such a field.
         let is_described = route.patterns.iter().all(Pattern::is_of_descriptors);
         let names_accounts = is_described || route.is_second_step;
@@ -40,12 +36,12 @@ pub(super) fn check(
             warn_of_missing_password(&raw.name, &reaching, f);
         }
     }
-    second_steps::warn(raw, routes, limits, f);
+    second_steps::warn(cx, f);
     // Applications behind an endpoint with receipts report outcomes.
-    let is_reported = raw.endpoints.iter().any(|endpoint| !endpoints::is_rls(&endpoint.value));
-    for (raw, route) in raw.routes.iter().zip(routes) {
+    let is_reported = cx.raw.endpoints.iter().any(|endpoint| !endpoints::is_rls(&endpoint.value));
+    for (raw, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
         if let Some(route) = route {
-            count_all_of_a_silent_route(raw, route, limits, is_reported, f);
+            count_all_of_a_silent_route(raw, route, &cx.limits, is_reported, f);
         }
     }
 }
@@ -56,18 +52,13 @@ fn reaching<'l>(route: &Route, limits: &'l [Option<Limit>]) -> Vec<&'l Limit> {
     reaching.filter(|limit| limit.mode != Mode::Off).collect()
 }
 
-fn warn_of_missing_devices(
-    raw: &raw::RawFile,
-    routes: &[Option<Route>],
-    limits: &[Option<Limit>],
-    f: &mut Findings,
-) {
-    for (index, (raw, limit)) in raw.limits.iter().zip(limits).enumerate() {
+fn warn_of_missing_devices(cx: &CheckContext<'_>, f: &mut Findings) {
+    for (index, (raw, limit)) in cx.raw.limits.iter().zip(&cx.limits).enumerate() {
         let Some(limit) = limit.as_ref().filter(|limit| limit.mode != Mode::Off) else { continue };
         let spot = raw.value.key.as_ref().map_or(&raw.name.spot, |key| &key.spot);
         if limit.key.contains(&KeyPart::Owner) {
             f.warning(spot, "no device is ever known, so nothing is counted here", DEVICE);
-        } else if limit.is_account() && limit.mode == Mode::Enforce && is_for_sign_ins(index, routes) {
+        } else if limit.is_account() && limit.mode == Mode::Enforce && is_for_sign_ins(index, &cx.routes) {
             let message =
                 format!("with limit `{}` an attacker can lock the owner of an account out", raw.name.value);
             f.warning(spot, message, format!("known devices keep their own budget: {DEVICE}"));

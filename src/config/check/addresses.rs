@@ -3,19 +3,19 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tollgate_grammar::list::distinct;
-use tollgate_grammar::{Findings, Spot, StringList, Syntax as _};
+use tollgate_grammar::{Findings, StringList, Syntax as _};
 
-use super::super::raw;
 use super::super::values::{ListenUrl, UpstreamUrl};
+use super::context::CheckContext;
 use super::endpoints::are_alone;
 use super::groups::GroupTable;
 use crate::net::listener::ListenAddress;
 use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
 
 /// `listen`, at least one where it is needed.
-pub(super) fn listen(raw: &raw::RawFile, whole: &Spot, f: &mut Findings) -> Vec<ListenAddress> {
-    let list = raw.listen.as_deref();
-    required(list, ("listen", "http://[::]:8080", !are_alone(raw)), whole, f);
+pub(super) fn listen(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<ListenAddress> {
+    let list = cx.raw.listen.as_deref();
+    required(list, "listen", "http://[::]:8080", cx, f);
     let mut found: Vec<ListenAddress> = Vec::new();
     for item in distinct(list, f) {
         let Some(ListenUrl(address)) = ListenUrl::read(item, f) else { continue };
@@ -50,11 +50,11 @@ fn socket_address(address: &ListenAddress) -> Option<SocketAddr> {
 }
 
 /// Refuses upstreams that are this gate itself: each request would come back until all connections are used up.
-fn refuse_own(raw: &raw::RawFile, own: &[ListenAddress], f: &mut Findings) {
-    let of_routes = raw.routes.iter().filter_map(|route| route.value.upstream.as_ref());
-    for item in raw.upstream.iter().chain(of_routes).flat_map(|list| &list.value) {
+fn refuse_own(cx: &CheckContext<'_>, f: &mut Findings) {
+    let of_routes = cx.raw.routes.iter().filter_map(|route| route.value.upstream.as_ref());
+    for item in cx.raw.upstream.iter().chain(of_routes).flat_map(|list| &list.value) {
         let Ok(UpstreamUrl(upstream)) = item.value.parse() else { continue };
-        if own.iter().any(|own| leads_to(&upstream, own)) {
+        if cx.listen.iter().chain(&cx.admin).any(|own| leads_to(&upstream, own)) {
             let hint = "name the application, as in upstream = \"http://127.0.0.1:8081\"";
             f.error(&item.spot, format!("`{}` is an address of this gate", item.value), hint);
         }
@@ -76,16 +76,11 @@ fn leads_to(upstream: &UpstreamAddress, own: &ListenAddress) -> bool {
     }
 }
 
-/// `upstream` as the first group, for a gate with these addresses.
-pub(super) fn upstreams(
-    raw: &raw::RawFile,
-    own: &[ListenAddress],
-    whole: &Spot,
-    f: &mut Findings,
-) -> GroupTable {
-    refuse_own(raw, own, f);
-    let list = raw.upstream.as_deref();
-    required(list, ("upstream", "http://127.0.0.1:8081", !are_alone(raw)), whole, f);
+/// `upstream` as the first group.
+pub(super) fn upstreams(cx: &CheckContext<'_>, f: &mut Findings) -> GroupTable {
+    refuse_own(cx, f);
+    let list = cx.raw.upstream.as_deref();
+    required(list, "upstream", "http://127.0.0.1:8081", cx, f);
     GroupTable::new(upstream_group(list, f))
 }
 
@@ -95,16 +90,11 @@ pub(super) fn upstream_group(list: Option<&StringList>, f: &mut Findings) -> Vec
     items.into_iter().filter_map(|item| UpstreamUrl::read(item, f)).map(|url| url.0.into()).collect()
 }
 
-fn required(
-    list: Option<&StringList>,
-    (key, example, is_needed): (&str, &str, bool),
-    whole: &Spot,
-    f: &mut Findings,
-) {
+fn required(list: Option<&StringList>, key: &str, example: &str, cx: &CheckContext<'_>, f: &mut Findings) {
     let hint = format!("{key} = \"{example}\"");
     match list {
-        None if !is_needed => {}
-        None => f.error(whole, format!("`{key}` is missing"), hint),
+        None if are_alone(cx.raw) => {}
+        None => f.error(&cx.whole, format!("`{key}` is missing"), hint),
         Some(list) if list.is_empty => f.error(&list.spot, format!("`{key}` is empty"), hint),
         Some(_) => {}
     }

@@ -8,13 +8,15 @@ use tollgate_grammar::{Findings, Syntax as _};
 
 use super::super::raw;
 use super::super::values::ListenUrl;
+use super::context::CheckContext;
 use super::files::Files;
 use super::secret::resolve;
 use crate::net::listener::ListenAddress;
 use crate::observe::admin::AdminToken;
 
 /// `admin.listen`.
-pub(super) fn listen(raw: &raw::RawAdmin, listen: &[ListenAddress], f: &mut Findings) -> Vec<ListenAddress> {
+pub(super) fn listen(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<ListenAddress> {
+    let raw = &cx.raw.admin;
     let has_token = raw.token.as_ref().is_some_and(|token| !token.value.0.is_empty());
     let mut addresses = Vec::new();
     for item in distinct(raw.listen.as_deref(), f) {
@@ -27,7 +29,7 @@ pub(super) fn listen(raw: &raw::RawAdmin, listen: &[ListenAddress], f: &mut Find
                 "https://, an address of this machine such as http://127.0.0.1:9180, or no token",
             );
         }
-        if listen.contains(&address) {
+        if cx.listen.contains(&address) {
             f.error(&item.spot, format!("`{}` is an address of `listen` as well", item.value), "");
         }
         addresses.push(address);
@@ -41,14 +43,9 @@ pub(super) fn listen(raw: &raw::RawAdmin, listen: &[ListenAddress], f: &mut Find
 }
 
 /// `admin.token`; `None` if there is none.
-pub(super) fn token(
-    raw: &raw::RawAdmin,
-    environment: &[(String, String)],
-    files: &mut Files<'_>,
-    f: &mut Findings,
-) -> Option<AdminToken> {
+pub(super) fn token(raw: &raw::RawAdmin, files: &mut Files<'_>, f: &mut Findings) -> Option<AdminToken> {
     let secret = raw.token.as_ref().filter(|token| !token.value.0.is_empty())?;
-    let (text, origin) = resolve(secret, environment, files, f)?;
+    let (text, origin) = resolve(secret, files, f)?;
     let text = text.trim_end();
     if text.len() < MIN_TOKEN_LEN {
         f.error(&secret.spot, format!("{origin} is too short for a token"), MAKE_ONE);

@@ -10,22 +10,18 @@ use tollgate_grammar::{Findings, Located, RawNamed, Spot};
 use super::super::features;
 use super::super::raw;
 use super::super::values::RateValue;
-use crate::policy::{AttackRule, Limit, Mode, Route};
+use super::context::CheckContext;
+use crate::policy::{AttackRule, Limit, Mode};
 use crate::time::Span;
 
 /// Gives each route its rule. Limits have to be bound to routes by now.
-pub(super) fn check(
-    raw: &raw::RawFile,
-    routes: &mut [Option<Route>],
-    limits: &[Option<Limit>],
-    f: &mut Findings,
-) {
-    for (RawNamed { name, value: raw }, route) in raw.routes.iter().zip(routes) {
+pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
+    for (RawNamed { name, value: raw }, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
         let (Some(attack), Some(route)) = (&raw.attack, route) else { continue };
         route.attack = rule(attack, f).map(Box::new);
         warn_of_silent_route(&name.value, raw, &attack.name.spot, f);
         let applies = |limit: &Limit| limit.mode == Mode::Enforce && AttackRule::applies_to(limit);
-        let of_route = route.limits.iter().filter_map(|&at| limits.get(at)?.as_ref());
+        let of_route = route.limits.iter().filter_map(|&at| cx.limits.get(at)?.as_ref());
         if !of_route.into_iter().any(applies) {
             let message =
                 format!("attack mode changes nothing: no limit of route `{}` refuses strangers", name.value);

@@ -6,21 +6,17 @@
 use tollgate_grammar::diagnostic::grouped;
 use tollgate_grammar::list::distinct;
 use tollgate_grammar::name::index_of;
-use tollgate_grammar::{Findings, Located, Spot};
+use tollgate_grammar::{Findings, Located};
 
 use super::super::raw;
+use super::context::CheckContext;
 use super::pages;
 use super::routes::tokens;
 use crate::policy::{Cost, Limit, Mode, Route};
 
 /// Fills in the limits of every route.
-pub(super) fn check(
-    raw: &raw::RawFile,
-    routes: &mut [Option<Route>],
-    limits: &[Option<Limit>],
-    whole: &Spot,
-    f: &mut Findings,
-) {
+pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
+    let raw = cx.raw;
     let of_route = named_limits(raw, f);
     let of_limit = named_routes(raw, f);
     report_disagreement(raw, &of_route, &of_limit, f);
@@ -28,22 +24,22 @@ pub(super) fn check(
         let by_route = of_route[route].as_ref().is_none_or(|names| has(names, limit));
         by_route && of_limit[limit].as_ref().is_none_or(|names| has(names, route))
     };
-    for (index, route) in routes.iter_mut().enumerate() {
+    for (index, route) in cx.routes.iter_mut().enumerate() {
         if let Some(route) = route {
-            route.limits = (0..limits.len()).filter(|&limit| applies(index, limit)).collect();
+            route.limits = (0..cx.limits.len()).filter(|&limit| applies(index, limit)).collect();
         }
     }
     match () {
-        () if raw.routes.is_empty() => f.warning(whole, "nothing is protected: there is no route", ROUTE),
-        () if raw.limits.is_empty() => f.warning(whole, "nothing is protected: there is no limit", LIMIT),
+        () if raw.routes.is_empty() => f.warning(&cx.whole, "nothing is protected: there is no route", ROUTE),
+        () if raw.limits.is_empty() => f.warning(&cx.whole, "nothing is protected: there is no limit", LIMIT),
         () => warn_of_unreached(raw, &applies, f),
     }
-    for (index, limit) in limits.iter().enumerate() {
+    for (index, limit) in cx.limits.iter().enumerate() {
         let Some(limit) = limit.as_ref().filter(|limit| limit.mode != Mode::Off) else { continue };
-        let reaching = routes.iter().flatten().filter(|route| route.limits.contains(&index));
+        let reaching = cx.routes.iter().flatten().filter(|route| route.limits.contains(&index));
         warn_of_costs(raw, index, limit, reaching, f);
     }
-    pages::warn(raw, routes, limits, f);
+    pages::warn(cx, f);
 }
 
 /// The references of one side to the other: positions, each with its spot in the file.

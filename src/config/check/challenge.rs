@@ -3,33 +3,24 @@
 use tollgate_grammar::kind::Checked as _;
 use tollgate_grammar::{Findings, Located};
 
-use super::super::raw::{RawFile, RawRoute};
+use super::super::raw::RawRoute;
 use super::super::values::RateValue;
+use super::context::CheckContext;
 use super::rate_parts::built;
 use crate::bucket::Continuous;
 use crate::policy::Policy;
 use crate::policy::challenge::ChallengeRule;
-use crate::proxy::respond::{RefusalPages, RefuseSettings, Template};
+use crate::proxy::respond::{RefusalPages, Template};
 use crate::time::Span;
 
 /// The policy with the rule, if anything may be earned.
-pub(super) fn with_rule(
-    raw: &RawFile,
-    policy: Policy,
-    settings: &RefuseSettings,
-    f: &mut Findings,
-) -> Policy {
-    let rule = check(raw, &policy, settings, f);
+pub(super) fn with_rule(cx: &CheckContext<'_>, policy: Policy, f: &mut Findings) -> Policy {
+    let rule = check(cx, &policy, f);
     policy.with_challenge(rule)
 }
 
-fn check(
-    file: &RawFile,
-    policy: &Policy,
-    settings: &RefuseSettings,
-    f: &mut Findings,
-) -> Option<ChallengeRule> {
-    let raw = &file.refuse;
+fn check(cx: &CheckContext<'_>, policy: &Policy, f: &mut Findings) -> Option<ChallengeRule> {
+    let raw = &cx.raw.refuse;
     let rate = raw.challenge_rate.checked(f);
     let is_on = raw.challenge.checked(f) == Some(true);
     let Some(word) = raw.challenge.as_ref().filter(|_| is_on) else {
@@ -44,20 +35,17 @@ fn check(
     if !chosen_by_path.any(|route| route.limits.iter().any(is_lifted)) {
         f.warning(&word.spot, "no attempt can be earned: no limit is lifted by one".to_owned(), NO_LIMIT);
     }
-    warn_of_pages(file, settings, f);
+    warn_of_pages(cx, f);
     let spot = raw.challenge_rate.as_ref().map_or(&word.spot, |text| &text.spot);
     let rate = rate.unwrap_or(DEFAULT_RATE);
     let rate = built(Continuous::new(rate.count, rate.period, rate.burst), spot, f)?;
     built(ChallengeRule::new(rate), spot, f)
 }
 
-fn warn_of_pages(file: &RawFile, settings: &RefuseSettings, f: &mut Findings) {
-    let common = file.refuse.html.as_deref().zip(settings.pages.html.as_ref());
-    let of_routes = file
-        .routes
-        .iter()
-        .zip(&settings.of_routes)
-        .filter_map(|(route, pages)| page_of(&route.value, pages.as_ref()?));
+fn warn_of_pages(cx: &CheckContext<'_>, f: &mut Findings) {
+    let common = cx.raw.refuse.html.as_deref().zip(cx.refuse.pages.html.as_ref());
+    let routes = cx.raw.routes.iter().zip(&cx.refuse.of_routes);
+    let of_routes = routes.filter_map(|(route, pages)| page_of(&route.value, pages.as_ref()?));
     for (path, _) in common.into_iter().chain(of_routes).filter(|(_, page)| !page.has_challenge()) {
         let message = "the page does not offer the challenge".to_owned();
         f.warning(&path.spot, message, "write {{challenge}} where its button belongs");

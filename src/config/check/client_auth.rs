@@ -5,7 +5,7 @@ use tollgate_grammar::{Findings, Located, RawNamed};
 
 use super::super::raw;
 use super::super::words::AcmeChallenges;
-use super::files::Files;
+use super::context::CheckContext;
 use crate::net::tls::ClientAuth;
 use crate::policy::Limit;
 use crate::policy::key::KeyPart;
@@ -20,36 +20,28 @@ pub(super) struct ClientListeners {
 
 /// The authorities of clients' certificates; `None` if no client is asked for one.
 pub(super) fn check(
-    raw: &raw::RawFile,
-    limits: &[Option<Limit>],
+    cx: &mut CheckContext<'_>,
     listen: ClientListeners,
-    files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<ClientAuth> {
+    let raw = cx.raw;
     let is_required = raw.tls.client_auth.checked(f).unwrap_or(false);
     let Some(path) = &raw.tls.client_ca else {
         if let Some(word) = &raw.tls.client_auth {
             f.error(&word.spot, "`tls.client_ca` is missing", AUTHORITIES);
         }
-        refuse_limits(
-            raw,
-            limits,
-            ("no client is asked for a certificate: `tls.client_ca` is missing", AUTHORITIES),
-            f,
-        );
+        let message = "no client is asked for a certificate: `tls.client_ca` is missing";
+        refuse_limits(cx, message, AUTHORITIES, f);
         return None;
     };
     if !listen.has_tls {
-        refuse_limits(
-            raw,
-            limits,
-            ("no client shows a certificate: a listener with TLS is missing", LISTENER),
-            f,
-        );
+        let message = "no client shows a certificate: a listener with TLS is missing";
+        refuse_limits(cx, message, LISTENER, f);
     }
-    warn(path, listen, (is_required, limits.iter().flatten().any(needs_certificates)), f);
+    let is_needed = cx.limits.iter().flatten().any(needs_certificates);
+    warn(path, listen, is_required, is_needed, f);
     refuse_handshakes_of_authorities(raw, is_required, f);
-    match ClientAuth::from_pem(&files.bytes(&path.value, &path.spot, f)?, is_required) {
+    match ClientAuth::from_pem(&cx.files.bytes(&path.value, &path.spot, f)?, is_required) {
         Ok(clients) => Some(clients),
         Err(why) => {
             let hint = "the authorities that sign clients' certificates, in PEM";
@@ -66,7 +58,8 @@ fn needs_certificates(limit: &Limit) -> bool {
 fn warn(
     path: &Located<String>,
     listen: ClientListeners,
-    (is_required, is_needed): (bool, bool),
+    is_required: bool,
+    is_needed: bool,
     f: &mut Findings,
 ) {
     if !listen.has_tls && !is_needed {
@@ -80,13 +73,8 @@ fn warn(
     }
 }
 
-fn refuse_limits(
-    raw: &raw::RawFile,
-    limits: &[Option<Limit>],
-    (message, hint): (&str, &str),
-    f: &mut Findings,
-) {
-    for (RawNamed { name, value }, limit) in raw.limits.iter().zip(limits) {
+fn refuse_limits(cx: &CheckContext<'_>, message: &str, hint: &str, f: &mut Findings) {
+    for (RawNamed { name, value }, limit) in cx.raw.limits.iter().zip(&cx.limits) {
         let Some(limit) = limit.as_ref().filter(|limit| needs_certificates(limit)) else { continue };
         let rate = || value.rates.iter().find(|rate| rate.name.value.starts_with("cert:"));
         let spot = match limit.rates.lists_certificates() {

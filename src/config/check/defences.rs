@@ -3,28 +3,20 @@
 use tollgate_grammar::list::distinct;
 use tollgate_grammar::{Findings, RawNamed, StringList};
 
-use super::super::raw;
 use super::account_lists::{account, listed_accounts};
+use super::context::CheckContext;
 use super::files::Files;
 use crate::defences::{DefenceCheck, DefendedRoute};
 use crate::policy::fingerprint::Fingerprint;
-use crate::policy::key::PrefixLengths;
 use crate::policy::{Limit, Mode, Route};
 
-/// Gives each route its defences; the prefixes are those of `[client]`. Limits have to be bound to routes by now.
-pub(super) fn check(
-    raw: &raw::RawFile,
-    routes: &mut [Option<Route>],
-    limits: &[Option<Limit>],
-    prefixes: PrefixLengths,
-    files: &mut Files<'_>,
-    f: &mut Findings,
-) {
-    let mut accounts = |list: &StringList, f: &mut Findings| accounts(list, files, f);
-    let mut check = DefenceCheck::new(prefixes, &mut accounts);
-    for (RawNamed { value: raw, .. }, route) in raw.routes.iter().zip(routes) {
+/// Gives each route its defences. Limits have to be bound to routes by now.
+pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
+    let mut accounts = |list: &StringList, f: &mut Findings| accounts(list, &mut cx.files, f);
+    let mut check = DefenceCheck::new(cx.client.prefixes, &mut accounts);
+    for (RawNamed { value: raw, .. }, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
         let route = route.as_mut();
-        let has_address_limit = route.as_ref().is_some_and(|route| has_address_limit(route, limits));
+        let has_address_limit = route.as_ref().is_some_and(|route| has_address_limit(route, &cx.limits));
         let knows_failures =
             raw.otherwise.is_some() || route.as_ref().is_some_and(|route| says_failures(route));
         check.check(&raw.defences, DefendedRoute { route, has_address_limit, knows_failures }, f);

@@ -8,15 +8,14 @@ use std::sync::Arc;
 use tollgate_grammar::Findings;
 use tollgate_grammar::kind::Checked as _;
 
-use super::super::Sources;
 use super::super::raw;
 use super::super::values::CookieName;
+use super::context::CheckContext;
 use super::files::Files;
 use super::secret::{parse_keys, resolve};
 use super::settings;
 use crate::bucket::Recent;
 use crate::policy::device::Devices;
-use crate::policy::key::PrefixLengths;
 use crate::policy::{KnownAddresses, Limit, Mode, Policy};
 use crate::time::Span;
 
@@ -33,24 +32,13 @@ impl KnownOwners {
     }
 }
 
-/// Known devices and addresses; `client`: the prefixes of `[client]`.
-pub(super) fn check(
-    raw: &raw::RawDevice,
-    (sources, client, limits): (&Sources, PrefixLengths, &[Option<Limit>]),
-    files: &mut Files<'_>,
-    f: &mut Findings,
-) -> KnownOwners {
-    let devices = devices(raw, &sources.environment, files, f);
-    KnownOwners { devices, addresses: addresses(raw, client, limits, f) }
+/// Known devices and addresses.
+pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> KnownOwners {
+    KnownOwners { devices: devices(&cx.raw.device, &mut cx.files, f), addresses: addresses(cx, f) }
 }
 
 /// Known devices; `None` without a secret.
-fn devices(
-    raw: &raw::RawDevice,
-    environment: &[(String, String)],
-    files: &mut Files<'_>,
-    f: &mut Findings,
-) -> Option<Arc<Devices>> {
+fn devices(raw: &raw::RawDevice, files: &mut Files<'_>, f: &mut Findings) -> Option<Arc<Devices>> {
     let ttl = raw.ttl.checked(f).unwrap_or(DEFAULT_TTL);
     let name = raw.cookie.checked(f);
     let CookieName(cookie) = name.unwrap_or_else(|| CookieName(DEFAULT_COOKIE.to_owned()));
@@ -64,19 +52,15 @@ fn devices(
         }
     }
     let secret = raw.secret.value.as_ref().filter(|secret| !secret.value.0.is_empty())?;
-    let (text, origin) = resolve(secret, environment, files, f)?;
+    let (text, origin) = resolve(secret, files, f)?;
     let keys = parse_keys(&text, &origin, &secret.spot, f)?;
     Some(Arc::new(Devices::new(keys, ttl, &cookie)))
 }
 
 /// Known addresses; `None` without `addresses = true`.
-fn addresses(
-    raw: &raw::RawDevice,
-    client: PrefixLengths,
-    limits: &[Option<Limit>],
-    f: &mut Findings,
-) -> Option<KnownAddresses> {
-    let prefixes = settings::prefixes(&raw.address_ipv4, &raw.address_ipv6, client, f);
+fn addresses(cx: &CheckContext<'_>, f: &mut Findings) -> Option<KnownAddresses> {
+    let raw = &cx.raw.device;
+    let prefixes = settings::prefixes(&raw.address_ipv4, &raw.address_ipv6, cx.client.prefixes, f);
     let ttl = raw.address_ttl.checked(f).unwrap_or(DEFAULT_ADDRESS_TTL);
     let on = raw.addresses.as_ref().filter(|on| on.value);
     let spots = [
@@ -92,7 +76,7 @@ fn addresses(
     }
     let is_used = |limit: &Limit| limit.mode != Mode::Off && limit.is_hidden();
     let on = on?;
-    if !limits.iter().flatten().any(is_used) {
+    if !cx.limits.iter().flatten().any(is_used) {
         let message = "known addresses have a budget of their own under limits by account, and there is none";
         f.warning(&on.spot, message, "add [limit.account] with key = \"user\"");
     }

@@ -13,7 +13,7 @@ use tollgate_grammar::{Findings, Located, RawNamed, StringList, Syntax as _, nam
 use super::super::EndpointConfig;
 use super::super::raw;
 use super::super::values::{FieldValue, ListenUrl};
-use super::networks::Networks;
+use super::context::CheckContext;
 use super::settings;
 use crate::net::listener::ListenAddress;
 use crate::policy::matcher::Pattern;
@@ -22,21 +22,16 @@ use crate::proxy::endpoint::{Endpoint, EndpointKind};
 use crate::proxy::respond::RefuseSettings;
 use crate::time::Span;
 
-/// The endpoints by name. `taken` are the other addresses of the gate.
-pub(super) fn check(
-    raw: &raw::RawFile,
-    networks: &Networks<'_>,
-    taken: &[&[ListenAddress]],
-    (refuse, routes): (&RefuseSettings, &[Option<Route>]),
-    f: &mut Findings,
-) -> Vec<EndpointConfig> {
-    let mut taken: Vec<ListenAddress> = taken.concat();
+/// The endpoints by name.
+pub(super) fn check(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<EndpointConfig> {
+    let (raw, refuse) = (cx.raw, &cx.refuse);
+    let mut taken = [&cx.listen[..], &cx.admin].concat();
     let mut found = Vec::new();
     for RawNamed { name: called, value } in &raw.endpoints {
         name::check(called, f);
         let kind = check_kind(called, value, f);
         let (trust, trusts_anybody) =
-            (settings::trusted(value.trust.as_deref(), "trust", networks, f), value.trust.is_none());
+            (settings::trusted(value.trust.as_deref(), "trust", &cx.networks, f), value.trust.is_none());
         let listen = listen(called, value, trusts_anybody, &mut taken, f);
         let status = value.refused_status.checked(f);
         let status = status.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(refuse.status);
@@ -52,10 +47,10 @@ pub(super) fn check(
         found.push(EndpointConfig { listen, settings });
     }
     if are_alone(raw) {
-        report_unseen(raw, routes, f);
+        report_unseen(cx, f);
     }
     if !raw.endpoints.iter().any(|endpoint| is_rls(&endpoint.value)) {
-        warn_of_descriptors(raw, routes, f);
+        warn_of_descriptors(cx, f);
     }
     // A reload finds them by their numbers, whatever their order in the file.
     found.sort_unstable_by(|one, other| one.settings.name.cmp(&other.settings.name));
@@ -131,8 +126,8 @@ fn shows_bodies(raw: &raw::RawEndpoint) -> bool {
 }
 
 /// Warns of patterns of descriptors where nobody asks by them.
-fn warn_of_descriptors(raw: &raw::RawFile, routes: &[Option<Route>], f: &mut Findings) {
-    for (RawNamed { value, .. }, route) in raw.routes.iter().zip(routes) {
+fn warn_of_descriptors(cx: &CheckContext<'_>, f: &mut Findings) {
+    for (RawNamed { value, .. }, route) in cx.raw.routes.iter().zip(&cx.routes) {
         let is_one = route.iter().flat_map(|route| &route.patterns).any(Pattern::is_of_descriptors);
         if let Some(list) = value.patterns.as_ref().filter(|_| is_one) {
             let hint = "add [endpoint.envoy] with kind = \"envoy-rls\"";
@@ -151,7 +146,8 @@ fn is_near(address: &ListenAddress) -> bool {
 }
 
 /// Reports what a route needs and no endpoint sees, where there is nothing but endpoints.
-fn report_unseen(raw: &raw::RawFile, routes: &[Option<Route>], f: &mut Findings) {
+fn report_unseen(cx: &CheckContext<'_>, f: &mut Findings) {
+    let raw = cx.raw;
     if let Some(upstream) = &raw.upstream {
         f.warning(&upstream.spot, "nothing is forwarded: there is no `listen`", LISTEN_TOO);
     }
@@ -161,11 +157,11 @@ fn report_unseen(raw: &raw::RawFile, routes: &[Option<Route>], f: &mut Findings)
         .filter(|endpoint| !is_rls(&endpoint.value))
         .any(|endpoint| shows_bodies(&endpoint.value));
     let is_described = raw.endpoints.iter().all(|endpoint| is_rls(&endpoint.value));
-    for (RawNamed { name, value }, route) in raw.routes.iter().zip(routes) {
+    for (named, route) in raw.routes.iter().zip(&cx.routes) {
         if !bodies_are_sent {
-            report_body((name, is_described), value, route.as_ref(), f);
+            report_body(named, route.as_ref(), is_described, f);
         }
-        report_answer(value, f);
+        report_answer(&named.value, f);
     }
     let of_routes = raw.routes.iter().map(|route| route.value.in_flight.as_ref());
     let of_limits = raw.limits.iter().map(|limit| limit.value.in_flight.as_ref());
@@ -177,9 +173,9 @@ fn report_unseen(raw: &raw::RawFile, routes: &[Option<Route>], f: &mut Findings)
 
 /// `is_described`: a descriptor says who the user is, wherever the route looks for it.
 fn report_body(
-    (name, is_described): (&Located<String>, bool),
-    raw: &raw::RawRoute,
+    RawNamed { name, value: raw }: &RawNamed<raw::RawRoute>,
     route: Option<&Route>,
+    is_described: bool,
     f: &mut Findings,
 ) {
     let user = raw.user.as_deref().filter(|_| !is_described);

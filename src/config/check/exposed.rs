@@ -4,22 +4,16 @@ use std::sync::Arc;
 
 use tollgate_grammar::{Findings, Located, RawNamed};
 
-use super::super::raw;
+use super::context::CheckContext;
 use super::files::{Files, words};
 use crate::exposed::{FilterError, PasswordFilter};
-use crate::policy::{ExposedAction, ExposedPasswords, Route};
+use crate::policy::{ExposedAction, ExposedPasswords};
 
-/// The list; `None` without a file, or if no route asks for it. `observes`: no route does more than count.
-pub(super) fn check(
-    raw: &raw::RawFile,
-    routes: &mut [Option<Route>],
-    observes: bool,
-    files: &mut Files<'_>,
-    f: &mut Findings,
-) -> Option<Arc<dyn ExposedPasswords>> {
-    let file = raw.exposed.file.as_ref().filter(|file| !file.value.is_empty());
+/// The list; `None` without a file, or if no route asks for it.
+pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> Option<Arc<dyn ExposedPasswords>> {
+    let file = cx.raw.exposed.file.as_ref().filter(|file| !file.value.is_empty());
     let mut is_asked = false;
-    for (RawNamed { value, .. }, route) in raw.routes.iter().zip(routes) {
+    for (RawNamed { value, .. }, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
         let Some(word) = &value.exposed else { continue };
         is_asked = true;
         let action = word.checked(f);
@@ -31,13 +25,13 @@ pub(super) fn check(
             let message = format!("route `{}` names no `password`, so none is looked up", route.name);
             f.warning(&word.spot, message, "add password = \"form:password\"");
         }
-        route.exposed = action.map(|action| if observes { ExposedAction::Observe } else { action });
+        route.exposed = action.map(|action| if cx.observes { ExposedAction::Observe } else { action });
     }
     let file = file?;
     if !is_asked {
         f.warning(&file.spot, "no route looks passwords up here", "[route.NAME] exposed = \"mark\"");
     }
-    open(file, files, f)
+    open(file, &mut cx.files, f)
 }
 
 fn open(

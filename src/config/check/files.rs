@@ -1,4 +1,4 @@
-//! Files that the configuration names: lists of networks, pages, keys and certificates.
+//! What the configuration names outside itself: lists of networks, pages, keys and certificates, and variables.
 //!
 //! A relative path starts from the directory of the main file, also in an included one. Only regular files of limited
 //! size are read, so `@/dev/zero` is a mistake and does not exhaust the memory.
@@ -18,6 +18,8 @@ pub(in crate::config) struct Files<'b> {
     credentials: Option<&'b Path>,
     /// Where systemd lets the unit keep its state.
     state: Option<&'b Path>,
+    /// The variables that secrets name, with their values.
+    pub(super) environment: &'b [(String, String)],
     /// All files that were read, each once.
     pub(super) read: Vec<PathBuf>,
     /// Whether nothing is read that the text names: see [`Sources::is_sealed`].
@@ -30,6 +32,7 @@ impl<'b> Files<'b> {
             base: &sources.base,
             credentials: sources.unit_directory("CREDENTIALS_DIRECTORY"),
             state: sources.unit_directory("STATE_DIRECTORY"),
+            environment: &sources.environment,
             read: Vec::new(),
             is_sealed: sources.is_sealed,
         }

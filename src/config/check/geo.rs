@@ -5,23 +5,18 @@ use std::sync::Arc;
 use tollgate_grammar::{Findings, Located, RawNamed};
 
 use super::super::raw;
+use super::context::CheckContext;
 use super::files::Files;
-use crate::policy::Limit;
 use crate::policy::geo::{Database, DatabaseKind, Geo};
 use crate::policy::key::KeyPart;
 
 /// The files; `None` without any.
-pub(super) fn check(
-    raw: &raw::RawFile,
-    limits: &[Option<Limit>],
-    files: &mut Files<'_>,
-    f: &mut Findings,
-) -> Option<Arc<Geo>> {
-    let raw::RawGeo { asn, country } = &raw.geo;
+pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> Option<Arc<Geo>> {
+    let raw::RawGeo { asn, country } = &cx.raw.geo;
     let [asn, country] = [(asn, DatabaseKind::Asn), (country, DatabaseKind::Country)]
-        .map(|(path, kind)| path.as_ref().and_then(|path| database(path, kind, files, f)));
-    check_keys(raw, limits, f);
-    warn(&raw.geo, limits, f);
+        .map(|(path, kind)| path.as_ref().and_then(|path| database(path, kind, &mut cx.files, f)));
+    check_keys(cx, f);
+    warn(cx, f);
     (asn.is_some() || country.is_some()).then(|| Arc::new(Geo { asn, country }))
 }
 
@@ -43,8 +38,8 @@ fn database(
 }
 
 /// Warns of a file that no limit needs: each attempt would look its client up for nothing.
-fn warn(raw: &raw::RawGeo, limits: &[Option<Limit>], f: &mut Findings) {
-    let limits = || limits.iter().flatten();
+fn warn(cx: &CheckContext<'_>, f: &mut Findings) {
+    let (raw, limits) = (&cx.raw.geo, || cx.limits.iter().flatten());
     let needs_asn = limits().any(|limit| limit.key.contains(&KeyPart::Asn) || limit.rates.lists_asns());
     let needs_country = limits().any(|limit| limit.rates.lists_countries());
     for (path, is_needed, hint) in [
@@ -58,10 +53,10 @@ fn warn(raw: &raw::RawGeo, limits: &[Option<Limit>], f: &mut Findings) {
 }
 
 /// Reports keys that need a file which is not named.
-fn check_keys(raw: &raw::RawFile, limits: &[Option<Limit>], f: &mut Findings) {
-    for (RawNamed { name, value }, limit) in raw.limits.iter().zip(limits) {
+fn check_keys(cx: &CheckContext<'_>, f: &mut Findings) {
+    for (RawNamed { name, value }, limit) in cx.raw.limits.iter().zip(&cx.limits) {
         let needs = limit.as_ref().is_some_and(|limit| limit.key.contains(&KeyPart::Asn));
-        if needs && raw.geo.asn.is_none() {
+        if needs && cx.raw.geo.asn.is_none() {
             let spot = value.key.as_ref().map_or(&name.spot, |key| &key.spot);
             f.error(spot, "nothing says which autonomous system an address is in", ASN_FILE);
         }

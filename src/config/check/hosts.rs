@@ -9,6 +9,7 @@ use tollgate_grammar::list::distinct;
 use tollgate_grammar::{Findings, Located, RawNamed, Spot};
 
 use super::super::raw;
+use super::context::CheckContext;
 use crate::policy::Route;
 use crate::policy::canonical::Case;
 use crate::policy::matcher::{HostPattern, Pattern};
@@ -56,13 +57,9 @@ pub(super) fn take_others(raw: &[RawNamed<raw::RawRoute>], routes: &mut [Option<
 }
 
 /// Warns of routes whose application another host reaches past some of their limits.
-pub(super) fn warn(
-    raw: &[RawNamed<raw::RawRoute>],
-    routes: &[Option<Route>],
-    upstreams: &[Vec<UpstreamTarget>],
-    f: &mut Findings,
-) {
-    for (index, (RawNamed { value: raw, .. }, route)) in raw.iter().zip(routes).enumerate() {
+pub(super) fn warn(cx: &CheckContext<'_>, f: &mut Findings) {
+    let (routes, upstreams) = (&cx.routes, &cx.groups.targets);
+    for (index, (RawNamed { value: raw, .. }, route)) in cx.raw.routes.iter().zip(routes).enumerate() {
         let (Some(route), Some(hosts)) = (route, &raw.host) else { continue };
         if route.hosts.is_empty() || route.other_than.is_some() {
             continue;

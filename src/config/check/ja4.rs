@@ -5,20 +5,16 @@
 
 use tollgate_grammar::{Findings, RawNamed};
 
-use super::super::raw;
+use super::context::CheckContext;
+use crate::net::listener::ListenAddress;
 use crate::policy::Limit;
 use crate::policy::key::KeyPart;
 
-/// Checks the limits that tell clients apart by JA4, and says whether there are any. `has_tls`: a listener for clients
-/// speaks TLS.
-pub(super) fn check(
-    raw: &[RawNamed<raw::RawLimit>],
-    limits: &[Option<Limit>],
-    has_tls: bool,
-    f: &mut Findings,
-) -> bool {
+/// Checks the limits that tell clients apart by JA4, and says whether there are any.
+pub(super) fn check(cx: &CheckContext<'_>, f: &mut Findings) -> bool {
+    let has_tls = cx.listen.iter().any(ListenAddress::is_tls);
     let mut has_any = false;
-    for (RawNamed { name, value: raw }, limit) in raw.iter().zip(limits) {
+    for (RawNamed { name, value: raw }, limit) in cx.raw.limits.iter().zip(&cx.limits) {
         let Some(limit) = limit.as_ref().filter(|limit| has_ja4(limit)) else { continue };
         has_any = true;
         let key = raw.key.as_ref().map_or(&name.spot, |key| &key.spot);

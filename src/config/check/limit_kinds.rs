@@ -6,21 +6,18 @@
 use tollgate_grammar::{Findings, RawNamed};
 
 use super::super::raw;
+use super::context::CheckContext;
 use super::escalate;
 use crate::bucket::{Continuous, Spec};
-use crate::policy::{ChargeOn, Limit, LimitKind, Route, Unit};
+use crate::policy::{ChargeOn, Limit, LimitKind, Policy, Route, Unit};
 use crate::time::Span;
 
-/// The valid routes, and the valid limits with their sub-limits.
-pub(super) fn complete(
-    raw: &[RawNamed<raw::RawLimit>],
-    (routes, limits): (Vec<Option<Route>>, Vec<Option<Limit>>),
-    f: &mut Findings,
-) -> (Vec<Route>, Vec<Limit>) {
-    let sub_limits = sub_limits(raw, &limits, f);
-    let mut routes: Vec<_> = routes.into_iter().flatten().collect();
-    let limits = insert(limits.into_iter().flatten().collect(), sub_limits, &mut routes);
-    (routes, limits)
+/// The policy of the valid routes, and of the valid limits with their sub-limits: the context has them no longer.
+pub(super) fn complete(cx: &mut CheckContext<'_>, f: &mut Findings) -> Policy {
+    let sub_limits = sub_limits(&cx.raw.limits, &cx.limits, f);
+    let mut routes: Vec<_> = cx.routes.drain(..).flatten().collect();
+    let limits = insert(cx.limits.drain(..).flatten().collect(), sub_limits, &mut routes);
+    Policy::new(routes, limits)
 }
 
 /// The sub-limits of each limit.
@@ -91,7 +88,6 @@ const LIFETIME: Span = Span::from_secs(70 * 365 * 86_400);
 mod tests {
     use super::*;
     use crate::config::worst_cases;
-    use crate::policy::Policy;
     use crate::policy::network::NetworkSet;
 
     fn of_account() -> Limit {

@@ -11,10 +11,10 @@ use super::super::ladder;
 use super::super::raw;
 use super::super::values::LimitKey;
 use super::buckets;
+use super::context::CheckContext;
 use super::rate_parts::{Extras, GivenRate};
-use super::rates::{self, RateSources};
 use super::settings::prefixes;
-use super::{passwords, shapes, units};
+use super::{passwords, rates, shapes, units};
 use crate::bucket::{Continuous, Spec};
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::network::NetworkSet;
@@ -22,15 +22,10 @@ use crate::policy::{ChargeOn, Limit, Mode};
 use crate::time::Span;
 
 /// The limits, in the order of the file; `None` for one that cannot be built.
-pub(super) fn check(
-    raw: &[RawNamed<raw::RawLimit>],
-    (client, observes): (PrefixLengths, bool),
-    sources: &mut RateSources<'_, '_>,
-    f: &mut Findings,
-) -> Vec<Option<Limit>> {
-    let limits = raw.iter().map(|named| check_limit(named, sources, client, f));
-    let mut limits: Vec<_> = limits.collect();
-    observe(&mut limits, observes);
+pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> Vec<Option<Limit>> {
+    let raw = &cx.raw.limits;
+    let mut limits: Vec<_> = raw.iter().map(|named| check_limit(named, cx, f)).collect();
+    observe(&mut limits, cx.observes);
     units::check(raw, &mut limits, f);
     passwords::check(raw, &limits, f);
     limits
@@ -44,10 +39,10 @@ fn observe(limits: &mut [Option<Limit>], observes: bool) {
 
 fn check_limit(
     RawNamed { name, value: raw }: &RawNamed<raw::RawLimit>,
-    sources: &mut RateSources<'_, '_>,
-    client: PrefixLengths,
+    cx: &mut CheckContext<'_>,
     f: &mut Findings,
 ) -> Option<Limit> {
+    let client = cx.client.prefixes;
     let live = candidate::live_name(&name.value);
     if live.is_none() && !ladder::is_rung(&name.value) {
         name::check(name, f);
@@ -68,12 +63,12 @@ fn check_limit(
     };
     let prefixes = prefixes(&raw.ipv4, &raw.ipv6, client, f);
     let exempt = distinct(raw.exempt.as_deref(), f).into_iter();
-    let exempt = exempt.flat_map(|entry| sources.networks.resolve(entry, f));
+    let exempt = exempt.flat_map(|entry| cx.networks.resolve(entry, f));
     let exempt: NetworkSet = exempt.collect();
     let extras = Extras::check(raw, f);
     let rate = raw.rate.value.as_ref().and_then(|given| GivenRate::of(given, f));
     let shape = shapes::check(raw, rate, f);
-    let rates = rates::check(&raw.rates, key.as_ref(), (shape.as_ref(), &extras), sources, f);
+    let rates = rates::check(&raw.rates, key.as_ref(), shape.as_ref(), &extras, cx, f);
     let spec = shape.and_then(|shape| buckets::of_limit(&shape, rate, &extras, raw, f));
     if let Some(LimitKey(parts)) = &key {
         warn_of_lengths(parts, raw, client, f);

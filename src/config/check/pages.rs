@@ -5,16 +5,17 @@ use tollgate_grammar::kind::{Free, Key};
 use tollgate_grammar::{Findings, Located, RawNamed, Spot};
 
 use super::super::raw::{RawFile, RawPages, RawRefuse, RawRoute, RawTexts};
+use super::context::CheckContext;
 use super::files::Files;
 use super::texts;
+use crate::policy::Mode;
 use crate::policy::matcher::Pattern;
-use crate::policy::{Limit, Mode, Route};
 use crate::proxy::respond::{RefusalPages, Template};
 
 /// The pages of `[refuse]`.
 pub(super) fn check(raw: &RawRefuse, files: &mut Files<'_>, f: &mut Findings) -> RefusalPages {
-    let texts = (&raw.texts[..], raw.html.as_deref());
-    over(&RefusalPages::default(), [&raw.html, &raw.json, &raw.text], texts, files, f)
+    let given = [&raw.html, &raw.json, &raw.text];
+    over(&RefusalPages::default(), given, &raw.texts, raw.html.as_deref(), files, f)
 }
 
 /// The pages of each route that has any, by position.
@@ -26,17 +27,18 @@ pub(super) fn of_routes(
 ) -> Vec<Option<RefusalPages>> {
     let mut of_route = |route: &RawNamed<RawRoute>| {
         let RawPages { html, json, text, texts } = &route.value.refuse.as_ref()?.value;
-        let texts = (&texts[..], html.as_deref().or(raw.refuse.html.as_deref()));
-        Some(over(common, [html, json, text], texts, files, f))
+        let shown = html.as_deref().or(raw.refuse.html.as_deref());
+        Some(over(common, [html, json, text], texts, shown, files, f))
     };
     raw.routes.iter().map(&mut of_route).collect()
 }
 
-/// The pages in the place of those below. Beside the texts stands the HTML page that is shown.
+/// The pages in the place of those below; `shown` is the HTML page beside the texts.
 fn over(
     below: &RefusalPages,
     [html, json, text]: [&Key<Free>; 3],
-    (texts, shown): (&[RawNamed<RawTexts>], Option<&Located<String>>),
+    texts: &[RawNamed<RawTexts>],
+    shown: Option<&Located<String>>,
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> RefusalPages {
@@ -49,11 +51,11 @@ fn over(
 }
 
 /// Warns of pages that are never shown.
-pub(super) fn warn(raw: &RawFile, routes: &[Option<Route>], limits: &[Option<Limit>], f: &mut Findings) {
-    for (RawNamed { value, .. }, route) in raw.routes.iter().zip(routes) {
+pub(super) fn warn(cx: &CheckContext<'_>, f: &mut Findings) {
+    for (RawNamed { value, .. }, route) in cx.raw.routes.iter().zip(&cx.routes) {
         let (Some(pages), Some(route)) = (&value.refuse, route) else { continue };
         let may_refuse = |limit: &usize| {
-            let limit = limits.get(*limit).and_then(Option::as_ref);
+            let limit = cx.limits.get(*limit).and_then(Option::as_ref);
             limit.is_none_or(|limit| !matches!(limit.mode, Mode::Mark | Mode::Off))
         };
         if route.patterns.iter().all(Pattern::is_of_descriptors) {

@@ -13,14 +13,11 @@ use tollgate_grammar::kind::{Given, Like};
 use tollgate_grammar::table::SecretText;
 use tollgate_grammar::{Findings, Located, RawNamed, Spot, Syntax as _};
 
-use super::super::Sources;
-use super::super::raw::RawGeo;
 use super::super::values::{LimitKey, RateOrOff, RateValue};
 use super::account_lists::listed_accounts;
 use super::buckets::of_rate;
-use super::files::Files;
+use super::context::CheckContext;
 use super::geo::{ASN_FILE, COUNTRY_FILE};
-use super::networks::Networks;
 use super::rate_parts::{Extras, GivenRate};
 use super::secret;
 use super::shapes::BucketShape;
@@ -29,33 +26,16 @@ use crate::policy::account::Account;
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::key::KeyPart;
 
-/// What keys of rates refer to.
-pub(super) struct RateSources<'s, 'b> {
-    pub(super) networks: &'s Networks<'s>,
-    pub(super) geo: &'s RawGeo,
-    pub(super) environment: &'s [(String, String)],
-    pub(super) files: &'s mut Files<'b>,
-}
-
-impl<'s, 'b> RateSources<'s, 'b> {
-    pub(super) fn of(
-        (sources, geo): (&'s Sources, &'s RawGeo),
-        networks: &'s Networks<'s>,
-        files: &'s mut Files<'b>,
-    ) -> Self {
-        Self { networks, geo, environment: &sources.environment, files }
-    }
-}
-
 /// The rates of one limit. Without a shape, after a mistake in it, only their grammar is checked.
 pub(super) fn check(
     raw: &[RawNamed<Given<Like<RateOrOff>>>],
     key: Option<&LimitKey>,
-    (shape, extras): (Option<&BucketShape>, &Extras),
-    sources: &mut RateSources<'_, '_>,
+    shape: Option<&BucketShape>,
+    extras: &Extras,
+    cx: &mut CheckContext<'_>,
     f: &mut Findings,
 ) -> Rates {
-    let mut found = RatesCheck { rates: Rates::default(), seen: HashMap::new(), lists: Vec::new(), sources };
+    let mut found = RatesCheck { rates: Rates::default(), seen: HashMap::new(), lists: Vec::new(), cx };
     for RawNamed { name, value: text } in raw {
         let rate = if text.value == "off" { None } else { RateValue::read(text, f) };
         let spec = rate.and_then(|rate| of_rate(shape?, GivenRate { rate, text }, extras, f));
@@ -117,15 +97,15 @@ impl<'t> Selector<'t> {
 }
 
 /// The rates of a limit while they are read.
-struct RatesCheck<'r, 's, 'b> {
+struct RatesCheck<'r, 'c> {
     rates: Rates,
     seen: HashMap<IpNet, &'r str>,
     /// Files of accounts and their classes: what is named in the file itself comes first.
     lists: Vec<(&'r str, &'r Spot, usize)>,
-    sources: &'r mut RateSources<'s, 'b>,
+    cx: &'r mut CheckContext<'c>,
 }
 
-impl<'r> RatesCheck<'r, '_, '_> {
+impl<'r> RatesCheck<'r, '_> {
     /// The name of a class: what is written, without a credential.
     fn class_name(&self, selector: &Selector<'_>, name: &Located<String>) -> String {
         match selector {
@@ -175,8 +155,7 @@ impl<'r> RatesCheck<'r, '_, '_> {
             return;
         };
         let text = Located { value: SecretText(value.to_owned()), spot: spot.clone() };
-        let RateSources { environment, files, .. } = &mut *self.sources;
-        let Some((value, whence)) = secret::resolve(&text, environment, files, f) else { return };
+        let Some((value, whence)) = secret::resolve(&text, &mut self.cx.files, f) else { return };
         let value = value.trim();
         if value.is_empty() || HeaderValue::from_str(value).is_err() {
             f.error(spot, format!("{whence} is no value of a header"), CREDENTIAL);
@@ -202,7 +181,7 @@ impl<'r> RatesCheck<'r, '_, '_> {
 
     fn add_asn(&mut self, number: &str, spot: &Spot, class: usize, f: &mut Findings) {
         let is_new = number.parse().map(|asn| self.rates.insert_asn(asn, class));
-        if self.sources.geo.asn.is_none() {
+        if self.cx.raw.geo.asn.is_none() {
             f.error(spot, "nothing says which autonomous system an address is in", ASN_FILE);
         } else if let Ok(false) = is_new {
             f.error(spot, "this autonomous system has a rate already", "");
@@ -213,7 +192,7 @@ impl<'r> RatesCheck<'r, '_, '_> {
 
     fn add_country(&mut self, code: &str, spot: &Spot, class: usize, f: &mut Findings) {
         let is_new = code.parse().map(|country| self.rates.insert_country(country, class));
-        if self.sources.geo.country.is_none() {
+        if self.cx.raw.geo.country.is_none() {
             f.error(spot, "nothing says which country an address is in", COUNTRY_FILE);
         } else if let Ok(false) = is_new {
             f.error(spot, "this country has a rate already", "");
@@ -223,7 +202,7 @@ impl<'r> RatesCheck<'r, '_, '_> {
     }
 
     fn add_network(&mut self, name: &'r Located<String>, class: usize, f: &mut Findings) {
-        for net in self.sources.networks.resolve(name, f) {
+        for net in self.cx.networks.resolve(name, f) {
             let earlier = self.seen.insert(net, &name.value);
             if let Some(earlier) = earlier.filter(|earlier| *earlier != name.value) {
                 f.error(&name.spot, format!("{net} has a rate already"), format!("as part of `{earlier}`"));
@@ -234,7 +213,7 @@ impl<'r> RatesCheck<'r, '_, '_> {
 
     fn add_lists(&mut self, f: &mut Findings) {
         for (path, spot, class) in std::mem::take(&mut self.lists) {
-            for account in listed_accounts(path, spot, self.sources.files, f) {
+            for account in listed_accounts(path, spot, &mut self.cx.files, f) {
                 self.rates.insert_user(account, class);
             }
         }

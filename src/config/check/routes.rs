@@ -11,6 +11,7 @@ use super::super::preset::Applications;
 use super::super::raw;
 use super::super::values::{FieldValue, UpstreamHostValue};
 use super::addresses::upstream_group;
+use super::context::CheckContext;
 use super::groups::{GroupTable, OwnForwarding};
 use super::{cors, hosts, methods, outcome, second_steps};
 use crate::policy::canonical::Case;
@@ -20,12 +21,13 @@ use crate::policy::{Cost, DEFAULT_BODY_BYTES, Route};
 
 /// The routes without their limits, in the order of the file; `None` for one that cannot be built.
 pub(super) fn check(
-    raw: &[RawNamed<raw::RawRoute>],
+    cx: &mut CheckContext<'_>,
     applications: &Applications,
-    groups: &mut GroupTable,
     f: &mut Findings,
 ) -> Vec<Option<Route>> {
-    let mut routes: Vec<_> = raw.iter().map(|named| check_route(named, applications, groups, f)).collect();
+    let raw = &cx.raw.routes;
+    let routes = raw.iter().map(|named| check_route(named, applications, &mut cx.groups, f));
+    let mut routes: Vec<_> = routes.collect();
     hosts::take_others(raw, &mut routes);
     warn_of_shadows(raw, &routes, f);
     routes

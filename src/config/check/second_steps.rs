@@ -6,6 +6,7 @@ use tollgate_grammar::{Findings, RawNamed};
 
 use super::super::raw;
 use super::super::values::SessionCookieName;
+use super::context::CheckContext;
 use super::endpoints;
 use crate::policy::{Limit, Mode, Route};
 
@@ -19,10 +20,11 @@ pub(super) fn cookie(raw: &raw::RawRoute, f: &mut Findings) -> Option<Box<str>> 
 }
 
 /// Warns of second steps that cannot do what they are for. Limits have to be bound to routes by now.
-pub(super) fn warn(raw: &raw::RawFile, routes: &[Option<Route>], limits: &[Option<Limit>], f: &mut Findings) {
-    let is_followable = routes.iter().flatten().any(Route::may_be_followed);
+pub(super) fn warn(cx: &CheckContext<'_>, f: &mut Findings) {
+    let (raw, limits) = (cx.raw, &cx.limits);
+    let is_followable = cx.routes.iter().flatten().any(Route::may_be_followed);
     let blind = raw.endpoints.iter().find(|endpoint| !endpoints::is_rls(&endpoint.value));
-    for (RawNamed { value, .. }, route) in raw.routes.iter().zip(routes) {
+    for (RawNamed { value, .. }, route) in raw.routes.iter().zip(&cx.routes) {
         let (Some(step), Some(route)) = (&value.step, route) else { continue };
         if !is_followable {
             let message =

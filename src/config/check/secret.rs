@@ -12,7 +12,6 @@ use super::files::Files;
 /// The text of a secret, and its name in messages.
 pub(super) fn resolve(
     secret: &Located<SecretText>,
-    environment: &[(String, String)],
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<(String, String)> {
@@ -34,7 +33,7 @@ pub(super) fn resolve(
                 f.warning(spot, message, "`tollgate check` on the gate's machine reads it");
                 None
             }
-            None if is_variable(inner) => variable(inner, spot, environment, f),
+            None if is_variable(inner) => variable(inner, spot, files.environment, f),
             _ => refuse(spot, f),
         },
         None => refuse(spot, f),
@@ -99,7 +98,6 @@ pub(super) fn parse_keys(text: &str, origin: &str, spot: &Spot, f: &mut Findings
 /// An address with its references resolved.
 pub(super) fn resolve_within(
     address: &Located<SecretText>,
-    environment: &[(String, String)],
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<String> {
@@ -110,7 +108,7 @@ pub(super) fn resolve_within(
         let Some((inner, after)) = reference.split_once('}') else { return refuse(spot, f) };
         let part = address.with(SecretText(format!("${{{inner}}}")));
         // Resolves every reference, so that all missing ones are reported.
-        let text = resolve(&part, environment, files, f);
+        let text = resolve(&part, files, f);
         resolved = resolved.zip(text).map(|(so_far, (text, _))| {
             match before.is_empty() && after.is_empty() && so_far.is_empty() {
                 true => text.trim_end().to_owned(),

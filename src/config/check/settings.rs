@@ -3,31 +3,32 @@
 use http::{HeaderName, StatusCode};
 use tollgate_grammar::kind::{Checked as _, Given, Key, Kind, Like, Words as _};
 use tollgate_grammar::list::distinct;
-use tollgate_grammar::{Findings, Located, Spot, StringList, Syntax as _};
+use tollgate_grammar::{Findings, Located, StringList, Syntax as _};
 
 use super::super::raw;
 use super::super::values::{Prefix, RateOrOff, RateValue, Size};
 use super::super::words::ProxyProtocols;
-use super::files::Files;
+use super::context::CheckContext;
 use super::groups::GroupTable;
 use super::headers;
 use super::networks::Networks;
 use super::pages;
 use crate::net::listener::ListenAddress;
-use crate::policy::Route;
 use crate::policy::key::PrefixLengths;
 use crate::policy::network::NetworkSet;
+use crate::policy::{Policy, Route};
 use crate::proxy::body::BodyMemory;
 use crate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
 use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::{ClientRate, Forwarding, ProxySettings};
 
 /// `[client]`.
-pub(super) fn client(raw: &raw::RawClient, networks: &Networks<'_>, f: &mut Findings) -> ClientSettings {
+pub(super) fn client(cx: &CheckContext<'_>, f: &mut Findings) -> ClientSettings {
+    let raw = &cx.raw.client;
     let mut settings = ClientSettings::default();
     let is_unix = |entry: &&Located<String>| entry.value == UNIX;
     settings.trust_unix = raw.trust.iter().flat_map(|list| &list.value).any(|entry| is_unix(&entry));
-    settings.trust = trusted(raw.trust.as_deref(), "client.trust", networks, f);
+    settings.trust = trusted(raw.trust.as_deref(), "client.trust", &cx.networks, f);
     if let Some(header) = &raw.header {
         settings.header = identity_header(header, f).unwrap_or_default();
     }
@@ -96,13 +97,13 @@ fn identity_header(text: &Located<String>, f: &mut Findings) -> Option<IdentityH
 }
 
 /// `[refuse]`, and what routes have in its place.
-pub(super) fn refuse(file: &raw::RawFile, files: &mut Files<'_>, f: &mut Findings) -> RefuseSettings {
-    let (raw, default) = (&file.refuse, RefuseSettings::default());
-    let pages = pages::check(raw, files, f);
+pub(super) fn refuse(cx: &mut CheckContext<'_>, f: &mut Findings) -> RefuseSettings {
+    let (raw, default) = (&cx.raw.refuse, RefuseSettings::default());
+    let pages = pages::check(raw, &mut cx.files, f);
     let status = raw.status.checked(f);
     RefuseSettings {
         status: status.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(default.status),
-        of_routes: pages::of_routes(file, &pages, files, f),
+        of_routes: pages::of_routes(cx.raw, &pages, &mut cx.files, f),
         pages,
         headers: raw.headers.checked(f).unwrap_or(default.headers),
         delay: raw.delay.checked(f).unwrap_or(default.delay),
@@ -150,9 +151,10 @@ fn forwarding(raw: &raw::RawProxy, f: &mut Findings) -> Forwarding {
     }
 }
 
-/// Reports a route whose body is longer than one client may hold: it could never be read. `whole` is the file.
-pub(super) fn bodies(raw: &raw::RawFile, memory: usize, routes: &[Route], whole: &Spot, f: &mut Findings) {
-    let longest = routes.iter().max_by_key(|route| route.body);
+/// Reports a route whose body is longer than one client may hold: it could never be read.
+pub(super) fn bodies(cx: &CheckContext<'_>, policy: &Policy, memory: usize, f: &mut Findings) {
+    let raw = cx.raw;
+    let longest = policy.routes.iter().max_by_key(|route| route.body);
     let Some(Route { name, body, .. }) =
         longest.filter(|route| route.body > BodyMemory::of_one_client(memory))
     else {
@@ -163,19 +165,21 @@ pub(super) fn bodies(raw: &raw::RawFile, memory: usize, routes: &[Route], whole:
     let (length, enough) = (Size(*body as u64), Size(BodyMemory::SHARES as u64 * *body as u64));
     let message =
         format!("route `{name}` reads {length} of a body: one client may hold a quarter of body_memory");
-    f.error(given.map_or(whole, |text| &text.spot), message, format!("body_memory = \"{enough}\" or more"));
+    f.error(
+        given.map_or(&cx.whole, |text| &text.spot),
+        message,
+        format!("body_memory = \"{enough}\" or more"),
+    );
 }
 
 /// Reports listeners that no client can use: with `proxy_protocol` on, only proxies of `client.trust` may connect.
-pub(super) fn proxy_protocol(
-    raw: &raw::RawProxy,
-    listen: &[ListenAddress],
-    client: &ClientSettings,
-    f: &mut Findings,
-) {
+pub(super) fn proxy_protocol(cx: &CheckContext<'_>, f: &mut Findings) {
+    let CheckContext { raw, listen, client, .. } = cx;
     let is_version =
         |given: &str| ProxyProtocols::WORDS.iter().any(|(word, on)| *word == given && on.is_some());
-    let Some(wanted) = raw.proxy_protocol.as_ref().filter(|given| is_version(&given.value)) else { return };
+    let Some(wanted) = raw.proxy.proxy_protocol.as_ref().filter(|given| is_version(&given.value)) else {
+        return;
+    };
     let is_open = |address: &ListenAddress| match address {
         ListenAddress::Unix(_) => client.trust_unix,
         ListenAddress::Tcp(_) | ListenAddress::Tls(_) => !client.trust.is_empty(),

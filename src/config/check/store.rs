@@ -12,7 +12,7 @@ use super::super::values::Mistake;
 use super::super::{features, raw};
 use super::files::Files;
 use super::secret::{MAKE_ONE, MIN_KEY_LEN, parse_keys, resolve, resolve_within};
-use crate::policy::{Limit, Route};
+use crate::policy::Policy;
 use crate::store::shared::StoreOptions;
 use crate::store::{BadStoreAddress, Namespace, StoreAddress};
 
@@ -60,15 +60,14 @@ impl std::fmt::Debug for StoreSecrets {
 /// The settings; with defaults where there are mistakes.
 pub(in crate::config) fn check(
     raw: &raw::RawStore,
-    environment: &[(String, String)],
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> StoreSettings {
     let default = StoreOptions::default();
     StoreSettings {
-        address: address(raw, environment, files, f),
+        address: address(raw, files, f),
         names: names(raw, f),
-        secrets: StoreSecrets(secrets(raw, environment, files, f).unwrap_or_default()),
+        secrets: StoreSecrets(secrets(raw, files, f).unwrap_or_default()),
         options: StoreOptions {
             timeout: raw.timeout.checked(f).unwrap_or(default.timeout),
             on_error: raw.on_error.checked(f).unwrap_or(default.on_error),
@@ -80,12 +79,7 @@ pub(in crate::config) fn check(
 }
 
 /// Warns of `on_error` of routes and limits where it decides nothing.
-fn warn_of_on_error(
-    raw: &raw::RawFile,
-    store: &StoreSettings,
-    (routes, limits): (&[Route], &[Limit]),
-    f: &mut Findings,
-) {
+fn warn_of_on_error(raw: &raw::RawFile, store: &StoreSettings, policy: &Policy, f: &mut Findings) {
     let in_memory = raw.store.url.as_ref().is_none_or(|url| url.value.0 == "memory:");
     let of_limits = raw.limits.iter().filter_map(|limit| limit.value.on_error.as_ref());
     let of_routes =
@@ -97,8 +91,9 @@ fn warn_of_on_error(
         return;
     }
     for (name, text) in of_routes {
-        let route = routes.iter().find(|route| *route.name == **name);
-        let mut own = route.into_iter().flat_map(|route| &route.limits).filter_map(|&at| limits.get(at));
+        let route = policy.routes.iter().find(|route| *route.name == **name);
+        let limits = route.into_iter().flat_map(|route| &route.limits);
+        let mut own = limits.filter_map(|&at| policy.limits.get(at));
         if own.all(|limit| limit.on_error.is_some()) {
             f.warning(
                 &text.spot,
@@ -110,13 +105,8 @@ fn warn_of_on_error(
 }
 
 /// Warns of settings without an effect, and of names that an attacker can guess.
-pub(super) fn warn(
-    file: &raw::RawFile,
-    store: &StoreSettings,
-    (routes, limits): (&[Route], &[Limit]),
-    f: &mut Findings,
-) {
-    warn_of_on_error(file, store, (routes, limits), f);
+pub(super) fn warn(file: &raw::RawFile, store: &StoreSettings, policy: &Policy, f: &mut Findings) {
+    warn_of_on_error(file, store, policy, f);
     let raw = &file.store;
     if let (Some(snapshot), true) = (&raw.snapshot, store.address.is_shared()) {
         f.warning(
@@ -142,7 +132,8 @@ pub(super) fn warn(
         return;
     }
     if let (Some(url), true) = (&raw.url, store.secrets.0.is_empty())
-        && let Some(limit) = limits.iter().find(|limit| limit.needs_accounts() && !limit.is_of_passwords())
+        && let Some(limit) =
+            policy.limits.iter().find(|limit| limit.needs_accounts() && !limit.is_of_passwords())
     {
         let message = format!("a reader of the store can try out account names, by limit `{}`", limit.name);
         f.warning(
@@ -153,14 +144,9 @@ pub(super) fn warn(
     }
 }
 
-fn address(
-    raw: &raw::RawStore,
-    environment: &[(String, String)],
-    files: &mut Files<'_>,
-    f: &mut Findings,
-) -> StoreAddress {
+fn address(raw: &raw::RawStore, files: &mut Files<'_>, f: &mut Findings) -> StoreAddress {
     let read = raw.url.as_ref().and_then(|url| {
-        let text = resolve_within(url, environment, files, f)?;
+        let text = resolve_within(url, files, f)?;
         text.parse()
             .map_err(|error| match error {
                 BadStoreAddress::NotInThisBuild(name) => {
@@ -174,14 +160,9 @@ fn address(
 }
 
 /// The secrets; one that is short enough to be guessed is a mistake.
-fn secrets(
-    raw: &raw::RawStore,
-    environment: &[(String, String)],
-    files: &mut Files<'_>,
-    f: &mut Findings,
-) -> Option<Vec<Vec<u8>>> {
+fn secrets(raw: &raw::RawStore, files: &mut Files<'_>, f: &mut Findings) -> Option<Vec<Vec<u8>>> {
     let written = raw.secret.as_ref()?;
-    let (text, origin) = resolve(written, environment, files, f)?;
+    let (text, origin) = resolve(written, files, f)?;
     if text.trim().chars().count() < MIN_KEY_LEN {
         f.error(&written.spot, format!("{origin} is too short"), MAKE_ONE);
         return None;

@@ -5,48 +5,42 @@
 //! refuses to reload one and keeps what it has (`app/reload.rs`).
 
 use tollgate_grammar::kind::Checked as _;
-use tollgate_grammar::{Findings, Located, RawItem, Spot};
+use tollgate_grammar::{Findings, Located, RawItem};
 
-use super::super::EndpointConfig;
 use super::super::features;
 use super::super::raw;
 use super::acme;
 use super::client_auth::{self, ClientListeners};
+use super::context::CheckContext;
 use super::files::Files;
 use super::ja4;
 use crate::net::listener::ListenAddress;
 use crate::net::tls::{Certificate, TlsSettings, Trust, trust};
-use crate::policy::{Limit, Route};
-use crate::proxy::request::client_addr::ClientSettings;
+use crate::policy::Policy;
 use crate::proxy::request::redirect::Redirect;
 use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
 use crate::time::{Clock, Time};
 
 /// Certificates for clients and operators, and the oldest version of TLS.
-pub(super) fn check(
-    raw: &raw::RawFile,
-    (listen, admin, endpoints): (&[ListenAddress], &[ListenAddress], &[EndpointConfig]),
-    limits: &[Option<Limit>],
-    files: &mut Files<'_>,
-    f: &mut Findings,
-) -> TlsSettings {
+pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> TlsSettings {
+    let raw = cx.raw;
     if !has_features(&raw.tls, f) {
         return TlsSettings::default();
     }
     let now = Clock::system().now();
     let pairs = raw.tls.certificates.value.iter().flatten();
     let mut certificates: Vec<Certificate> =
-        pairs.filter_map(|pair| certificate(pair, now, files, f)).collect();
-    let of_endpoints = endpoints.iter().flat_map(|endpoint| &endpoint.listen);
-    let has_clients = listen.iter().chain(of_endpoints).any(ListenAddress::is_tls);
-    let is_used = has_clients || admin.iter().any(ListenAddress::is_tls);
+        pairs.filter_map(|pair| certificate(pair, now, &mut cx.files, f)).collect();
+    let of_endpoints = cx.endpoints.iter().flat_map(|endpoint| &endpoint.listen);
+    let has_clients = cx.listen.iter().chain(of_endpoints).any(ListenAddress::is_tls);
+    let is_used = has_clients || cx.admin.iter().any(ListenAddress::is_tls);
     if let Some(spot) = raw.tls.certificates.key.as_ref().filter(|_| !is_used) {
         f.warning(spot, "no listener uses these certificates", USE_THEM);
     }
     if let Some(table) = raw.tls.acme.as_ref().filter(|_| !is_used) {
         f.error(&table.name.spot, "no listener would use the certificates", USE_THEM);
     }
-    let acme = raw.tls.acme.as_ref().and_then(|table| acme::check(table, listen, files, f));
+    let acme = raw.tls.acme.as_ref().and_then(|table| acme::check(table, &cx.listen, &mut cx.files, f));
     certificates.extend(acme.iter().flat_map(|acme| &acme.domains).filter_map(|(_, own)| own.clone()));
     if raw.tls.certificates.key.is_none() && raw.tls.acme.is_none() {
         let endpoints = raw.endpoints.iter().map(|endpoint| &endpoint.value.listen);
@@ -60,10 +54,10 @@ pub(super) fn check(
     let redirects = raw.tls.redirect.as_ref().is_some_and(|redirect| redirect.value);
     let listeners = ClientListeners {
         has_tls: has_clients,
-        has_plain: !redirects && listen.iter().any(|address| !address.is_tls()),
+        has_plain: !redirects && cx.listen.iter().any(|address| !address.is_tls()),
     };
-    let client_auth = client_auth::check(raw, limits, listeners, files, f);
-    let has_ja4 = ja4::check(&raw.limits, limits, listen.iter().any(ListenAddress::is_tls), f);
+    let client_auth = client_auth::check(cx, listeners, f);
+    let has_ja4 = ja4::check(cx, f);
     TlsSettings { certificates, acme, minimum, client_auth, has_ja4 }
 }
 
@@ -89,14 +83,9 @@ fn is_https(listen: &str) -> bool {
 }
 
 /// The redirect from `http://` to `https://`, with its port; `None` if it is off.
-pub(super) fn redirect(
-    raw: &raw::RawTls,
-    listen: &[ListenAddress],
-    client: &ClientSettings,
-    f: &mut Findings,
-) -> Option<Redirect> {
-    let wanted = raw.redirect.as_ref().filter(|redirect| redirect.value)?;
-    let ports = listen.iter().filter_map(|address| match address {
+pub(super) fn redirect(cx: &CheckContext<'_>, f: &mut Findings) -> Option<Redirect> {
+    let wanted = cx.raw.tls.redirect.as_ref().filter(|redirect| redirect.value)?;
+    let ports = cx.listen.iter().filter_map(|address| match address {
         ListenAddress::Tls(address) => Some(address.port()),
         // The port shows only when systemd passes the socket; 443 is the likeliest.
         ListenAddress::Systemd { tls: true, .. } => Some(443),
@@ -106,9 +95,9 @@ pub(super) fn redirect(
     let is_plain = |address: &ListenAddress| {
         matches!(address, ListenAddress::Tcp(_) | ListenAddress::Systemd { tls: false, .. })
     };
-    if !listen.iter().any(is_plain) {
+    if !cx.listen.iter().any(is_plain) {
         f.warning(&wanted.spot, "no listener speaks http://", "listen = \"http://[::]:80\" as well");
-    } else if ports.is_empty() && client.trust.is_empty() {
+    } else if ports.is_empty() && cx.client.trust.is_empty() {
         let hint = "listen = \"https://[::]:443\", or name the proxy that speaks TLS in client.trust";
         f.warning(&wanted.spot, "clients are sent to https://, where no listener is", hint);
     }
@@ -117,21 +106,15 @@ pub(super) fn redirect(
 }
 
 /// The roots that upstreams of `https://` are checked against; `None` without such upstreams.
-pub(super) fn upstream_trust(
-    raw: &raw::RawFile,
-    (upstreams, routes): (&[Vec<UpstreamTarget>], &[Route]),
-    files: &mut Files<'_>,
-    whole: &Spot,
-    f: &mut Findings,
-) -> Option<Trust> {
+pub(super) fn upstream_trust(cx: &mut CheckContext<'_>, policy: &Policy, f: &mut Findings) -> Option<Trust> {
     if features::TLS.missing().is_some() {
         return None;
     }
     let is_secure = |target: &UpstreamTarget| matches!(target.address, UpstreamAddress::Tls { .. });
-    let webhooks = routes.iter().filter_map(|route| route.attack.as_deref()?.webhook.as_ref());
-    let is_needed = upstreams.iter().flatten().any(is_secure)
+    let webhooks = policy.routes.iter().filter_map(|route| route.attack.as_deref()?.webhook.as_ref());
+    let is_needed = cx.groups.targets.iter().flatten().any(is_secure)
         || webhooks.into_iter().any(|url| url.scheme_str() == Some("https"));
-    let (spot, roots) = match &raw.tls.upstream_ca {
+    let (spot, roots) = match &cx.raw.tls.upstream_ca {
         Some(ca) => {
             if !is_needed {
                 f.warning(
@@ -140,10 +123,10 @@ pub(super) fn upstream_trust(
                     "as in upstream = \"https://app.internal\"",
                 );
             }
-            (&ca.spot, trust::of_pem(&files.bytes(&ca.value, &ca.spot, f)?))
+            (&ca.spot, trust::of_pem(&cx.files.bytes(&ca.value, &ca.spot, f)?))
         }
-        None if is_needed && !files.is_sealed => {
-            (raw.upstream.as_ref().map_or(whole, |list| &list.spot), trust::system())
+        None if is_needed && !cx.files.is_sealed => {
+            (cx.raw.upstream.as_ref().map_or(&cx.whole, |list| &list.spot), trust::system())
         }
         None => return None,
     };

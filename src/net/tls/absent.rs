@@ -106,7 +106,8 @@ impl Acceptor {
         _: &[Certificate],
         _: MinVersion,
         _: &SessionCache,
-        _: (&[&str], Option<&ClientAuth>),
+        _: &[&str],
+        _: Option<&ClientAuth>,
     ) -> Result<Self, TlsConfigError> {
         Err(NoTls)
     }

@@ -74,8 +74,8 @@ pub(super) fn json(line: &mut Vec<u8>, second: &str, clients: &ClientFormatter, 
     text(line, "request_id", bytes(&entry.request_id));
     text(line, "referer", bytes(&entry.referer));
     text(line, "user_agent", bytes(&entry.user_agent));
-    moment(line, "decided_us", (entry.at, attempt.map(|attempt| attempt.decided)));
-    moment(line, "settled_us", (entry.at, attempt.and_then(|attempt| attempt.settled)));
+    moment(line, "decided_us", entry.at, attempt.map(|attempt| attempt.decided));
+    moment(line, "settled_us", entry.at, attempt.and_then(|attempt| attempt.settled));
     put(line, &[",\"complete\":", if entry.complete { "true" } else { "false" }, "}\n"]);
 }
 

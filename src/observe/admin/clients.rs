@@ -81,7 +81,7 @@ impl ClientsApi {
             return Err(wrong(format!("there is no limit `{}`", limit.escape_debug())));
         }
         let now = self.engine.clock().now();
-        let found = self.hitters.top((order, n), limit.as_deref(), window, now);
+        let found = self.hitters.top(order, n, limit.as_deref(), window, now);
         let mut rows = Vec::with_capacity(found.len());
         let mut levels_left = if self.formatter.is_hashed() { 0 } else { MAX_LEVELS };
         for hitter in &found {

@@ -43,7 +43,7 @@ impl HitterEvents {
         window: CountedTime,
         now: Time,
     ) -> Vec<(BucketOwner, u32, u32)> {
-        let found = self.hitters.top((order, 20), Some(limit), window, now);
+        let found = self.hitters.top(order, 20, Some(limit), window, now);
         found.iter().map(|hitter| (hitter.owner, hitter.attempts, hitter.refused)).collect()
     }
 }
@@ -67,7 +67,7 @@ fn clients_are_listed_by_refusals_or_by_attempts_each_limit_for_itself() {
     assert_eq!(stream.top(HitterOrder::Refused, "account", WINDOW, AT), [], "that one admitted all");
     assert_eq!(stream.top(HitterOrder::Attempts, "account", WINDOW, AT)[0], (client(TWO), 5, 0));
     assert_eq!(stream.top(HitterOrder::Attempts, "other", WINDOW, AT), []);
-    let all = stream.hitters.top((HitterOrder::Attempts, 3), None, WINDOW, AT);
+    let all = stream.hitters.top(HitterOrder::Attempts, 3, None, WINDOW, AT);
     let named: Vec<_> = all.iter().map(|hitter| (&*hitter.limit, hitter.attempts, hitter.refused)).collect();
     assert_eq!(named, [("address", 5, 5), ("account", 5, 0), ("address", 3, 3)]);
     assert_eq!(

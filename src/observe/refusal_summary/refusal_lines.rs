@@ -55,7 +55,7 @@ pub(super) fn end(over: &OngoingRefusals) {
 }
 
 /// Refusals of clients and accounts without lines of their own.
-pub(super) fn others((refusals, parties): (u64, u64), is_observed: bool) {
+pub(super) fn others(refusals: u64, parties: u64, is_observed: bool) {
     match is_observed {
         false => info!(refusals, "and about {parties} other clients or accounts were refused"),
         true => info!(refusals, "and about {parties} other clients or accounts would have been refused"),

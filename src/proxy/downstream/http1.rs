@@ -68,7 +68,7 @@ pub(super) async fn serve(
     refused.into_iter().for_each(|status| service.emit_without_request(status));
     // No body is left that could read.
     if let Ok(inbox) = Rc::try_unwrap(inbox) {
-        Box::pin(finish(inbox.into_inner(), &connection, (end, settings.header_case))).await;
+        Box::pin(finish(inbox.into_inner(), &connection, end, settings.header_case)).await;
     }
 }
 
@@ -267,7 +267,7 @@ impl ActiveConnection<'_> {
         if !terms.is_old {
             interim.extend_from_slice(&came);
         }
-        let mut outbox = Outbox::new(interim.freeze(), head, response.into_body(), (framing, self.case));
+        let mut outbox = Outbox::new(interim.freeze(), head, response.into_body(), framing, self.case);
         let sent = poll_fn(|cx| self.poll_sent(&mut outbox, timer, cx)).await;
         drop(outbox);
         state.flushed();
@@ -351,7 +351,8 @@ fn refusal(status: StatusCode, case: HeaderCase) -> Vec<u8> {
 async fn finish(
     mut inbox: Inbox,
     connection: &Rc<DownstreamConnection>,
-    (end, case): (ConnectionEnd, HeaderCase),
+    end: ConnectionEnd,
+    case: HeaderCase,
 ) {
     let state = &connection.state;
     match end {

@@ -229,7 +229,7 @@ impl Worker {
         AcceptedConnection { stream, listener_kind, endpoint, peer, permit }: AcceptedConnection,
     ) {
         let clock = self.server.engine.clock().clone();
-        let connection = DownstreamConnection::new((listener_kind, endpoint), peer, permit, clock);
+        let connection = DownstreamConnection::new(listener_kind, endpoint, peer, permit, clock);
         if self.closes_after_next.get() {
             connection.state.close_after_next();
         }

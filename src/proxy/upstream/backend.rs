@@ -104,14 +104,14 @@ impl Backend {
         };
         let mut pending = self.pending(unsent).ok_or(Error::Upstream(Failure::Connect))?;
         let mut received =
-            self.receive(&mut connection, &mut pending, (progress, timeout), source.pass_on).await;
+            self.receive(&mut connection, &mut pending, progress, timeout, source.pass_on).await;
         if matches!(received, Err(None)) && is_repeatable {
             pending.rewind();
             // Its slot is free for the fresh one.
             drop(connection);
             connection =
                 Box::pin(self.connect_anew(settings)).await.map_err(|failure| self.failed(failure))?;
-            received = self.receive(&mut connection, &mut pending, (progress, timeout), source.pass_on).await;
+            received = self.receive(&mut connection, &mut pending, progress, timeout, source.pass_on).await;
         }
         let head =
             received.map_err(|error| error.unwrap_or_else(|| self.failed(Failure::Broken(CLOSED.into()))))?;
@@ -155,7 +155,8 @@ impl Backend {
         &self,
         connection: &mut LeasedConnection,
         pending: &mut PendingResponse,
-        (progress, timeout): (&UploadProgress, Duration),
+        progress: &UploadProgress,
+        timeout: Duration,
         pass_on: &dyn Fn(Response<()>, Bytes),
     ) -> Result<ResponseHead, Option<Error>> {
         let UpstreamConnection { socket, timer, .. } = &mut connection.connection;

@@ -111,7 +111,7 @@ impl Fleet {
         let open = |_| {
             let observer = Arc::clone(&questions) as Arc<dyn StoreObserver>;
             let clock = Clock::system();
-            let store = Store::open(&address, &names, options, (10_000, clock), observer).unwrap();
+            let store = Store::open(&address, &names, options, 10_000, clock, observer).unwrap();
             let limits = ["address", "subnet", "account"].map(|name| store.limit(&name.into(), &[spec()]));
             Gate { store, limits: limits.into_iter().map(Result::unwrap).collect() }
         };

@@ -162,7 +162,7 @@ mod tests {
 
     fn takes(spec: Spec, tokens: &[u32], now: Time) -> Takes {
         let ops = tokens.iter().map(|tokens| Op::Take(*tokens));
-        let program = StepProgram::new(&spec, ops, (now, now.after(Span::from_secs(1)))).unwrap();
+        let program = StepProgram::new(&spec, ops, now, now.after(Span::from_secs(1))).unwrap();
         Takes::of(&record(spec), &program).unwrap()
     }
 
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_refund_is_not_appended() {
         let ops = [Op::Take(1), Op::Give(1)];
-        let program = StepProgram::new(&spec(10), ops, (NOW, NOW)).unwrap();
+        let program = StepProgram::new(&spec(10), ops, NOW, NOW).unwrap();
         assert_eq!(Takes::of(&record(spec(10)), &program), None);
     }
 }

@@ -139,7 +139,8 @@ impl<'s> StoreBatch<'s> {
             }
             return self.load(draft).await;
         }
-        if draft.is_loaded && draft.is_hot && self.requests.iter().zip(&replies).all(is_deferrable) {
+        let may_wait = |(request, reply)| is_deferrable(request, reply);
+        if draft.is_loaded && draft.is_hot && self.requests.iter().zip(&replies).all(may_wait) {
             // The mirror keeps the change for the next batch to write.
             self.reply(replies);
             return BatchStep::Done;
@@ -153,7 +154,7 @@ impl<'s> StoreBatch<'s> {
         let program = self.program(draft, now);
         match self.swap(SwapRequest { key: self.key, old: draft.version, new: record, program }).await {
             Ok(Swap::Done(version)) => {
-                self.remember(draft, version, until);
+                self.remember(draft, version);
                 self.reply(replies);
                 BatchStep::Done
             }
@@ -191,7 +192,7 @@ impl<'s> StoreBatch<'s> {
             _ => None,
         };
         let ops: Vec<Op> = self.requests.iter().map(op).collect::<Option<_>>()?;
-        StepProgram::new(&header.spec, ops, (now, now.after(self.shared.timeout())))
+        StepProgram::new(&header.spec, ops, now, now.after(self.shared.timeout()))
     }
 
     /// Takes the step that the database took: this gives the verdicts and the state there.
@@ -205,17 +206,15 @@ impl<'s> StoreBatch<'s> {
         let Some(found) = BucketState::decode(found) else { return self.fail(None) };
         draft.state = found;
         let (replies, _) = self.decide(&mut draft.state, now);
-        let until = draft.state.gone_at().max(now.after(SHORTEST_TTL));
-        self.remember(draft, version, until);
+        self.remember(draft, version);
         self.reply(replies);
         BatchStep::Done
     }
 
-    /// Records what the store has now, until then.
-    fn remember(&self, draft: &BatchState, version: RecordVersion, until: Time) {
-        if let Some(request) = self.requests.first() {
-            let seen = (Some(draft.mirror_digest), self.now());
-            request.mirror.remember(&request.bucket, &draft.state, (version, until), seen);
+    /// Records what the store has now.
+    fn remember(&self, draft: &BatchState, version: RecordVersion) {
+        if let Some(StoreRequest { mirror, bucket, .. }) = self.requests.first() {
+            mirror.remember(bucket, &draft.state, version, Some(draft.mirror_digest), self.now());
         }
     }
 
@@ -336,7 +335,7 @@ impl<'s> StoreBatch<'s> {
         for (request, reply) in std::mem::take(&mut self.requests).into_iter().zip(replies) {
             if !is_late(&request) {
                 self.requests.push(request);
-            } else if !draft.is_outdated && is_deferrable((&request, &reply)) {
+            } else if !draft.is_outdated && is_deferrable(&request, &reply) {
                 self.shared.complete(request, reply);
             } else if self.shared.on_error() == OnError::Local {
                 self.shared.observer.race_lost(request.mirror.limit());
@@ -372,7 +371,7 @@ fn refused(mut reply: StoreReply) -> StoreReply {
 }
 
 /// Whether the request was refused, and its effect may be written later.
-fn is_deferrable((request, reply): (&StoreRequest, &StoreReply)) -> bool {
+fn is_deferrable(request: &StoreRequest, reply: &StoreReply) -> bool {
     let is_attempt = matches!(
         request.op,
         StoreOp::Step(Op::Take(_) | Op::TakeOnce { .. } | Op::Peek(_) | Op::PeekOnce { .. })
@@ -418,13 +417,11 @@ impl BatchState {
         self.state.convert_to(&bucket.spec, now);
         let is_ahead = self.state.decision_time(now) < self.state.written_at();
         self.is_unusual = is_ahead || self.state.header != header;
-        let seen = (self.local_state.is_none().then_some(self.mirror_digest), now);
+        let recalled = self.local_state.is_none().then_some(self.mirror_digest);
         match self.version {
             _ if is_foreign => {}
-            Some(version) => {
-                mirror.remember(bucket, &self.state, (version, self.state.gone_at()), seen);
-            }
-            None => mirror.forget(bucket, seen),
+            Some(version) => mirror.remember(bucket, &self.state, version, recalled, now),
+            None => mirror.forget(bucket, recalled, now),
         }
         let is_more = self.local_state.as_ref().is_some_and(|local| match self.is_lost {
             true => self.state.restore(local, now),

@@ -120,17 +120,18 @@ impl Mirror {
         (content, LastSeen { version: None, is_ahead: !is_empty, ..last_seen })
     }
 
-    /// Records what the store has now, until `gone_at`. Decisions made here alone since the digest was `recalled` stay
+    /// Records what the store has now. Decisions made here alone since the digest was `recalled` stay
     /// on top of it, and reach the store with a later call; without a digest, so does the whole state here.
     pub(super) fn remember(
         &self,
         bucket: &BucketKey,
         content: &BucketState,
-        (version, gone_at): (RecordVersion, Time),
-        (recalled, now): (Option<u64>, Time),
+        version: RecordVersion,
+        recalled: Option<u64>,
+        now: Time,
     ) {
         self.write(bucket, content, recalled, now);
-        let gone_at = gone_at.max(now.after(FRESH));
+        let gone_at = content.gone_at().max(now.after(FRESH));
         let mut entry = [0; ENTRY_WORDS + SHORT_STATE_WORDS];
         entry[..ENTRY_WORDS].copy_from_slice(&[
             gone_at.as_nanos(),
@@ -145,7 +146,7 @@ impl Mirror {
     }
 
     /// Records that the store has no record: the bucket is full, but for decisions made here alone since.
-    pub(super) fn forget(&self, bucket: &BucketKey, (recalled, now): (Option<u64>, Time)) {
+    pub(super) fn forget(&self, bucket: &BucketKey, recalled: Option<u64>, now: Time) {
         self.write(bucket, &BucketState::absent(bucket.spec), recalled, now);
         let mut entry = [0; ENTRY_WORDS + SHORT_STATE_WORDS];
         entry[..2].copy_from_slice(&[now.after(FRESH).as_nanos(), now.as_nanos()]);

@@ -572,7 +572,7 @@ fn what_was_decided_here_alone_while_the_store_was_asked_is_not_forgotten() {
     let (mut content, last_seen) = mirror.recall(&bucket(), now);
     assert!(mirror.buckets.apply(&bucket(), now, Op::Take(6)).unwrap().is_admitted());
     let remembered = |content: &crate::bucket_state::BucketState, recalled| {
-        mirror.remember(&bucket(), content, (RecordVersion(5), content.full_at()), (Some(recalled), now));
+        mirror.remember(&bucket(), content, RecordVersion(5), Some(recalled), now);
         let (_, last_seen) = mirror.recall(&bucket(), now);
         (mirror.buckets.peek(&bucket(), now, 1).left, last_seen.is_ahead)
     };

@@ -167,7 +167,7 @@ impl PendingTake {
                 Ok(reply) => {
                     let taken = (takes && reply.verdict.is_admitted()).then_some((at, reply));
                     if taken.is_none()
-                        && let Some(verdict) = refuse_after(&database, withdrawals, (at, &reply.verdict))
+                        && let Some(verdict) = refuse_after(&database, withdrawals, at, &reply.verdict)
                     {
                         return Ok((verdict, DecidedBy::Memory));
                     }
@@ -315,7 +315,8 @@ fn refuse_at_once(
 fn refuse_after(
     database: &SharedStore,
     withdrawals: &[LimitWithdrawal<'_>],
-    (at, verdict): (usize, &Verdict),
+    at: usize,
+    verdict: &Verdict,
 ) -> Option<CombinedVerdict> {
     note(withdrawals.get(at).into_iter().zip([verdict]));
     let now = database.now();

@@ -82,7 +82,8 @@ impl Acceptor {
         certificates: &[Certificate],
         minimum: MinVersion,
         cache: &SessionCache,
-        (protocols, client_auth): (&[&str], Option<&ClientAuth>),
+        protocols: &[&str],
+        client_auth: Option<&ClientAuth>,
     ) -> Result<Self, TlsConfigError> {
         let builder = ServerConfig::builder_with_provider(provider());
         let builder = builder.with_protocol_versions(versions(minimum))?;

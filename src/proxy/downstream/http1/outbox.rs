@@ -55,7 +55,8 @@ impl Outbox {
         interim: Bytes,
         head: Vec<u8>,
         mut body: ResponseBody,
-        (framing, case): (ResponseFraming, HeaderCase),
+        framing: ResponseFraming,
+        case: HeaderCase,
     ) -> Self {
         let mut unsent = Pieces::default();
         unsent.push(interim);

@@ -1,0 +1,66 @@
+//! What the checks know: the file as written, what it refers to, and what was checked before.
+
+use std::sync::Arc;
+
+use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::{Findings, SourceText, Spot};
+
+use super::super::raw::RawFile;
+use super::super::{EndpointConfig, Sources};
+use super::files::Files;
+use super::groups::GroupTable;
+use super::networks::Networks;
+use crate::net::listener::ListenAddress;
+use crate::policy::{Limit, Route};
+use crate::proxy::request::client_addr::ClientSettings;
+use crate::proxy::respond::RefuseSettings;
+
+/// What the checks know of a file. What no check has found yet is empty, so their order matters.
+pub(super) struct CheckContext<'r> {
+    /// The file as written.
+    pub(super) raw: &'r RawFile,
+    /// The place of what the file lacks.
+    pub(super) whole: Spot,
+    pub(super) files: Files<'r>,
+    pub(super) networks: Networks<'r>,
+    /// Whether every limit only observes, and no route does more than count.
+    pub(super) observes: bool,
+    pub(super) listen: Vec<ListenAddress>,
+    /// `admin.listen`.
+    pub(super) admin: Vec<ListenAddress>,
+    pub(super) endpoints: Vec<EndpointConfig>,
+    pub(super) groups: GroupTable,
+    pub(super) client: ClientSettings,
+    pub(super) refuse: RefuseSettings,
+    /// The limits, in the order of the file; `None` for one that cannot be built.
+    pub(super) limits: Vec<Option<Limit>>,
+    /// The routes, in the order of the file; `None` for one that cannot be built.
+    pub(super) routes: Vec<Option<Route>>,
+}
+
+impl<'r> CheckContext<'r> {
+    /// What is known before any check but that of networks, to which many keys refer.
+    pub(super) fn new(
+        raw: &'r RawFile,
+        sources: &'r Sources,
+        file: &Arc<SourceText>,
+        f: &mut Findings,
+    ) -> Self {
+        let mut files = Files::of(sources);
+        Self {
+            raw,
+            whole: Spot::whole(file),
+            networks: Networks::check(&raw.networks, &mut files, f),
+            files,
+            observes: raw.mode.checked(f).unwrap_or(false),
+            listen: Vec::new(),
+            admin: Vec::new(),
+            endpoints: Vec::new(),
+            groups: GroupTable::new(Vec::new()),
+            client: ClientSettings::default(),
+            refuse: RefuseSettings::default(),
+            limits: Vec::new(),
+            routes: Vec::new(),
+        }
+    }
+}
