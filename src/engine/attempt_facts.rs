@@ -1,6 +1,6 @@
-//! What logs say of an attempt: each limit's decision, the account as a hash, the device.
+//! The facts of an attempt for logs: each limit's decision, the hash of the account, whether the device is known.
 //!
-//! It is put together only where an event wants it; `event` defines the record.
+//! They become a record only if an event needs one; `event` defines the record.
 
 use smallvec::SmallVec;
 
@@ -12,7 +12,7 @@ use crate::time::{Span, Time};
 
 use super::{Refusal, Rules};
 
-/// What the policy found out about an attempt besides its charges.
+/// What the policy found out about an attempt, apart from its charges.
 #[derive(Debug, Clone, Default)]
 pub struct AttemptFacts {
     decided: Time,

@@ -1,8 +1,8 @@
-//! Attempts that count as several: failures of some weight, and what no person does.
+//! Attempts that count as several: failures with a weight, attempts at bait accounts, and failures in quick succession.
 //!
-//! Which weight an attempt has, says the policy; what it costs besides is taken after it was admitted, as far as there is
-//! any. The times of quick failures are in the memory of this process and nowhere else: a table of fixed size, in which a
-//! client may take the place of another, and so spare it some tokens.
+//! `policy` finds the weight of an attempt. The additional tokens are taken after the attempt was admitted, as far as the bucket has
+//! them. The times of quick failures exist only in the memory of this process, in a table of fixed size: one client may replace another
+//! there, which then pays fewer tokens.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ pub(super) enum Weight {
 }
 
 impl Engine {
-    /// Takes what an admitted attempt at bait costs besides.
+    /// Takes the additional tokens of an admitted attempt at bait.
     pub(super) fn charge_bait(
         &self,
         rules: &Rules,
@@ -63,7 +63,7 @@ impl LastFailures {
     }
 }
 
-/// What an attempt of these weights takes besides, one failure at a time: as much as is there.
+/// The additional tokens of an attempt with these weights, one failure at a time: as much as is there.
 pub(super) fn extra<'s>(
     LimitStatus { charge, .. }: &'s LimitStatus,
     rules: &Rules,
@@ -135,7 +135,7 @@ mod tests {
         };
         let policy = Policy::new(vec![route], vec![address, account]);
         let engine = Engine::new(policy, 1000, Clock::manual(NOW), Events::default()).unwrap();
-        // Under which each of the three clients has a place of its own in the table of failures.
+        // Under which each of the three clients has its own place in the table of failures.
         engine.with_hasher(KeyHasher::seeded(1))
     }
 

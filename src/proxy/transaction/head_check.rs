@@ -1,4 +1,4 @@
-//! What the head of a request decides, before and after the configuration in force is known.
+//! The results of checking the head of a request: before the configuration in force is known, and with it.
 
 use std::rc::Rc;
 
