@@ -1,7 +1,7 @@
-//! The engine: policy, store and clock decide on an attempt, and the result goes out as events.
+//! The engine: policy, store and clock decide on an attempt, and the result becomes events.
 //!
 //! The engine knows no sockets and formats no responses. A taken token is a value, a [`Reservation`]: dropping it keeps
-//! the charge, so that a client wins nothing by hanging up.
+//! the charge, so that a client gains nothing by hanging up.
 
 mod address_admin;
 mod attack_mode;
@@ -164,7 +164,7 @@ impl Engine {
     }
 
     /// Puts new rules in force at once. A limit that keeps its name keeps its buckets; if its rate changes, they keep
-    /// their fill level in proportion. Of the [`Overrides`], those with an end of their own stay.
+    /// their fill level in proportion. Only those [`Overrides`] stay that have an end.
     ///
     /// # Errors
     /// [`TooLarge`] if there is not enough address space; the old rules stay.

@@ -1,6 +1,6 @@
-//! Forgetting the addresses that an account is known from, for operators.
+//! Forgets the addresses that an account is known from, when an operator asks for it.
 //!
-//! How many there are is shown with the account's buckets.
+//! `bucket_admin` shows how many there are.
 
 use super::bucket_admin::{BucketAdminError, BucketReport};
 use super::known_addresses::AddressSets;

@@ -1,7 +1,7 @@
 //! Attack mode: which routes are under attack, and the higher cost of strangers' attempts there.
 //!
-//! Who is under attack is decided by the layer above. Attempts from known devices cost what they always cost: such a
-//! device can only try the account that it belongs to.
+//! The layer above decides when a route is under attack. Attempts from known devices keep their cost: such a device can only try the
+//! account that it is known for.
 
 mod distinct_outcomes;
 mod network_outcomes;

@@ -1,8 +1,8 @@
-//! What operators see and change of single buckets.
+//! Single buckets as operators see and change them.
 //!
-//! The functions are futures, because a store outside this process takes time. One limit of the file may be several
-//! buckets here. They are shown together, and a reset resets all of them; tokens and own rates go to the bucket with the
-//! rate.
+//! The functions are futures, because a store in another process takes time. One limit of the file may be several
+//! buckets here. They are shown together, and a reset resets all of them; added tokens and a rate for one client apply to the bucket
+//! with the rate.
 
 mod changes;
 
@@ -61,7 +61,7 @@ pub struct BucketView {
 }
 
 impl BucketView {
-    /// The end of its [ban](Own::ban), if it has one: its only token comes with the end of its own rate.
+    /// The end of its [ban](Own::ban), if it has one: its only token comes when its rate ends.
     #[must_use]
     pub fn banned_until(&self) -> Option<Time> {
         self.bucket_banned_until().max(self.prefix_banned_until)
@@ -69,7 +69,7 @@ impl BucketView {
 
     fn bucket_banned_until(&self) -> Option<Time> {
         let own = self.own.filter(|own| own.rate.burst() == 1)?;
-        // Bans of earlier versions have no mark of their own.
+        // Bans of earlier versions have no mark.
         let is_empty = self.rate.verdict.left == 0 && self.rate.verdict.full_at == own.until;
         (own.is_ban() || is_empty).then_some(own.until)
     }
@@ -164,7 +164,7 @@ impl Engine {
         self.change(selector, limit, |_| true, Change::Reset, by).await
     }
 
-    /// Gives a client or an account a rate of its own under one limit, for the time `lasts`. The limit's `debt` and
+    /// Gives a client or an account another rate under one limit, for the time `lasts`. The limit's `debt` and
     /// `wait` stay if they fit the new rate.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl Engine {
     }
 
     /// Exempts a client or an account from the rates of all limits, or from that of one, for the time `lasts`: by a rate
-    /// of its own that no attempts can use up. Failures in a row go on counting.
+    /// that no attempts can use up. Failures in a row go on counting.
     ///
     /// # Errors
     /// See [`BucketAdminError`].

@@ -1,8 +1,8 @@
-//! Counts the requests in flight of each route, and of each bucket of a limit that bounds them, over all workers.
+//! Counts requests in flight over all workers: those of each route, and those of each bucket whose limit bounds them.
 //!
-//! It only counts; its caller refunds the tokens of a request that gets no permit. A route without `in_flight` counts
-//! only held attempts, so that an attempt without a bound shares nothing but the buckets with other threads. While others
-//! find no place, one client prefix gets at most half of them.
+//! It only counts: if a request gets no permit, its caller refunds the tokens. For a route without `in_flight` it counts only held
+//! attempts, so that other attempts there share only the buckets with other threads. If other clients find no place, one client
+//! prefix gets at most half of the places.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ pub(super) struct ConcurrencyLimit {
     held: Mutex<Places>,
 }
 
-/// Who asks for a permit: the prefix of a client, `None` for all without an address; and when.
+/// A request for a permit: the prefix of the client, `None` for all without an address; and the time.
 pub type PermitRequest = (Option<IpAddr>, Time);
 
 /// The requests of one counter.

@@ -1,8 +1,8 @@
-//! Attempts that are earned by proofs of work: when one is offered, what it asks for, and what it gives.
+//! Attempts that clients earn by proofs of work: when one is offered, how much work it takes, and what it gives.
 //!
-//! A proof puts one token into each address bucket that refuses. What may be earned for a bucket has a bucket of its own,
-//! so that an owner of many addresses earns no more for the network that they share; and each proof has one, which
-//! accepts it once. `policy` says what a proof is; showing and receiving it is left to `proxy`.
+//! A proof puts one token into each address bucket that refuses. A second bucket limits how many tokens each of these may get, so that
+//! an owner of many addresses earns no more for the network that they share. One more bucket for each proof accepts it only once.
+//! `policy` defines a proof; `proxy` offers and receives it.
 
 use std::net::IpAddr;
 
@@ -258,7 +258,7 @@ mod tests {
         refusal
     }
 
-    /// A solved challenge of this client: one of several for this minute, by what it asks for.
+    /// A solved challenge of this client: one of several for this minute, by the work that it takes.
     fn proof(engine: &Engine, last: u8, bits: u32) -> String {
         let (solver, now) = (Solver { client: ip(last), route: "login" }, engine.clock().now());
         let challenge = Challenge::new(&engine.hasher, &solver, bits, now);
@@ -277,7 +277,7 @@ mod tests {
         redeemed == Poll::Ready(Ok(()))
     }
 
-    /// L18: many cores find many proofs, and earn what the file says.
+    /// L18: many cores find many proofs, and earn what the file allows.
     #[test]
     fn eight_threads_with_any_number_of_proofs_earn_at_most_the_rate() {
         let engine = engine(None);

@@ -1,7 +1,7 @@
-//! Freezes the engine during an upgrade: the new process decides from here on, with a snapshot of these buckets.
+//! Freezes the engine during an upgrade: from then on the new process decides, with a snapshot of these buckets.
 //!
-//! No tokens are taken from a frozen engine, so a snapshot taken after the freeze is complete. Freezing costs decisions
-//! nothing: only a decision that finds closed buckets checks why they are closed.
+//! Nothing takes tokens from a frozen engine, so a snapshot taken after the freeze is complete. Decisions do not check for a freeze.
+//! Only one that finds closed buckets checks why they are closed.
 
 use super::{Engine, Undecided};
 use crate::store::memory::Stale;

@@ -1,8 +1,8 @@
 //! The addresses that accounts signed in from: looked up before an attempt is charged, remembered after a success.
 //!
-//! Which address an attempt has, says the policy. In memory a look-up is at once. Over a shared store it is answered by
-//! what this gate saw there; if that is nothing, or older than a second, the store is asked together with the buckets,
-//! and only an attempt whose address turns out to be known is charged in a second round.
+//! `policy` finds the address of an attempt. In memory the look-up is immediate. Over a shared store the engine uses what this gate last
+//! saw there. If it saw nothing, or longer ago than a second, it asks the store for the address and takes the tokens at the same time.
+//! If the address turns out to be known, it gives these tokens back and charges the attempt again, as one from a known address.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Admitted attempts whose outcome is reported later: by the application behind a proxy that asked about them.
+//! Admitted attempts whose outcome the application reports later, behind a proxy that asked the gate for a decision.
 //!
-//! Each is known by a receipt of 128 random bits, which is used once. An attempt without a report is a failure, as one
-//! whose client hung up: it keeps its charge. One table belongs to one decision endpoint, so a receipt means nothing at
-//! another. Who may report is left to `proxy`.
+//! A receipt of 128 random bits names each attempt and can be used once. An attempt without a report is a failure, like one whose
+//! client hung up: it keeps its charge. Each decision endpoint has its own table, so a receipt is worth nothing at another one.
+//! `proxy` checks who may report.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -50,7 +50,7 @@ struct Table {
 }
 
 impl OpenAttempts {
-    /// Open attempts at most; then the oldest gives way.
+    /// Open attempts at most; then the oldest is dropped.
     pub const MAX: usize = 100_000;
 
     /// Keeps an attempt until `deadline`. `None` if the system has no randomness: then it is a failure at once.
@@ -120,7 +120,7 @@ impl OpenAttempt {
 }
 
 impl Table {
-    /// Returns the attempt that gives way.
+    /// Returns the attempt that is dropped.
     fn insert(
         &mut self,
         receipt: AttemptReceipt,

@@ -1,8 +1,7 @@
 //! Temporary changes of the rules by operators: exempt and banned prefixes, and limits that observe or enforce for a while.
 //!
-//! They change the policy itself, once, so that no request pays for them. A snapshot keeps them over a restart, and
-//! gates that share a store have them in common. Who asked, when they end, and how other gates hear of them is left to
-//! the layers above.
+//! A change modifies the policy itself, once, so that requests pay nothing for it. A snapshot keeps the changes over a restart, and
+//! gates with a shared store have the same ones. The layers above handle who asked, when a change ends, and how other gates hear of it.
 
 mod ban;
 mod record;
@@ -181,7 +180,7 @@ impl Overrides {
         Ok(changed)
     }
 
-    /// What outlives a reload: all that has an end of its own.
+    /// What outlives a reload: all that has an end.
     #[must_use]
     pub fn after_reload(&self) -> Self {
         let modes = self.modes.iter().filter(|mode| mode.until.is_some());

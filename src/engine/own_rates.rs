@@ -1,7 +1,7 @@
-//! The buckets with a rate of their own, as a list for operators.
+//! The buckets to which operators gave another rate, as a list.
 //!
-//! A bucket is known by the hash of its key alone. So the engine remembers whom each rate was given to, as long as it
-//! lasts: after a restart, and for rates that another gate gave, the list says only that there is one.
+//! The store knows a bucket only by the hash of its key. So the engine remembers the owner of each such rate while the rate lasts.
+//! After a restart, and for rates that another gate gave, the list shows the rate without its owner.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::bucket::{Key, Own};
 use crate::event::BucketOwner;
 use crate::time::Time;
 
-/// A bucket with a rate of its own.
+/// A bucket to which an operator gave another rate.
 #[derive(Debug, Clone)]
 pub struct OwnRateView {
     /// The limit.

@@ -1,6 +1,6 @@
 //! A decision that waits for the store.
 //!
-//! The engine keeps the charges of the attempt meanwhile, and counts its refusals in a row when the verdict is there.
+//! The engine keeps the charges of the attempt until the verdict arrives, and then counts its refusals in a row.
 
 use super::known_addresses::PendingAddress;
 use super::{Decision, Engine, Refusal, Rules};

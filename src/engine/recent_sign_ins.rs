@@ -1,7 +1,7 @@
-//! The sign-ins of the last minutes, by the cookies that they had: second steps pay from the accounts of theirs.
+//! The sign-ins of the last minutes, by their cookies: a second step pays from the accounts of the sign-in with the same cookie.
 //!
-//! What a cookie and an account are, says the policy; both are keyed hashes here. They are in the memory of this process
-//! and nowhere else, so a second step has to reach the gate that saw its sign-in.
+//! `policy` finds cookies and accounts; both are keyed hashes here. They exist only in the memory of this process, so a second step
+//! must reach the gate that saw its sign-in.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -90,7 +90,7 @@ impl SignInTable {
         self.order.insert(self.next, cookie);
     }
 
-    /// Each call pays for its own entries: what is late stands at the beginning.
+    /// Each call removes old entries, which are at the beginning.
     fn expire(&mut self, now: Time) {
         while let Some(cookie) = self.order.values().next() {
             if self.cookies.get(cookie).is_some_and(|entry| now.since(entry.used) < TTL) {
@@ -114,7 +114,7 @@ const MAX_ACCOUNTS: usize = 3;
 /// From the last sign-in or second step on.
 const TTL: Span = Span::from_secs(15 * 60);
 
-/// All cookies: then the one that was not used for longest gives way.
+/// All cookies: then the one that was not used for longest is dropped.
 const MAX_COOKIES: usize = 50_000;
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
         sessions.iter().map(|number| (name.clone(), line(number).unwrap())).collect()
     }
 
-    /// Somebody with an address of their own for each attempt.
+    /// A client with another address for each attempt.
     struct Attacker {
         engine: Engine,
         addresses: u32,
@@ -226,7 +226,7 @@ mod tests {
         ) {
             let mut attacker = Attacker::new();
             let (mut pending, mut guessed, mut next) = (HashMap::new(), [0; 12], 6);
-            // A session with the accounts of many is none, and what strangers have comes once beside.
+            // A session with the accounts of many people does not count, and the tokens of strangers are added once.
             let strangers = BURST * 4;
             for (user, mut sessions, is_right, is_new) in attempts {
                 // Some of the attacker's sessions are those that the application made last.

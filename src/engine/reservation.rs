@@ -1,7 +1,7 @@
 //! The tokens taken for an attempt, and how they are settled.
 //!
-//! A reservation is a value: dropping it keeps the charge. A success refunds its own tokens and no others, since an
-//! attacker can have successes, too; only the buckets of the account that signed in become full again.
+//! A reservation is a value: dropping it keeps the charge. A success refunds only its own tokens, because an attacker can have
+//! successes, too. Only the buckets of the account that signed in become full again.
 
 use http::{HeaderMap, HeaderValue};
 use smallvec::SmallVec;

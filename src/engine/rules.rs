@@ -1,6 +1,6 @@
 //! The policy in force, and the buckets of its limits.
 //!
-//! It decides nothing, and does not know where the buckets are.
+//! It decides nothing. Over a shared store it sees only the mirror of the buckets in memory.
 
 use std::sync::Arc;
 

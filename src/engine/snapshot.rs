@@ -1,7 +1,7 @@
-//! Takes a snapshot of the buckets of the rules in force and of the changes of operators, and restores one into the engine of the next process.
+//! Takes a snapshot of the buckets in force and of the changes of operators, and restores it in the engine of the next process.
 //!
-//! It reads and writes no file. A limit that was changed while the gate was down is treated as one changed while it
-//! runs: its buckets keep their fill level in proportion.
+//! It reads and writes no file. If a limit was changed while no gate ran, its buckets keep their fill level in proportion, as after a
+//! reload.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Attempts that count as several: failures of some weight, and what no person does.
+//! Attempts that count as several: failures with a weight, and what no person does.
 //!
-//! Which weight an attempt has, says the policy; what it costs besides is taken after it was admitted, as far as there is
-//! any.
+//! `policy` says the weight of an attempt. The additional tokens are taken after the attempt was admitted, as far as the
+//! bucket has them.
 
 use super::{Engine, LimitStatus, LimitStatuses, Rules};
 use crate::bucket::Op;
@@ -18,7 +18,7 @@ pub(super) enum Weight {
 }
 
 impl Engine {
-    /// Takes what an admitted attempt costs besides.
+    /// Takes the additional tokens of an admitted attempt.
     pub(super) fn charge_weight(
         &self,
         rules: &Rules,
@@ -34,7 +34,7 @@ impl Engine {
     }
 }
 
-/// What an attempt of these weights takes besides, one failure at a time: as much as is there.
+/// The additional tokens of an attempt with these weights, one failure at a time: as much as is there.
 pub(super) fn extra<'s>(
     LimitStatus { charge, .. }: &'s LimitStatus,
     rules: &Rules,

@@ -2,8 +2,7 @@
 //!
 //! These are pure functions without sockets, clock or randomness; `transaction` sends the responses. No response names
 //! a version, an address or a path: the link back to the form is an empty reference, which a browser resolves to the
-//! current page, so nothing is echoed. Under attack refusals are the most frequent responses, so all variable values of
-//! one share a single string.
+//! current page, so nothing is echoed. Under attack most responses are refusals, so all variable values of one share a single string.
 
 mod accept;
 mod builder;
@@ -54,7 +53,7 @@ use crate::time::Span;
 pub struct RefuseSettings {
     /// The status of a refusal, 4xx or 5xx.
     pub status: StatusCode,
-    /// The pages of all routes that have none of their own.
+    /// The pages of all routes that have none.
     pub pages: RefusalPages,
     /// The pages of single routes, by position.
     pub of_routes: Vec<Option<RefusalPages>>,

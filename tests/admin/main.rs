@@ -1,4 +1,5 @@
-//! The admin API of whole gates: who may ask, what it answers, and what it changes; over TCP, TLS and Unix sockets.
+//! What operators see of a running gate and do to it, over TCP, TLS, Unix sockets and the command line: who may ask, status and
+//! warnings, clients, single buckets, exemptions and modes.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,10 +10,14 @@
 )]
 
 mod access;
+mod buckets;
 mod caller;
+mod clients;
+mod control;
 mod dry_run;
 mod events;
 mod openapi;
 mod rules;
 mod secrets;
 mod top;
+mod wiring;

@@ -1,4 +1,4 @@
-//! What clients and upstreams are spoken to in: TLS, HTTP/2 and the PROXY protocol.
+//! How the gate speaks to clients and upstreams: HTTP/1, HTTP/2, TLS and the PROXY protocol, and what it forwards unchanged.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,8 +10,10 @@
     reason = "a test that cannot go on says so, prints what it saw, and asks the real clock"
 )]
 
+mod forwarding;
 mod http1;
 mod http2;
 mod proxy_protocol;
 mod slow;
 mod tls;
+mod without_ipv6;

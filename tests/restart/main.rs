@@ -11,6 +11,8 @@ mod generations;
 mod handover;
 mod load;
 mod notify;
+mod reload;
+mod snapshot;
 mod sockets;
 mod under_load;
 mod units;

@@ -12,8 +12,11 @@
 
 mod accounts;
 mod addresses;
+mod attack_mode;
 mod attacks;
+mod batches;
 mod bodies;
+mod device_cookies;
 mod devices;
 mod exposed;
 mod graphql;

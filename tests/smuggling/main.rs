@@ -15,6 +15,7 @@
 mod corpus;
 mod mutation;
 mod strict_agrees;
+mod strict_reader;
 mod world;
 
 use std::fs;

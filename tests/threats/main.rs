@@ -14,5 +14,6 @@ mod panic;
 mod paths;
 mod resources;
 mod routes;
+mod sandbox;
 mod smuggling;
 mod state;

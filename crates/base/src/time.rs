@@ -1,7 +1,8 @@
-//! The clock: only this module reads the operating system's clock; every other module receives a [`Time`].
+//! The clock by which everything is decided: other modules receive a [`Time`], and do not ask the operating system.
 //!
 //! The clock is monotonic and anchored to the wall clock once, at the start: setting the wall clock later changes
-//! nothing. It stands still while the machine is suspended (`CLOCK_MONOTONIC`), which errs on the strict side.
+//! nothing. It stands still while the machine is suspended (`CLOCK_MONOTONIC`), which errs on the strict side. Two things use other
+//! clocks: the header `Date` follows the wall clock, and time-outs of connections and calls use tokio's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

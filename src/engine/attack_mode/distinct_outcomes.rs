@@ -1,8 +1,7 @@
-//! How many accounts failed and succeeded on a route with attack mode: each counts once a minute, so that nobody keeps
-//! the mode off by signing in to an account of their own again and again.
+//! How many accounts failed and succeeded on a route with attack mode. Each account counts once a minute, so that an attacker cannot
+//! keep the mode off by signing in to the same account again and again.
 //!
-//! Accounts and clients are hashes here, in the memory of this process and nowhere else. When the mode begins is left to
-//! the layer above.
+//! Accounts and clients are hashes here and exist only in the memory of this process. The layer above decides when the mode begins.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,8 @@
-//! How many attempts of a network succeed: what attack mode goes by where its rule has `worst`.
+//! How many attempts from each network succeed. Attack mode uses it if its rule has `worst`.
 //!
-//! What a network is, says the policy; it is a hash here. The counts are in the memory of this process and nowhere else, in
-//! a table of fixed size: a network may take the place of another, which then counts as unknown. Counts halve every ten
-//! minutes, so an attack is not held against a network for long.
+//! `policy` finds the network, which is a hash here. The counts exist only in the memory of this process, in a table of fixed size: a
+//! network may replace another, which then counts as unknown. Counts halve every ten minutes, so that a network does not pay for an
+//! attack for long.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

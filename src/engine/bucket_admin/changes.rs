@@ -1,6 +1,6 @@
-//! What a change by an operator does to a bucket.
+//! The effect of an operator's change on one bucket.
 //!
-//! Which buckets it concerns is left to [`bucket_admin`](super).
+//! [`bucket_admin`](super) finds the buckets that the change applies to.
 
 use smallvec::{SmallVec, smallvec};
 

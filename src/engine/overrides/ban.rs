@@ -1,7 +1,7 @@
-//! Bans of whole prefixes: what clients in them get, whatever their buckets have.
+//! Bans of whole prefixes: their clients are refused, however many tokens their buckets have.
 //!
-//! A ban of a single client is kept in its buckets; a prefix has none, so a ban of one is kept with the other changes of
-//! operators and is looked up for each attempt. It refuses as the limits do that would count the attempt.
+//! A ban of a single client is in its buckets. A prefix has no bucket, so its ban is kept with the other changes of operators and
+//! looked up for each attempt. It refuses as the limits do that would count the attempt.
 
 use ipnet::IpNet;
 

@@ -1,6 +1,6 @@
 //! Temporary changes as bytes: for a snapshot, and for the store that gates share.
 //!
-//! JSON, because people look into stores, and because a later version adds fields.
+//! The bytes are JSON, because people look into stores and a later version may add fields.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Content negotiation: picks HTML, JSON or text by `Accept` (RFC 9110, 12.5.1).
 //!
-//! Only named formats count. `*/*` gets text: it is the smallest, and a terminal shows it as it is. Equal weights are
-//! decided in the order HTML, JSON, text. `builder` renders the format.
+//! Only named formats count. `*/*` gets text, which is the smallest format and readable on a terminal. Between equal weights the order
+//! is HTML, JSON, text. `builder` renders the format.
 
 use http::HeaderValue;
 

@@ -140,7 +140,7 @@ pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-i
 const CSP_BUILT_IN_PAGE: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'";
 
-/// Allows a configured page the files of its own site; scripts only from files, never inline.
+/// Allows a configured page the files of its site; scripts only from files, never inline.
 const CSP_OWN_PAGE: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
      object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -159,5 +159,5 @@ fn csp(policy: String) -> HeaderValue {
 /// Enough for the largest response here and the two headers that the connection adds.
 const MAX_HEADERS: usize = 12;
 
-/// Bytes beside a page: header values and filled placeholders; or a whole response as JSON or text.
+/// Bytes in addition to a page: header values and filled placeholders; or a whole response as JSON or text.
 const EXTRA_CAPACITY: usize = 512;

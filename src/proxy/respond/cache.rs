@@ -1,8 +1,8 @@
 //! Cache of rendered refusals, one per worker.
 //!
-//! Refusals with the same numbers differ between requests by the request id alone: a cached response is rendered once
-//! with a mark in place of the id, and cut there. There is a fixed number of slots; a cached response is used only if
-//! every number in it is the same. [`refusal`] renders the others.
+//! Refusals with the same numbers differ only in the request id. So the cache renders a response once with a mark in the place of the
+//! id, and cuts it there. It has a fixed number of slots, and uses a cached response only if every number in it is the same.
+//! [`refusal`] renders the others.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ struct RefusalKey {
     language: Language,
     generation: u64,
     settings: Arc<RefuseSettings>,
-    /// The route, if it has pages of its own.
+    /// The route, if it has its own pages.
     route: Option<usize>,
     wait: u64,
     limits: ShownLimits,
@@ -189,7 +189,7 @@ impl RefusalKey {
 
     fn slot(&self) -> usize {
         let formats = usize::try_from(self.wait).unwrap_or(0).wrapping_mul(3);
-        // Odd, and so a slot of its own for each language of one wait.
+        // Odd, and so another slot for each language of one wait.
         let languages = (self.language as usize).wrapping_mul(5);
         let routes = self.route.map_or(0, |route| route.wrapping_add(1).wrapping_mul(7));
         formats.wrapping_add(self.format as usize).wrapping_add(languages).wrapping_add(routes) % CACHE_SLOTS

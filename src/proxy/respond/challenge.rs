@@ -1,7 +1,7 @@
 //! The part of a refusal's page that offers an attempt for a proof of work: a button, and the only script of the gate.
 //!
-//! The script works on the page itself: it asks for no other file, and needs no worker, cookie or storage. Without scripts
-//! the part is not shown. Which challenge it is, is left to `engine`.
+//! The script works within the page: it loads no other file, and needs no worker, cookie or storage. Browsers without scripts do not
+//! show this part. `engine` makes the challenge.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,7 @@
-//! CORS on what the gate itself answers: a page of another origin reads the wait instead of a network error.
+//! CORS for the gate's answers: a page of another origin can read the wait instead of getting a network error.
 //!
-//! The rules are those of the Fetch standard (<https://fetch.spec.whatwg.org/#http-cors-protocol>). Pre-flights are left to
-//! the application, and so is every answer of its own.
+//! The rules are those of the Fetch standard (<https://fetch.spec.whatwg.org/#http-cors-protocol>). The application answers pre-flights,
+//! and adds CORS to its answers itself.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ORIGIN,

@@ -1,7 +1,7 @@
 //! The answers of Envoy's rate limit service, version 3 (`envoy/service/ratelimit/v3/rls.proto`).
 //!
-//! Envoy may show the numbers of a status to its client (`enable_x_ratelimit_headers`), so they are those of limits that
-//! are shown anyway. `grpc` writes the messages.
+//! Envoy may show the numbers of a status to its client (`enable_x_ratelimit_headers`), so they come only from limits that the gate
+//! shows to clients. `grpc` writes the messages.
 
 use std::cmp::Reverse;
 

@@ -1,6 +1,6 @@
-//! The languages of the built-in page: which one a browser prefers, which way it runs, and which plural a number takes.
+//! The languages of the built-in page: which one a browser prefers, its direction, and which plural a number takes.
 //!
-//! `texts` has what the page says in each.
+//! `texts` has the texts of each.
 
 use http::HeaderValue;
 

@@ -1,4 +1,4 @@
-//! `X-Tollgate-Refused`: what limits with `mode = "mark"` would have refused, for the application.
+//! `X-Tollgate-Refused`: tells the application which limits with `mode = "mark"` would have refused the attempt.
 
 use http::HeaderValue;
 use smallvec::SmallVec;

@@ -1,4 +1,4 @@
-//! The built-in pages: of refusals in every language, of errors in English.
+//! The built-in pages: refusals in every language, errors in English.
 //!
 //! They are made once, when the configuration is loaded; `template` fills them, `builder` picks one.
 

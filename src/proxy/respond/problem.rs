@@ -77,7 +77,7 @@ impl ProblemKind {
             _ => None,
         };
         ProblemDetails {
-            // RFC 9457, section 4.2.1: without a type of its own, the title is the phrase of the status.
+            // RFC 9457, section 4.2.1: without its own type, the title is the phrase of the status.
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),
             status,

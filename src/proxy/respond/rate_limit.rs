@@ -1,7 +1,7 @@
 //! The headers `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers).
 //!
-//! Both are lists of structured fields (RFC 9651). Limits that only observe are not shown, because they refuse no
-//! request. Account limits are not shown, because they would tell an attacker about accounts.
+//! Both are lists of structured fields (RFC 9651). They do not show limits that only observe, because these refuse no request, nor
+//! limits of accounts, which would tell an attacker about accounts.
 
 use std::cmp::Reverse;
 

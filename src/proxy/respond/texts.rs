@@ -1,6 +1,6 @@
 //! The texts of a refusal's built-in page in one language: those of `assets/languages`, or of the configuration.
 //!
-//! A text is plain: its markup is escaped. `language` says which plural a number takes, `pages` makes the pages.
+//! A text is plain: its markup is escaped. `language` picks the plural for a number, `pages` makes the pages.
 
 use thiserror::Error;
 
@@ -15,7 +15,7 @@ pub struct Texts {
     texts: Vec<(&'static str, Box<str>)>,
 }
 
-/// Why a text cannot stand in the place of a built-in one.
+/// Why a text cannot replace a built-in one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TextError {
     /// It says nothing.

@@ -1,4 +1,4 @@
-//! The access record of one request, emitted when its response has been sent. `redact` hides secrets in it.
+//! The access record of one request. It becomes an event after the last byte of the response; `redact` hides secrets in it.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -206,7 +206,7 @@ fn signs_of(recorded: &RecordedHeaders<'_>, client: Client, peer: PeerAddr, has_
     }
 }
 
-/// A function of its own, because the check is on the path of every response.
+/// A separate function, because the check is on the path of every response.
 #[cold]
 fn set_connection_close(response: &mut Response<ResponseBody>) {
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {

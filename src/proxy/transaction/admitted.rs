@@ -1,7 +1,7 @@
 //! An admitted attempt that is not settled yet.
 //!
-//! The outcome comes from the rules of the routes that count the attempt; the engine settles it. A dropped attempt,
-//! whose client hung up, counts as a failure, so hanging up before the response gains nothing.
+//! The rules of its routes judge the outcome, and the engine settles it. If the client hangs up, the attempt is dropped and counts as
+//! a failure, so hanging up before the response gains nothing.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
-//! Finds out what a body holds that was read: here if that is quick, otherwise on a thread for it.
+//! Finds the fields in a body that was read: at once if the body is short, otherwise on another thread.
 //!
-//! A short body is looked at by the decision itself. A long one, and one with a content coding, which may be long, would
-//! keep the worker from all others. The [threads](crate::proxy::body::BodySearches) get copies of what they need, and what
-//! they find holds for the rules by which they looked.
+//! The decision itself searches a short body. A long body, or one with a content coding, which may be long, would block the worker, so
+//! [threads](crate::proxy::body::BodySearches) search a copy of it. Their result is valid only for the rules that they searched by.
 
 use std::net::IpAddr;
 use std::sync::Arc;

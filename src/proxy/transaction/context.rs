@@ -1,6 +1,6 @@
-//! The context of one request: what generated responses need of it, and its access record.
+//! The context of one request: the parts of it that generated responses need, and its access record.
 //!
-//! It outlives the head of the request, which is forwarded. `respond` renders the responses.
+//! The context stays when the head of the request is forwarded. `respond` renders the responses.
 
 use http::header::CONNECTION;
 use http::{HeaderMap, HeaderValue, Response};

@@ -1,7 +1,7 @@
-//! Discards the body of a refused request, and says whether the connection may be kept.
+//! Discards the body of a refused request, and decides whether its connection stays open.
 //!
-//! A short body is read and discarded, so that the connection can be kept; a long one stays unread, and the connection
-//! closes after the response. No byte of it is ever read as a request.
+//! A short body is read and discarded, so that the connection can stay open. A long one stays unread, and the connection closes after
+//! the response. No byte of a body is ever read as a request.
 
 use std::time::Duration;
 

@@ -1,8 +1,7 @@
 //! Answers proxies that ask before they forward, and applications that report outcomes afterwards.
 //!
-//! A question becomes the request that it is about, and `service` decides on that as on any other; what would be
-//! forwarded is answered here with 200 and a receipt. `request::question` reads questions, [`OpenAttempts`] keeps the
-//! attempts.
+//! A question becomes the request that it is about, and `service` decides on that request as on any other. Instead of forwarding it,
+//! the gate answers 200 with a receipt. `request::question` reads questions, [`OpenAttempts`] keeps the attempts.
 //!
 //! [`OpenAttempts`]: crate::engine::OpenAttempts
 

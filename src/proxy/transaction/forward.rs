@@ -1,9 +1,8 @@
 //! Forwards an admitted request to the upstream and settles it by the response.
 //!
 //! The upstream gets the original bytes of path and query, and the headers that [`headers`] prepares; the response
-//! streams through `relay`. The attempt is settled by the head of the response, or by its body if a rule reads that.
-//! Without a response an attempt that may have reached the application is a failure: the application may have checked
-//! the password.
+//! streams through `relay`. The head of the response settles the attempt, or its body if a rule reads that. If there is no response,
+//! an attempt that may have reached the application is a failure, because the application may have checked the password.
 
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -276,7 +275,7 @@ impl PreparedRequest {
 
 /// When an attempt is settled.
 enum SettlePlan {
-    /// The outcome is known by the head; `None` is a request that is no attempt.
+    /// The outcome is known by the head; `None` is a request that is not an attempt.
     Known(Option<Settlement>),
     /// By the body, while it streams.
     Streaming(Box<BodyInspector>),

@@ -1,7 +1,7 @@
 //! Copies the first 64 KiB of a response body for outcome rules, and settles the attempt by them.
 //!
-//! The body streams on meanwhile. Only if a success may set a device cookie, the head of the response waits until the
-//! outcome is known, because the cookie is in the head. The rules are `policy::outcome`'s.
+//! The body streams on while it is copied. Only if a success may set a device cookie does the head of the response wait for the
+//! outcome, because the cookie is in the head. `policy::outcome` has the rules.
 
 use std::future::poll_fn;
 use std::time::Duration;

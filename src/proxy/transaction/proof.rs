@@ -1,7 +1,7 @@
 //! Redeems proofs of work.
 //!
-//! The page sends the proof to the path that was refused, in a request that is never forwarded. What a proof earns, the
-//! browser gets by asking for the form again. `engine` decides.
+//! The page sends the proof to the path that was refused, in a request that the gate never forwards. `engine` decides whether it earns
+//! an attempt. The browser is then redirected to the form, where a person can try again.
 
 use std::rc::Rc;
 

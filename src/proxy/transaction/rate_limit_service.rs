@@ -1,8 +1,8 @@
 //! Answers Envoy's rate limit service, version 3: `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`.
 //!
-//! Each descriptor becomes the request that it is about, and `service` decides on that as on any other. Envoy takes an
-//! error for a yes unless it is told otherwise, so only what a client cannot cause is an error of the call; whatever
-//! keeps a request from being decided is `OVER_LIMIT`. `request::descriptor` reads questions, `respond` writes answers.
+//! Each descriptor becomes the request that it is about, and `service` decides on that request as on any other. Unless it is configured
+//! otherwise, Envoy forwards a request whose call fails. So only faults that no client can cause are errors of the call; if a client's
+//! request cannot be decided, the answer is `OVER_LIMIT`. `request::descriptor` reads questions, `respond` writes answers.
 
 use std::rc::Rc;
 

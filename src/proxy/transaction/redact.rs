@@ -1,7 +1,7 @@
 //! Redacts account names and passwords in logged queries.
 //!
-//! Only records are redacted; the forwarded request stays as it was sent. A `Referer` is redacted, too, since a browser
-//! names the previous address there. `policy` knows the private names.
+//! Only records are redacted; the forwarded request stays as it was sent. A `Referer` is redacted, too, because browsers put the
+//! previous address there. `policy` knows the private names.
 
 use http::{HeaderValue, Uri};
 

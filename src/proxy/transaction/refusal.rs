@@ -1,4 +1,4 @@
-//! The refusal of an attempt: for the page that asked, and with the challenge that it may offer. `respond` renders it.
+//! The response to a refused attempt, in the form that fits its request, and perhaps with a challenge. `respond` renders it.
 
 use http::header::CONNECTION;
 use http::{HeaderValue, Method, Request, Response};

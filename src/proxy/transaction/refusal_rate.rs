@@ -1,4 +1,4 @@
-//! How fast a worker refuses: what a challenge asks for grows with it.
+//! How fast a worker refuses. The faster, the more work a challenge takes.
 
 use std::cell::Cell;
 

@@ -1,6 +1,6 @@
 //! The future of a response, for the connection that sends it: a response that is ready, or a boxed future.
 //!
-//! `service` makes the response. A ready response is not boxed, because refusals in a flood are ready at once.
+//! `service` makes the response. Refusals in a flood are ready at once, so a ready response is not boxed.
 
 use std::convert::Infallible;
 use std::pin::Pin;

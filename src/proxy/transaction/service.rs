@@ -1,9 +1,9 @@
 //! The service: checks, decides, refuses or forwards one request.
 //!
 //! The steps: find the client and the route, read the body if its fields decide the cost, decide, refuse or forward,
-//! settle by the response. Everything up to the decision runs at once, without a task or a future, unless a body has to
-//! be read or the store has to respond, so a refusal costs little more than reading the request. The engine decides,
-//! `forward` forwards, and `respond` renders refusals.
+//! settle by the response. Everything up to the decision runs at once, without a task or a future, unless the gate must read a body
+//! or wait for the store. So a refusal costs little more than reading the request. The engine decides, `forward` forwards, and
+//! `respond` renders refusals.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -339,7 +339,7 @@ impl Server {
                 context.permit_origin(&rules.policy, reservation.routes().first(), request.headers());
                 let outcome = context.record.admitted(rules, &reservation);
                 if !context.record.acquire_permits(shared, &reservation) {
-                    // The application never sees the request, so it is no attempt.
+                    // The application never sees the request, so it is not an attempt.
                     reservation.refund(&self.engine, rules);
                     return context.finish_with_error(&Error::InFlightLimit, connection);
                 }

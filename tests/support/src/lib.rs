@@ -23,6 +23,7 @@ mod clock;
 pub mod decisions;
 pub mod dice;
 pub mod endpoint;
+mod folder;
 pub mod frames;
 mod gate;
 mod own_process;
@@ -39,6 +40,7 @@ use std::time::{Duration, Instant};
 
 pub use client::{Answer, Client, Encrypted, read_some};
 pub use clock::{Clocks, Shift};
+pub use folder::{Folder, Said};
 pub use gate::{Gate, Launch, Stdout, check_file, free_port, new_directory};
 pub use own_process::in_own_process;
 pub use processor::time_of_threads;

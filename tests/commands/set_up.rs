@@ -8,8 +8,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use crate::commands::Folder;
-use support::{Gate, binary, eventually, free_port};
+use support::{Folder, Gate, binary, eventually, free_port};
 
 fn lines_of(text: &str) -> Vec<&str> {
     text.lines().collect()
@@ -66,7 +65,7 @@ fn init_writes_these_files() {
         ("keycloak", &["--preset", "keycloak", "--device", "--limits", "strict"]),
     ] {
         let said = Folder::new().run(&[&["init", "-"], options].concat());
-        let expected = format!("tests/gate/init/{name}.toml");
+        let expected = format!("tests/commands/init/{name}.toml");
         if std::env::var_os("UPDATE").is_some() {
             fs::write(&expected, &said.out).unwrap();
         }

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::commands::Folder;
-use support::{Gate, Launch, Upstream, binary, eventually, post_with};
+use support::{Folder, Gate, Launch, Upstream, binary, eventually, post_with};
 
 const PATIENCE: Duration = Duration::from_secs(15);
 const LIMIT: &str = "[limit.address]\nrate = \"1 per 1000h\"\n";

@@ -10,8 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::commands::Folder;
-use support::{Client, Gate, binary, eventually, free_port, post};
+use support::{Client, Folder, Gate, Launch, Upstream, binary, eventually, free_port, post, post_with};
 
 const MINIMAL: &str = include_str!("../../examples/minimal.toml");
 
@@ -143,6 +142,16 @@ fn the_environment_alone_is_a_configuration() {
     let said = Folder::new().run_in(&["check"], &variables, "");
     assert_eq!((said.code, &*said.err), (Some(0), ""));
     assert!(said.out.ends_with("environment: valid, no warnings\n"), "{}", said.out);
+}
+
+#[test]
+fn environment_and_command_line_win_over_the_file() {
+    let upstream = Upstream::start();
+    let limit = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"1 per 1h\"\n";
+    let gate =
+        Launch::new(&upstream.file(limit)).environment("TOLLGATE_LIMIT__ADDRESS__RATE", "3 per 1h").start();
+    let statuses: Vec<_> = (0..4).map(|_| gate.ask(post_with("/login", "")).status).collect();
+    assert_eq!(statuses, [200, 200, 200, 429]);
 }
 
 #[test]

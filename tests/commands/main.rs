@@ -1,0 +1,8 @@
+//! The command line through the built program: what people type, what it prints and writes, and its exit codes.
+
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+mod explain;
+mod init;
+mod set_up;
+mod typed;

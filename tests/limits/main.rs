@@ -1,0 +1,15 @@
+//! Limits at a running gate: their rates, holds, candidates and bounds on attempts in flight, and what refused clients get.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests, and ask the real clock")]
+
+mod candidates;
+mod challenge;
+mod cors;
+mod holding;
+mod languages;
+mod origins;
+mod pages;
+mod rates;
+mod refusals;
+mod tiers;
+mod traces;
