@@ -35,7 +35,9 @@ const ARROWS: &[(&str, &str)] = &[
     ("replay", "bucket time policy store event engine observe"),
     // A file, and the formula that reads it.
     ("exposed", "policy"),
-    ("config", "grammar bucket time policy store net event engine proxy observe exposed"),
+    // The modules of a route that a file may turn on; they are called by a trait of the policy.
+    ("defences", "grammar time policy"),
+    ("config", "grammar bucket time policy store net event engine proxy observe exposed defences"),
     ("app", "allocator base bucket time policy store net event engine proxy observe config"),
     ("cli", "base bucket time policy store net event engine proxy observe replay exposed config app"),
     // It only calls `cli::main`, and chooses the allocator.
