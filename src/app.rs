@@ -108,32 +108,25 @@ pub struct App {
 struct Parts {
     engine: Arc<Engine>,
     config: Arc<ArcSwap<RuntimeConfig>>,
+    serving: SharedByWorkers,
+    observers: Observers,
+    snapshotter: Option<Arc<Snapshotter>>,
+    draining: Arc<AtomicBool>,
+    readiness: Arc<Readiness>,
+    sandbox: Sandbox,
+    admin_settings: Arc<ArcSwap<AdminSettings>>,
+}
+
+/// What all workers share.
+struct SharedByWorkers {
     connection_limit: Arc<ConnectionLimit>,
     body_memory: BodyMemories,
     body_searches: BodySearches,
     /// Those of each decision endpoint.
     open_attempts: Arc<[OpenAttempts]>,
-    clients: ClientFormatter,
-    events: Events,
-    metrics: Arc<Metrics>,
-    logs: GateLogs,
-    otel: OtelExport,
-    /// Only where operators can see them.
-    history: Option<Arc<AttemptHistory>>,
-    hitters: Option<Arc<HeavyHitters>>,
-    snapshotter: Option<Arc<Snapshotter>>,
-    draining: Arc<AtomicBool>,
-    readiness: Arc<Readiness>,
+    tls: TlsState,
     /// One for each worker.
     heartbeats: Vec<Arc<Heartbeat>>,
-    wiring: Arc<Wiring>,
-    /// For webhooks.
-    guesses: Arc<GuessReports>,
-    tls: TlsState,
-    sandbox: Sandbox,
-    admin_settings: Arc<ArcSwap<AdminSettings>>,
-    /// For viewers of the admin API.
-    feed: Arc<EventFeed>,
 }
 
 /// Why a gate cannot start.
@@ -184,7 +177,7 @@ impl App {
         let Inherited { sockets: mut inherited_sockets, mut old_process } = inherited;
         let mut sockets = sockets::bind(&config, threads, &mut inherited_sockets)?;
         let mut admin_sockets = Vec::new();
-        for address in &config.admin {
+        for address in &config.operators.admin {
             let bound = address.bind_private(&mut inherited_sockets)?;
             sockets.fds.add(&bound).map_err(AppStartError::Share)?;
             admin_sockets.push(bound);
@@ -296,9 +289,9 @@ impl Parts {
     ) -> Result<Self, AppStartError> {
         let clients = ClientFormatter::new(config.log.clients, config.client.prefixes);
         let metrics = Arc::new(Metrics::new());
-        let Observers { logs, otel, feed, wiring, guesses, history, hitters, events } =
-            Observers::start(&config, &metrics, &clients, &clock)?;
-        let tls = TlsState::new(&config.tls);
+        let observers = Observers::start(&config, &metrics, clients, &clock)?;
+        let events = observers.events.clone();
+        let tls = TlsState::new(&config.front.tls);
         let (tls_acceptor, admin_settings) = tls.acceptors(&config)?;
         let body_searches = start_searches(&config.proxy, &sandbox)?;
         // The last step that can fail: an old process is frozen from then on.
@@ -309,7 +302,7 @@ impl Parts {
         let fresh = |target| new_upstream(target, &settings, &sandbox, &clock, &events);
         let upstreams = upstreams::resolve(config.upstreams, &Vec::new(), fresh);
         upstreams.iter().flatten().for_each(|health| metrics.expect_upstream(health.name()));
-        metrics.show_certificates(&config.tls.certificates);
+        metrics.show_certificates(&config.front.tls.certificates);
         let runtime_config = Arc::new(ArcSwap::from_pointee(RuntimeConfig {
             rules: Arc::clone(&engine.rules()),
             client: config.client,
@@ -317,34 +310,27 @@ impl Parts {
             endpoints: config.endpoints.iter().map(|endpoint| endpoint.settings.clone()).collect(),
             settings: Arc::clone(&settings),
             tls_acceptor,
-            redirect: config.redirect,
-            challenge_hosts: tls.challenge_hosts(&config.tls),
+            redirect: config.front.redirect,
+            challenge_hosts: tls.challenge_hosts(&config.front.tls),
             upstreams,
         }));
         Ok(Self {
             snapshotter: Snapshotter::of(&config.store, &engine, &sandbox),
             engine,
             config: runtime_config,
-            connection_limit: Arc::new(connection_limit(&settings, &clock)),
-            body_memory: BodyMemories::new(settings.body_memory),
-            body_searches,
-            open_attempts: config.endpoints.iter().map(|_| OpenAttempts::default()).collect(),
-            clients,
-            events,
-            metrics,
-            logs,
-            otel,
-            history,
-            hitters,
+            serving: SharedByWorkers {
+                connection_limit: Arc::new(connection_limit(&settings, &clock)),
+                body_memory: BodyMemories::new(settings.body_memory),
+                body_searches,
+                open_attempts: config.endpoints.iter().map(|_| OpenAttempts::default()).collect(),
+                tls,
+                heartbeats: Vec::new(),
+            },
+            observers,
             draining: Arc::default(),
             readiness: Arc::default(),
-            heartbeats: Vec::new(),
-            wiring,
-            tls,
             sandbox,
             admin_settings: Arc::new(ArcSwap::from_pointee(admin_settings)),
-            feed,
-            guesses,
         })
     }
 
@@ -353,10 +339,10 @@ impl Parts {
         sockets: Vec<Vec<BoundSocket>>,
         shutdown: &Shutdown,
     ) -> Result<Vec<thread::JoinHandle<io::Result<()>>>, AppStartError> {
-        self.heartbeats = sockets.iter().map(|_| Arc::default()).collect();
+        self.serving.heartbeats = sockets.iter().map(|_| Arc::default()).collect();
         let spawn = |(number, (sockets, heartbeat)): (usize, (Vec<BoundSocket>, &Arc<Heartbeat>))| {
             let (connection_limit, shutdown, server) =
-                (Arc::clone(&self.connection_limit), shutdown.clone(), self.server_factory());
+                (Arc::clone(&self.serving.connection_limit), shutdown.clone(), self.server_factory());
             let (thread, heartbeat) =
                 (thread::Builder::new().name(format!("worker-{number}")), Arc::clone(heartbeat));
             let confinement = self.sandbox.worker();
@@ -366,16 +352,17 @@ impl Parts {
             };
             thread.spawn(run).map_err(AppStartError::Worker)
         };
-        sockets.into_iter().zip(&self.heartbeats).enumerate().map(spawn).collect()
+        sockets.into_iter().zip(&self.serving.heartbeats).enumerate().map(spawn).collect()
     }
 
     /// Makes a worker's server, on the worker's own thread: workers do not share one.
     fn server_factory(&self) -> impl FnOnce() -> Server + Send + use<> {
         let (engine, config, events) =
-            (Arc::clone(&self.engine), Arc::clone(&self.config), self.events.clone());
-        let (body_memory, body_searches) = (self.body_memory.clone(), self.body_searches.clone());
-        let tracer = self.otel.tracer;
-        let open_attempts = Arc::clone(&self.open_attempts);
+            (Arc::clone(&self.engine), Arc::clone(&self.config), self.observers.events.clone());
+        let (body_memory, body_searches) =
+            (self.serving.body_memory.clone(), self.serving.body_searches.clone());
+        let tracer = self.observers.otel.tracer;
+        let open_attempts = Arc::clone(&self.serving.open_attempts);
         move || Server {
             engine,
             config: ConfigHandle::new(config),
@@ -410,8 +397,8 @@ impl Parts {
         };
         trigger.reach(Stage::Stopped);
         self.engine.store().flush(REFUND_TIMEOUT).await;
-        self.logs.close();
-        self.otel.close();
+        self.observers.logs.close();
+        self.observers.otel.close();
         for worker in ended.map_err(|error| AppStartError::Worker(io::Error::other(error)))? {
             worker
                 .map_err(|_| AppStartError::Worker(io::Error::other("a worker panicked")))?

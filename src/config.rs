@@ -56,15 +56,13 @@ use secrets::DIALECT;
 /// A checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Addresses where clients connect; at least one, unless there are [`endpoints`](Self::endpoints).
-    pub listen: Vec<ListenAddress>,
-    /// Groups of upstreams: the first is the default; a route's [`upstream`](crate::policy::Route::upstream) is an
-    /// index into this list. No group is empty, but the default without [`listen`](Self::listen).
+    /// Where clients connect.
+    pub front: FrontSettings,
+    /// Groups of upstreams: the first is the default; a route's [`upstream`](crate::policy::RouteForwarding::upstream) is an
+    /// index into this list. No group is empty, but the default without [`listen`](FrontSettings::listen).
     pub upstreams: Vec<Vec<UpstreamTarget>>,
-    /// Whether the process gives up rights that it does not need once its sockets are bound.
-    pub sandbox: bool,
-    /// Whether every limit only observes: `mode = "observe"`. The limits of `policy` are so already.
-    pub observes: bool,
+    /// The process as a whole.
+    pub process: ProcessSettings,
     /// `[client]`.
     pub client: ClientSettings,
     /// `[route]`, `[limit]` and `[networks]`.
@@ -77,25 +75,48 @@ pub struct Config {
     pub endpoints: Vec<EndpointConfig>,
     /// `[proxy]`, and the roots that certificates of upstreams are checked against.
     pub proxy: ProxySettings,
-    /// `[tls]`, the part about clients.
-    pub tls: tls::TlsSettings,
-    /// `tls.redirect`.
-    pub redirect: Option<Redirect>,
     /// `[log]`.
     pub log: LogSettings,
     /// `[otel]`; `None` exports nothing.
     pub otel: Option<OtelSettings>,
+    /// Where operators ask, and who they are.
+    pub operators: OperatorSettings,
+}
+
+/// Where clients connect.
+#[derive(Debug, Clone)]
+pub struct FrontSettings {
+    /// Addresses where clients connect; at least one, unless there are [`endpoints`](Config::endpoints).
+    pub listen: Vec<ListenAddress>,
+    /// `tls.redirect`.
+    pub redirect: Option<Redirect>,
+    /// `[tls]`, the part about clients.
+    pub tls: tls::TlsSettings,
+}
+
+/// The process as a whole.
+#[derive(Debug, Clone)]
+pub struct ProcessSettings {
+    /// Whether the process gives up rights that it does not need once its sockets are bound.
+    pub sandbox: bool,
+    /// Whether every limit only observes: `mode = "observe"`. The limits of `policy` are so already.
+    pub observes: bool,
+    /// Files that the configuration names (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`,
+    /// certificates of `[tls]`): a change of one causes a reload.
+    pub files: Vec<PathBuf>,
+    /// Whether a change of the configuration's own files causes a reload: `reload = "watch"`.
+    pub is_watched: bool,
+    /// Where the gate keeps the policy of the store; `None` if it has its policy from its file.
+    pub policy_copy: Option<PathBuf>,
+}
+
+/// Where operators ask, and who they are.
+#[derive(Debug, Clone)]
+pub struct OperatorSettings {
     /// `admin.listen`.
     pub admin: Vec<ListenAddress>,
     /// `admin.token`, hashed; `None` leaves callers over TCP health and metrics.
     pub admin_token: Option<AdminToken>,
-    /// Where the gate keeps the policy of the store; `None` if it has its policy from its file.
-    pub policy_copy: Option<PathBuf>,
-    /// Whether a change of the configuration's own files causes a reload: `reload = "watch"`.
-    pub is_watched: bool,
-    /// Files that the configuration names (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`,
-    /// certificates of `[tls]`): a change of one causes a reload.
-    pub files: Vec<PathBuf>,
 }
 
 /// A decision endpoint, and where it listens.

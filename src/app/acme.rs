@@ -28,7 +28,7 @@ impl Parts {
         let mut schedules = Schedules::new();
         let mut running = None;
         loop {
-            let settings = self.tls.settings.load_full();
+            let settings = self.serving.tls.settings.load_full();
             if let Some(acme) = &settings.acme {
                 if running.as_ref().is_none_or(|running| is_other_authority(running, acme)) {
                     // Waits and suggestions are those of one authority.
@@ -67,7 +67,7 @@ impl Parts {
     ) {
         // An order after a failure names no predecessor: it may be what the authority does not like.
         let replaced = former.filter(|_| schedule.failures() == 0 && schedule.is_advised());
-        let ordered = authority.order(name, replaced, &self.tls.challenges);
+        let ordered = authority.order(name, replaced, &self.serving.tls.challenges);
         let ordered = tokio::time::timeout(MAX_ORDER, ordered).await;
         let now = self.engine.clock().now();
         match ordered.unwrap_or(Err(AcmeError::Timeout)) {

@@ -38,11 +38,11 @@ pub(super) async fn watch(parts: &Parts) {
         let rules = Arc::clone(&parts.engine.rules());
         let now = parts.engine.clock().now();
         check_routes(&rules, &mut routes, parts, &mut webhooks, now);
-        webhooks.send_guesses(&parts.guesses, parts.config.load().settings.upstream_trust.as_ref());
+        webhooks.send_guesses(&parts.observers.guesses, parts.config.load().settings.upstream_trust.as_ref());
         webhooks.forget_finished();
         // Attack mode ends by time alone.
         if !routes.values().any(|watched| watched.detector.is_on()) {
-            until_any_works(&parts.heartbeats).await;
+            until_any_works(&parts.serving.heartbeats).await;
         }
     }
 }
@@ -94,7 +94,7 @@ fn check_routes(
 }
 
 fn report(parts: &Parts, webhooks: &mut Webhooks, change: &AttackChange<'_>) {
-    parts.events.emit(&Event::AttackMode(*change));
+    parts.observers.events.emit(&Event::AttackMode(*change));
     webhooks.send(change, parts.config.load().settings.upstream_trust.as_ref());
 }
 

@@ -32,7 +32,7 @@ impl Parts {
         shutdown: &Shutdown,
         control: ControlApi,
     ) -> Result<Vec<JoinHandle<()>>, AppStartError> {
-        let admin = Admin::new(Arc::clone(&self.metrics), Arc::clone(&self.draining));
+        let admin = Admin::new(Arc::clone(&self.observers.metrics), Arc::clone(&self.draining));
         let admin = admin.with_readiness(Arc::clone(&self.readiness));
         let sources = AdminSources {
             settings: Arc::clone(&self.admin_settings),
@@ -40,10 +40,10 @@ impl Parts {
             grammar: grammar::of_config(),
             control,
             dry_run: self.dry_run(),
-            feed: Arc::clone(&self.feed),
-            history: self.history.clone().unwrap_or_default(),
-            hitters: self.hitters.clone().unwrap_or_default(),
-            clients: self.clients.clone(),
+            feed: Arc::clone(&self.observers.feed),
+            history: self.observers.history.clone().unwrap_or_default(),
+            hitters: self.observers.hitters.clone().unwrap_or_default(),
+            clients: self.observers.clients.clone(),
         };
         let admin = Arc::new(admin.with_operators(sources));
         let page = |socket: BoundSocket| {
@@ -65,15 +65,15 @@ impl Parts {
         until: impl Future<Output = ()>,
     ) -> Option<u32> {
         let Signals { mut hang_up, mut reopen, mut upgrade } = signals;
-        let (fds, heartbeats) = (Arc::new(fds), &self.heartbeats);
+        let (fds, heartbeats) = (Arc::new(fds), &self.serving.heartbeats);
         let binary_upgrade = BinaryUpgrade { parts: self, fds: &fds, trigger, heartbeats };
         tokio::select! {
             () = signals::stop() => None,
             () = until => None,
             process = binary_upgrade.serve(&mut upgrade) => Some(process),
             () = self.supervised("reload", async || reload.serve(self, &mut hang_up).await) => None,
-            () = reopen.for_each(async || self.logs.reopen(self.sandbox.broker()).await) => None,
-            () = self.supervised("memory", async || memory::watch(&self.connection_limit, heartbeats).await) => None,
+            () = reopen.for_each(async || self.observers.logs.reopen(self.sandbox.broker()).await) => None,
+            () = self.supervised("memory", async || memory::watch(&self.serving.connection_limit, heartbeats).await) => None,
             () = watchdog::watch(heartbeats, &self.readiness, service_manager::watchdog_interval()) => None,
             () = self.supervised("attack mode", async || attack_mode::watch(self).await) => None,
             () = self.supervised("wiring", async || self.watch_wiring().await) => None,
@@ -81,7 +81,7 @@ impl Parts {
             () = self.expire_open_attempts() => None,
             () = self.write_snapshots() => None,
             () = self.keep_history() => None,
-            () = self.supervised("logs", async || self.logs.sweep(self.engine.clock()).await) => None,
+            () = self.supervised("logs", async || self.observers.logs.sweep(self.engine.clock()).await) => None,
         }
     }
 
@@ -91,22 +91,25 @@ impl Parts {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let warnings = self.wiring.check(|warning| self.events.emit(&Event::Miswired { warning }));
+            let warnings = self
+                .observers
+                .wiring
+                .check(|warning| self.observers.events.emit(&Event::Miswired { warning }));
             self.readiness.set_warnings(warnings);
-            until_any_works(&self.heartbeats).await;
+            until_any_works(&self.serving.heartbeats).await;
         }
     }
 
     /// Settles attempts whose outcome was not reported in time. Never ends.
     async fn expire_open_attempts(&self) {
-        if self.open_attempts.is_empty() {
+        if self.serving.open_attempts.is_empty() {
             return std::future::pending().await;
         }
         loop {
             next_tick(EXPIRY_PERIOD).await;
-            self.open_attempts.iter().for_each(|open| open.expire(&self.engine));
-            if self.open_attempts.iter().all(OpenAttempts::is_empty) {
-                until_any_works(&self.heartbeats).await;
+            self.serving.open_attempts.iter().for_each(|open| open.expire(&self.engine));
+            if self.serving.open_attempts.iter().all(OpenAttempts::is_empty) {
+                until_any_works(&self.serving.heartbeats).await;
             }
         }
     }
@@ -121,7 +124,7 @@ impl Parts {
 
     /// Never ends.
     async fn keep_history(&self) {
-        let Some(history) = &self.history else { return std::future::pending().await };
+        let Some(history) = &self.observers.history else { return std::future::pending().await };
         loop {
             history.end_step(self.engine.clock().now());
             next_tick(AttemptHistory::STEP.to_std()).await;
@@ -129,7 +132,7 @@ impl Parts {
     }
 
     async fn supervised(&self, name: &str, task: impl AsyncFnMut()) {
-        supervise(name, &self.events, &self.readiness, task).await;
+        supervise(name, &self.observers.events, &self.readiness, task).await;
     }
 }
 

@@ -37,7 +37,7 @@ impl TlsState {
         &self,
         config: &Config,
     ) -> Result<(Option<Acceptor>, AdminSettings), TlsConfigError> {
-        Ok((self.acceptor(&config.tls)?, admin_settings(config, &self.sessions)?))
+        Ok((self.acceptor(&config.front.tls)?, admin_settings(config, &self.sessions)?))
     }
 
     /// The names that are proved by requests; `None` if there are none.
@@ -72,13 +72,13 @@ impl super::Parts {
 
 /// What the admin pages take from this configuration. They speak HTTP/1 alone.
 fn admin_settings(config: &Config, sessions: &SessionCache) -> Result<AdminSettings, TlsConfigError> {
-    let certificates = &config.tls.certificates;
-    let tls = match config.admin.iter().any(ListenAddress::is_tls) && !certificates.is_empty() {
-        true => Some(Acceptor::new(certificates, config.tls.minimum, sessions, &PROTOCOLS[1..], None)?),
+    let certificates = &config.front.tls.certificates;
+    let tls = match config.operators.admin.iter().any(ListenAddress::is_tls) && !certificates.is_empty() {
+        true => Some(Acceptor::new(certificates, config.front.tls.minimum, sessions, &PROTOCOLS[1..], None)?),
         false => None,
     };
     let hosts = certificates.iter().flat_map(Certificate::names).cloned().collect();
-    Ok(AdminSettings { token: config.admin_token.clone(), hosts, tls })
+    Ok(AdminSettings { token: config.operators.admin_token.clone(), hosts, tls })
 }
 
 /// A certificate that has expired and is not in use yet.

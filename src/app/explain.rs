@@ -253,7 +253,7 @@ impl Explanation {
             self.unread(&rules.policy, attempt, &routes);
         }
         match found.accounts {
-            Some(0) if first.is_second_step => {
+            Some(0) if first.step.is_some() => {
                 self.step(
                     "account",
                     "that of the sign-in before it, if the gate saw it; else its client pays",
@@ -285,7 +285,7 @@ impl Explanation {
 
     /// Names what the decision needs from a body that was not given.
     fn unread(&mut self, policy: &Policy, attempt: &Attempt<'_>, routes: &[&Route]) {
-        if routes.iter().any(|route| matches!(route.cost, Cost::Counted(_))) {
+        if routes.iter().any(|route| matches!(route.reading.cost, Cost::Counted(_))) {
             self.step("cost", "counted in the body, at least 1: give it with --data");
         } else if matches!(policy.body_requirement(attempt, &policy.routes_of(attempt)), Ok(Some(_))) {
             let says = "decides whether it is an attempt, or names the account: give it with --data";

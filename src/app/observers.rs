@@ -21,11 +21,16 @@ use crate::time::Clock;
 
 /// The listeners, and the events that they hear.
 pub(super) struct Observers {
+    pub(super) clients: ClientFormatter,
+    pub(super) metrics: Arc<Metrics>,
     pub(super) logs: GateLogs,
     pub(super) otel: OtelExport,
+    /// For viewers of the admin API.
     pub(super) feed: Arc<EventFeed>,
     pub(super) wiring: Arc<Wiring>,
+    /// For webhooks.
     pub(super) guesses: Arc<GuessReports>,
+    /// Only where operators can see them.
     pub(super) history: Option<Arc<AttemptHistory>>,
     pub(super) hitters: Option<Arc<HeavyHitters>>,
     pub(super) events: Events,
@@ -36,16 +41,16 @@ impl Observers {
     pub(super) fn start(
         config: &Config,
         metrics: &Arc<Metrics>,
-        clients: &ClientFormatter,
+        clients: ClientFormatter,
         clock: &Clock,
     ) -> Result<Self, AppStartError> {
-        let logs = GateLogs::open(&config.log, clients, metrics, clock)?;
-        let otel = OtelExport::start(config, clients, metrics, clock)?;
+        let logs = GateLogs::open(&config.log, &clients, metrics, clock)?;
+        let otel = OtelExport::start(config, &clients, metrics, clock)?;
         let feed = Arc::new(EventFeed::new(clients.clone(), clock.clone()));
         let wiring = Arc::new(Wiring::new(clients.clone(), clock.clone()));
         let guesses = Arc::<GuessReports>::default();
         let messages = Arc::new(Messages::new(clients.clone(), clock.clone(), Arc::clone(&guesses)));
-        let has_operators = !config.admin.is_empty();
+        let has_operators = !config.operators.admin.is_empty();
         let history = has_operators.then(Arc::<AttemptHistory>::default);
         let hitters = has_operators.then(Arc::<HeavyHitters>::default);
         let always: [Arc<dyn EventListener>; 4] =
@@ -57,6 +62,7 @@ impl Observers {
             .chain(otel.listener())
             .chain(logs.listeners())
             .collect();
-        Ok(Self { logs, otel, feed, wiring, guesses, history, hitters, events })
+        let metrics = Arc::clone(metrics);
+        Ok(Self { clients, metrics, logs, otel, feed, wiring, guesses, history, hitters, events })
     }
 }

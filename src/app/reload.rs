@@ -67,9 +67,9 @@ impl Reload {
             restart_only: RestartOnly::of(config),
             config_status,
             log: config.log.clone(),
-            tls: config.tls.clone(),
-            watcher: FileWatcher::new(config.files.clone()),
-            own_files: SettledFiles::new(config.is_watched.then(|| sources.own_files())),
+            tls: config.front.tls.clone(),
+            watcher: FileWatcher::new(config.process.files.clone()),
+            own_files: SettledFiles::new(config.process.is_watched.then(|| sources.own_files())),
             retired: Vec::new(),
             sources,
         }
@@ -132,7 +132,7 @@ impl Reload {
             .unwrap_or_else(|error| LoadAttempt::broken(format!("cannot read the configuration: {error}")));
         let changes = read.config.and_then(|(sources, config)| self.apply(sources, config, parts));
         let changed = changes.as_deref().unwrap_or_default();
-        parts.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
+        parts.observers.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
         if let (true, Some(files)) = (changes.is_err(), read.own_files) {
             self.own_files.watch_instead(files);
         }
@@ -144,8 +144,8 @@ impl Reload {
     }
 
     fn apply(&mut self, sources: Sources, config: Config, parts: &Parts) -> Result<String, String> {
-        let (files, log, tls) = (config.files.clone(), config.log.clone(), config.tls.clone());
-        let watched = config.is_watched.then(|| sources.own_files());
+        let (files, log, tls) = (config.process.files.clone(), config.log.clone(), config.front.tls.clone());
+        let watched = config.process.is_watched.then(|| sources.own_files());
         let former = parts.config.load_full();
         if let Some(expired) = newly_expired(&self.tls, &tls, parts.engine.clock().now()) {
             return Err(log_error(format!("the new certificate of {} has expired", expired.name())));
@@ -181,7 +181,7 @@ impl Parts {
             return Err(AppStartError::Upgrading);
         }
         let old = self.config.load_full();
-        let (tls_acceptor, admin) = self.tls.acceptors(&config)?;
+        let (tls_acceptor, admin) = self.serving.tls.acceptors(&config)?;
         if config.proxy.upstream_trust == old.settings.upstream_trust {
             // The same allocation, by which idle connections to upstreams are recognised and kept.
             config.proxy.upstream_trust.clone_from(&old.settings.upstream_trust);
@@ -193,16 +193,16 @@ impl Parts {
                 address,
                 upstream_max,
                 clock.clone(),
-                self.events.clone(),
+                self.observers.events.clone(),
             )
         };
         let upstreams = upstreams::resolve(config.upstreams, &old.upstreams, fresh);
-        let expect = |health: &Health| self.metrics.expect_upstream(health.name());
+        let expect = |health: &Health| self.observers.metrics.expect_upstream(health.name());
         upstreams::added(&old.upstreams, &upstreams).for_each(expect);
         let (shown, prefixes) = (config.log.clients, config.client.prefixes);
         let settings = Arc::new(config.proxy);
-        let (client, refuse, redirect) = (config.client, Arc::new(config.refuse), config.redirect);
-        let hosts = self.tls.challenge_hosts(&config.tls);
+        let (client, refuse, redirect) = (config.client, Arc::new(config.refuse), config.front.redirect);
+        let hosts = self.serving.tls.challenge_hosts(&config.front.tls);
         let endpoints = config.endpoints.into_iter().map(|endpoint| endpoint.settings).collect();
         let publish = |rules: &Arc<Rules>| {
             let runtime_config = RuntimeConfig {
@@ -221,15 +221,15 @@ impl Parts {
         let replaced = self.engine.replace_and(config.policy, publish);
         let (stay, go) =
             if replaced.is_ok() { (&upstreams, &old.upstreams) } else { (&old.upstreams, &upstreams) };
-        upstreams::added(stay, go).for_each(|health| self.metrics.forget_upstream(health.name()));
+        upstreams::added(stay, go).for_each(|health| self.observers.metrics.forget_upstream(health.name()));
         replaced?;
         upstreams.iter().flatten().for_each(|health| health.resize(upstream_max));
         let rate = settings.client_rate.map(new_connections);
-        self.body_memory.resize(settings.body_memory);
-        self.connection_limit.reconfigure(settings.connections, settings.client_max, rate);
-        self.clients.change(shown, prefixes);
-        self.metrics.show_certificates(&config.tls.certificates);
-        self.tls.settings.store(Arc::new(config.tls));
+        self.serving.body_memory.resize(settings.body_memory);
+        self.serving.connection_limit.reconfigure(settings.connections, settings.client_max, rate);
+        self.observers.clients.change(shown, prefixes);
+        self.observers.metrics.show_certificates(&config.front.tls.certificates);
+        self.serving.tls.settings.store(Arc::new(config.front.tls));
         self.admin_settings.store(Arc::new(admin));
         Ok(())
     }

@@ -50,13 +50,13 @@ impl Sandbox {
     /// # Errors
     /// If the broker's thread cannot start.
     pub(super) fn enter(config: &Config) -> io::Result<Self> {
-        if !config.sandbox {
+        if !config.process.sandbox {
             return Ok(Self::off());
         }
         let mut enforced = Enforced::default();
         enforced.note("no new privileges", capabilities::no_new_privileges());
         enforced.note("no capabilities", capabilities::drop_all());
-        landlock_rules::warn_of_unreadable(&config.files);
+        landlock_rules::warn_of_unreadable(&config.process.files);
         let broker = Broker::start()?;
         let landlock = enforced.landlock(landlock_rules::confine(&AllowedPaths::of(config)));
         let seccomp = enforced.note("seccomp", seccomp::confine());

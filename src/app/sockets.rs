@@ -12,7 +12,7 @@ pub(super) fn bind(
     inherited: &mut InheritedSockets,
 ) -> Result<WorkerSockets, AppStartError> {
     let mut sockets = WorkerSockets::new(threads);
-    let clients = config.listen.iter().map(|address| (None, address));
+    let clients = config.front.listen.iter().map(|address| (None, address));
     let endpoints = config.endpoints.iter().enumerate();
     let askers = endpoints
         .flat_map(|(number, endpoint)| endpoint.listen.iter().map(move |address| (Some(number), address)));

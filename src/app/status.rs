@@ -105,14 +105,14 @@ impl App {
         let status = Status {
             listen: self.addresses(),
             endpoints: self.endpoint_addresses(),
-            open_attempts: Arc::clone(&parts.open_attempts),
+            open_attempts: Arc::clone(&parts.serving.open_attempts),
             admin: self.admin_addresses(),
             workers: self.sockets.workers.len(),
             store: self.store.address.to_string(),
             sandbox: parts.sandbox.summary().to_owned(),
             engine: Arc::clone(&parts.engine),
             config: Arc::clone(&parts.config),
-            connection_limit: Arc::clone(&parts.connection_limit),
+            connection_limit: Arc::clone(&parts.serving.connection_limit),
             draining: Arc::clone(&parts.draining),
             readiness: Arc::clone(&parts.readiness),
             since: parts.engine.clock().now(),
@@ -122,8 +122,8 @@ impl App {
             commands: self.reload.sender(),
             drain: Arc::clone(drain),
             status: Box::new(move || status.page()),
-            limits: Box::new(limits_page::of(&parts.engine, &parts.metrics)),
-            events: parts.events.clone(),
+            limits: Box::new(limits_page::of(&parts.engine, &parts.observers.metrics)),
+            events: parts.observers.events.clone(),
         }
     }
 }

@@ -80,7 +80,7 @@ impl AdminArgs {
             return Ok(Some(socket.clone()));
         }
         let Some(config) = load_and_report(&self.config.sources()?) else { return Ok(None) };
-        let sockets = config.admin.into_iter().filter_map(|address| match address {
+        let sockets = config.operators.admin.into_iter().filter_map(|address| match address {
             ListenAddress::Unix(path) => Some(path),
             ListenAddress::Tcp(_) | ListenAddress::Tls(_) | ListenAddress::Systemd { .. } => None,
         });

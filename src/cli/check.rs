@@ -70,14 +70,15 @@ fn print_text(loaded: &Loaded, sources: &Sources) {
     let Some(config) = &loaded.config else { return };
     worst_cases(&config.policy).iter().for_each(|(_, words)| println!("{words}"));
     combined(&config.policy).iter().for_each(|route| println!("{route}"));
-    for route in config.policy.routes.iter().filter(|route| route.user.iter().any(Field::is_in_authorization))
+    for route in
+        config.policy.routes.iter().filter(|route| route.reading.user.iter().any(Field::is_in_authorization))
     {
         println!(
             "{}: upstream connections that NTLM or Negotiate authenticated are not shared between clients",
             route.name
         );
     }
-    if config.observes {
+    if config.process.observes {
         println!("mode = \"observe\": every limit only observes, nothing is refused");
     }
     let included = match sources.included.as_ref().map_or(0, Included::count) {

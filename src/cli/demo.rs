@@ -100,7 +100,7 @@ fn build_app(port: u16, upstream: SocketAddr, token: &str) -> anyhow::Result<Opt
             return Ok(None);
         };
         // The application and its attacker live in this process, too, and its standard output is for people.
-        config.sandbox = false;
+        config.process.sandbox = false;
         config.log.access = None;
         match App::build(config, sources, Inherited::default()) {
             Ok(app) => return Ok(Some(app)),

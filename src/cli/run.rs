@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &RunArgs) -> anyhow::Result<Exit> {
         sources = sources.with_set([("mode".to_owned(), "observe".to_owned())]);
     }
     let Some(config) = load_and_report(&sources) else { return Ok(Exit::BadConfiguration) };
-    let confine = config.sandbox.then_some(confine_writer);
+    let confine = config.process.sandbox.then_some(confine_writer);
     let first = move || confine.into_iter().for_each(|confine| confine());
     let _flush = messages::start(config.log.level, config.log.format, first)?;
     let served = runtime.block_on(serve(config, sources, inherited, signals));
@@ -55,7 +55,7 @@ async fn serve(
     inherited: Inherited,
     signals: Signals,
 ) -> anyhow::Result<()> {
-    if config.observes {
+    if config.process.observes {
         tracing::warn!("mode = \"observe\": no limit refuses anything");
     }
     let app = App::build(config, sources, inherited)?;

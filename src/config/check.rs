@@ -57,7 +57,7 @@ use tollgate_grammar::{Findings, SourceText};
 use self::context::CheckContext;
 use super::preset::Applications;
 use super::raw;
-use super::{Config, Sources};
+use super::{Config, FrontSettings, OperatorSettings, ProcessSettings, Sources};
 use crate::proxy::settings::ProxySettings;
 
 /// The configuration, which is only valid if no mistake was reported.
@@ -94,25 +94,32 @@ pub(super) fn check(
     settings::bodies(&cx, &policy, proxy.body_memory, f);
     let store = store::check(&raw.store, &mut cx.files, f);
     store::warn(raw, &store, &policy, f);
+    let redirect = tls::redirect(&cx, f);
+    let sandbox = raw.sandbox.checked(f).unwrap_or(true);
+    let policy = challenge::with_rule(&cx, owners.put_into(policy), f).with_exposed(exposed).with_geo(geo);
+    let policy_copy = policy::check(&cx, &store, f);
+    let otel = otel::check(&raw.otel, f);
+    let log = log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f);
+    let admin_token = admin::token(&raw.admin, &mut cx.files, f);
+    let is_watched = raw.reload.checked(f).unwrap_or(false);
     Config {
-        redirect: tls::redirect(&cx, f),
-        sandbox: raw.sandbox.checked(f).unwrap_or(true),
-        policy: challenge::with_rule(&cx, owners.put_into(policy), f).with_exposed(exposed).with_geo(geo),
-        policy_copy: policy::check(&cx, &store, f),
-        store,
-        proxy,
-        tls,
-        otel: otel::check(&raw.otel, f),
-        log: log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f),
-        admin_token: admin::token(&raw.admin, &mut cx.files, f),
-        is_watched: raw.reload.checked(f).unwrap_or(false),
-        listen: cx.listen,
+        front: FrontSettings { listen: cx.listen, redirect, tls },
         upstreams: cx.groups.targets,
-        observes: cx.observes,
+        process: ProcessSettings {
+            sandbox,
+            observes: cx.observes,
+            files: cx.files.read,
+            is_watched,
+            policy_copy,
+        },
         client: cx.client,
+        policy,
+        store,
         refuse: cx.refuse,
         endpoints: cx.endpoints,
-        admin: cx.admin,
-        files: cx.files.read,
+        proxy,
+        log,
+        otel,
+        operators: OperatorSettings { admin: cx.admin, admin_token },
     }
 }

@@ -12,7 +12,8 @@ impl Loaded {
         let policies = || self.config.iter().map(|config| &config.policy);
         let limits = policies().flat_map(worst_cases);
         let limits = limits.map(|(limit, worst_case)| WorstCasePart { limit: limit.to_owned(), worst_case });
-        let mode = self.config.as_ref().map(|config| if config.observes { "observe" } else { "enforce" });
+        let mode =
+            self.config.as_ref().map(|config| if config.process.observes { "observe" } else { "enforce" });
         CheckPage {
             mode: mode.map(str::to_owned),
             ok: self.config.is_some(),

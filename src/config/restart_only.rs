@@ -37,11 +37,11 @@ impl RestartOnly {
     #[must_use]
     pub fn of(config: &Config) -> Self {
         Self {
-            listen: config.listen.clone(),
+            listen: config.front.listen.clone(),
             endpoints: config.endpoints.iter().map(named_addresses).collect(),
-            admin: config.admin.clone(),
-            sandbox: config.sandbox,
-            policy_copy: config.policy_copy.clone(),
+            admin: config.operators.admin.clone(),
+            sandbox: config.process.sandbox,
+            policy_copy: config.process.policy_copy.clone(),
             threads: config.proxy.threads,
             store: config.store.clone(),
             log: config.log.clone(),

@@ -186,13 +186,13 @@ mod tests {
         let config = load(&sources("listen = \"http://127.0.0.1:9090\"\n[limit.address]\ndebt = 3", POLICY));
         assert!(config.diagnostics.is_empty(), "{:?}", config.diagnostics);
         let config = config.config.unwrap();
-        assert_eq!(config.listen[0].to_string(), "http://127.0.0.1:9090");
+        assert_eq!(config.front.listen[0].to_string(), "http://127.0.0.1:9090");
         assert_eq!(config.policy.limits.len(), 1);
         assert_eq!(config.policy.limits[0].spec.burst(), 10);
         assert_eq!(config.store.names.as_str(), "tollgate");
         assert_eq!(config.store.address, "redis://127.0.0.1:1".parse().unwrap());
         assert_eq!(config.store.options.timeout, crate::time::Span::from_millis(70));
-        assert_eq!(config.policy_copy.unwrap().to_str(), Some("tollgate.policy.toml"));
+        assert_eq!(config.process.policy_copy.unwrap().to_str(), Some("tollgate.policy.toml"));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(super) fn check(
     }
     let accounts: HashSet<Fingerprint> = (check.accounts)(list, f).into_iter().collect();
     to.warn_of_addresses("bait", &list.spot, f);
-    if to.route.as_ref().is_some_and(|route| route.user.is_empty()) {
+    if to.route.as_ref().is_some_and(|route| route.reading.user.is_empty()) {
         to.warn(&list.spot, "names no `user`, so none is bait", "add user = \"form:username\"", f);
     }
     if let Some(route) = to.route.as_deref_mut().filter(|_| !accounts.is_empty()) {

@@ -45,7 +45,7 @@ pub(super) fn check(
 ) {
     let Some(word) = raw.repeats.as_ref().filter(|_| raw.repeats.checked(f) == Some(true)) else { return };
     to.warn_of_failures(&word.spot, f);
-    if to.route.as_ref().is_some_and(|route| route.is_second_step) {
+    if to.route.as_ref().is_some_and(|route| route.step.is_some()) {
         let hint = "leave it out: a code that was wrong may be right in the next half minute";
         f.error(&word.spot, "`repeats` does not fit a second step", hint);
     }

@@ -15,7 +15,7 @@ use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::field::Field;
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::key::{KeyHasher, KeyPart, PrefixLengths};
-use crate::policy::{ChargeOn, Limit, Policy, Route, RouteDefences};
+use crate::policy::{ChargeOn, Limit, Policy, Route, RouteDefences, RouteReading};
 use crate::time::{Clock, Span, Time};
 
 const BURST: u32 = 12;
@@ -34,8 +34,8 @@ fn engine(charge_on: ChargeOn) -> Engine {
     defences.add(Bait { accounts, weight: 4 });
     defences.add(Quick { within, weight: 3, prefixes, last_failures: LastFailures::default() });
     let route = Route {
+        reading: RouteReading { user: vec![Field::Form("log".into())], ..RouteReading::default() },
         limits: vec![0, 1],
-        user: vec![Field::Form("log".into())],
         defences,
         ..Route::new("login", vec!["POST /login".parse().unwrap()])
     };

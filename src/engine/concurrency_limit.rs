@@ -82,8 +82,8 @@ impl Rules {
             return Some(ConcurrencyPermits::default());
         }
         let routes = reservation.routes.iter();
-        let limits =
-            routes.map(|&route| (&self.concurrency_limits[route], self.policy.routes[route].in_flight));
+        let limits = routes
+            .map(|&route| (&self.concurrency_limits[route], self.policy.routes[route].forwarding.in_flight));
         let permits = ConcurrencyPermits::acquire(limits, reservation.hold > Span::ZERO, asking)?;
         let of_buckets = self.acquire_of_buckets(&reservation.statuses)?;
         Some(ConcurrencyPermits { of_buckets, ..permits })

@@ -213,7 +213,7 @@ mod tests {
     use crate::policy::attempt::{AttemptBody, Client};
     use crate::policy::field::Field;
     use crate::policy::key::{KeyPart, PrefixLengths};
-    use crate::policy::{ChargeOn, KnownAddresses, Limit, Route};
+    use crate::policy::{ChargeOn, KnownAddresses, Limit, Route, RouteReading};
     use crate::time::Clock;
 
     const BURST: usize = 3;
@@ -225,8 +225,8 @@ mod tests {
         let limit =
             Limit { key: vec![KeyPart::User], charge_on: ChargeOn::Failures, ..Limit::new("account", spec) };
         let route = Route {
+            reading: RouteReading { user: vec![Field::Form("log".into())], ..RouteReading::default() },
             limits: vec![0],
-            user: vec![Field::Form("log".into())],
             ..Route::new("login", vec!["POST /login".parse().unwrap()])
         };
         let recent = Recent::new(Span::from_secs(3600)).unwrap();

@@ -130,7 +130,7 @@ mod tests {
     use crate::policy::attempt::{Attempt, AttemptBody, Client};
     use crate::policy::field::Field;
     use crate::policy::key::KeyPart;
-    use crate::policy::{ChargeOn, Limit, Policy, Route};
+    use crate::policy::{ChargeOn, Limit, Policy, Route, RouteReading, SecondStep};
     use crate::time::Clock;
 
     const BURST: usize = 4;
@@ -145,8 +145,11 @@ mod tests {
             limits: vec![0],
             ..Route::new(name, vec![format!("POST /{name}").parse().unwrap()])
         };
-        let login = Route { user: vec![Field::Form("log".into())], ..route("login") };
-        let code = Route { is_second_step: true, ..route("code") };
+        let login = Route {
+            reading: RouteReading { user: vec![Field::Form("log".into())], ..route("login").reading },
+            ..route("login")
+        };
+        let code = Route { step: Some(SecondStep::default()), ..route("code") };
         Engine::new(Policy::new(vec![login, code], vec![limit]), 1000, Clock::manual(NOW), Events::default())
             .unwrap()
     }

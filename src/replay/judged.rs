@@ -9,7 +9,7 @@ use crate::policy::field::Field;
 use crate::policy::key::KeyPart;
 use crate::policy::matcher::Pattern;
 use crate::policy::outcome::{OutcomeRule, OutcomeRules, ResponseView};
-use crate::policy::{Cost, Limit, Mode, Policy, Route, RouteDefences};
+use crate::policy::{Cost, Limit, Mode, Policy, Route, RouteDefences, RouteMatch, RouteReading};
 
 /// What the lines of a log show besides client, method, target and status.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,7 +35,7 @@ pub(super) fn restrict(policy: &mut Policy, columns: LogColumns) -> Vec<Option<&
     }
     if !columns.host {
         for route in &mut policy.routes {
-            (route.hosts, route.other_than) = (Vec::new(), None);
+            (route.matching.hosts, route.matching.other_than) = (Vec::new(), None);
         }
     }
     policy.devices = None;
@@ -45,17 +45,23 @@ pub(super) fn restrict(policy: &mut Policy, columns: LogColumns) -> Vec<Option<&
 /// The policy whose routes match their own name as a path, with the account where Basic credentials have the user.
 fn by_route_name(policy: &Policy) -> Policy {
     let routes = policy.routes.iter().cloned().map(|route| Route {
-        patterns: Pattern::parse(&format!("ANY /{}", route.name)).into_iter().collect(),
-        when: Vec::new(),
-        user: vec![Field::Basic],
-        password: Vec::new(),
+        matching: RouteMatch {
+            patterns: Pattern::parse(&format!("ANY /{}", route.name)).into_iter().collect(),
+            when: Vec::new(),
+            case: Case::Sensitive,
+            ..route.matching
+        },
+        reading: RouteReading {
+            user: vec![Field::Basic],
+            password: Vec::new(),
+            cost: match route.reading.cost {
+                Cost::Counted(_) => Cost::Fixed(1),
+                fixed @ Cost::Fixed(_) => fixed,
+            },
+            ..route.reading
+        },
         exposed: None,
         defences: RouteDefences::default(),
-        case: Case::Sensitive,
-        cost: match route.cost {
-            Cost::Counted(_) => Cost::Fixed(1),
-            fixed @ Cost::Fixed(_) => fixed,
-        },
         ..route
     });
     Policy::new(routes.collect(), policy.limits.clone()).with_geo(policy.geo.clone())
@@ -66,7 +72,7 @@ fn why_not(policy: &Policy, at: usize, columns: LogColumns) -> Option<&'static s
     let keys = |is: fn(&KeyPart) -> bool| limit.key.iter().any(is);
     let mut routes = policy.routes.iter().filter(|route| route.limits.contains(&at));
     let mut has_accounts =
-        || (columns.user || columns.decisions) && routes.all(|route| route.user == [Field::Basic]);
+        || (columns.user || columns.decisions) && routes.all(|route| route.reading.user == [Field::Basic]);
     match limit {
         _ if limit.mode == Mode::Off => Some("it is off"),
         _ if keys(|key| matches!(key, KeyPart::Owner)) => Some("the log has no devices"),

@@ -258,15 +258,16 @@ fn notes(policy: &Policy, columns: LogColumns) -> Vec<String> {
         }
     };
     if !columns.host && !columns.decisions {
-        note(names(|route| !route.hosts.is_empty()), "the log has no hosts, so it matches any host");
+        note(names(|route| !route.matching.hosts.is_empty()), "the log has no hosts, so it matches any host");
     }
     if !columns.decisions {
         note(
-            names(|route| !route.when.is_empty()),
+            names(|route| !route.matching.when.is_empty()),
             "the log has no bodies, so every request may have the field of `when`",
         );
     }
-    let is_counted = |route: &crate::policy::Route| matches!(route.cost, crate::policy::Cost::Counted(_));
+    let is_counted =
+        |route: &crate::policy::Route| matches!(route.reading.cost, crate::policy::Cost::Counted(_));
     note(names(is_counted), "the log has no bodies, so each request counts as one attempt");
     if policy.devices.is_some() {
         notes.push("the log has no devices, so known devices count as strangers".to_owned());

@@ -70,7 +70,7 @@ fn the_sample_works_as_it_stands() {
     let loaded = load(&Sources::from_file(Path::new("config.toml")).unwrap());
     assert_eq!(words(&loaded), SAMPLE_SAYS);
     let config = loaded.config.unwrap();
-    assert_eq!(config.listen[0].to_string(), "http://[::]:8080");
+    assert_eq!(config.front.listen[0].to_string(), "http://[::]:8080");
     assert_eq!(config.upstreams[0][0].to_string(), "http://127.0.0.1:8081");
     assert_eq!(config.policy.routes[0].limits, [0, 1]);
     assert_eq!(config.store.capacity, 1_000_000);
@@ -103,8 +103,8 @@ fn the_sample_shows_the_true_defaults() {
     let Spec::Continuous(bucket) = plain.policy.limits[0].spec else { panic!("a continuous limit") };
     assert_eq!(bucket.hold(), Span::ZERO);
     assert_eq!(plain.policy.limits[0].mode, full.policy.limits[0].mode);
-    assert_eq!(plain.policy.routes[0].case, full.policy.routes[0].case);
-    assert_eq!(plain.policy.routes[0].cost, full.policy.routes[0].cost);
+    assert_eq!(plain.policy.routes[0].matching.case, full.policy.routes[0].matching.case);
+    assert_eq!(plain.policy.routes[0].reading.cost, full.policy.routes[0].reading.cost);
 }
 
 #[test]
@@ -113,9 +113,13 @@ fn routes_and_limits_are_joined_as_the_file_says() {
     let [intranet, blog] = &config.policy.routes[..] else { panic!("two routes") };
     assert_eq!((&*intranet.name, &*blog.name), ("intranet", "blog"));
     assert_eq!((&intranet.limits[..], &blog.limits[..]), (&[0, 1][..], &[0, 1, 2][..]));
-    assert_eq!((intranet.upstream, blog.upstream), (Some(1), Some(1)), "one group for one list of addresses");
+    assert_eq!(
+        (intranet.forwarding.upstream, blog.forwarding.upstream),
+        (Some(1), Some(1)),
+        "one group for one list of addresses"
+    );
     assert_eq!((config.upstreams.len(), config.upstreams[0].len()), (2, 2));
-    assert_eq!((&intranet.cost, &blog.cost), (&Cost::Fixed(2), &Cost::Fixed(1)));
+    assert_eq!((&intranet.reading.cost, &blog.reading.cost), (&Cost::Fixed(2), &Cost::Fixed(1)));
 }
 
 #[test]
@@ -292,7 +296,7 @@ fn the_other_tables_become_what_the_file_says() {
     );
     assert!(config.refuse.pages.html.is_some() && config.refuse.pages.json.is_none());
     assert_eq!((config.proxy.threads, config.proxy.client_rate), (2, None));
-    assert_eq!((config.listen.len(), config.admin.len()), (2, 2));
+    assert_eq!((config.front.listen.len(), config.operators.admin.len()), (2, 2));
 }
 
 #[test]
@@ -357,7 +361,7 @@ fn command_line_wins_over_environment_wins_over_file() {
 #[test]
 fn files_that_were_read_are_named_for_the_next_reload() {
     let config = load(&sources(Path::new("tests/config/valid-full.toml"))).config.unwrap();
-    let names: Vec<_> = config.files.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+    let names: Vec<_> = config.process.files.iter().filter_map(|path| path.file_name()?.to_str()).collect();
     assert_eq!(names, ["abusers-list.txt", "page.html"]);
 }
 
@@ -378,7 +382,7 @@ fn device_cookies_are_made_under_the_keys_that_the_file_names() {
     assert_eq!(devices("valid-device-environment"), with(&["1".repeat(32).as_str()], 180, "tollgate_device"));
     assert_eq!(devices("device-off"), None);
     assert_eq!(devices("valid-smallest"), None);
-    let files = load(&sources(Path::new("tests/config/valid-device.toml"))).config.unwrap().files;
+    let files = load(&sources(Path::new("tests/config/valid-device.toml"))).config.unwrap().process.files;
     assert!(files[0].ends_with("device-keys-list.txt"), "a rotation is seen: {files:?}");
 }
 

@@ -90,7 +90,7 @@ impl Request {
     /// The recipients that pay for it at the route of messages.
     fn recipients(&self, policy: &Policy) -> Vec<Vec<u8>> {
         let mail = policy.routes.iter().find(|route| &*route.name == "site.mail").unwrap();
-        let found = self.ask(|attempt| values(&mail.user, Half::User, attempt).unwrap());
+        let found = self.ask(|attempt| values(&mail.reading.user, Half::User, attempt).unwrap());
         found.iter().map(<[u8]>::to_vec).collect()
     }
 }

@@ -185,7 +185,7 @@ fn the_account_is_found() {
     demand_none(|one, policy| {
         let attempt = one.attempt();
         let route = *policy.routes_of(&attempt).first()?;
-        let found = values(&policy.routes[route].user, Half::User, &attempt).unwrap();
+        let found = values(&policy.routes[route].reading.user, Half::User, &attempt).unwrap();
         let found: Vec<_> =
             found.iter().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect();
         let expected: Vec<_> = one.told("user").into_iter().map(str::to_owned).collect();

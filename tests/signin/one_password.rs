@@ -11,7 +11,7 @@ use tollgate::event::Events;
 use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::field::Field;
 use tollgate::policy::key::KeyPart;
-use tollgate::policy::{Limit, Policy, Route, Unit};
+use tollgate::policy::{Limit, Policy, Route, RouteReading, Unit};
 use tollgate::time::{Clock, Span, Time};
 
 use support::Gate;
@@ -97,9 +97,12 @@ fn engine(most: u32) -> Engine {
         ..Limit::new("spray", Spec::Distinct(Distinct::new(bucket, None).unwrap()))
     };
     let route = Route {
+        reading: RouteReading {
+            user: vec![Field::form("log").unwrap()],
+            password: vec![Field::form("pwd").unwrap()],
+            ..RouteReading::default()
+        },
         limits: vec![0],
-        user: vec![Field::form("log").unwrap()],
-        password: vec![Field::form("pwd").unwrap()],
         ..Route::new("login", vec!["POST /login".parse().unwrap()])
     };
     let clock = Clock::manual(Time::from_nanos(1_800_000_000_000_000_000));

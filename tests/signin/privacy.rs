@@ -16,7 +16,7 @@ use tollgate::event::Events;
 use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::field::Field;
 use tollgate::policy::key::KeyPart;
-use tollgate::policy::{Limit, Policy, Route};
+use tollgate::policy::{Limit, Policy, Route, RouteReading};
 use tollgate::time::{Clock, Span, Time};
 
 use support::application::{application, form, post, right, sign_in, sign_in_with, status_from};
@@ -229,9 +229,12 @@ fn no_planted_value_is_in_what_the_core_shows_of_itself() {
     let spec = Spec::Continuous(Continuous::new(2, Span::from_secs(3600), 2).unwrap());
     let fields = vec![Field::Form("log".into())];
     let route = Route {
+        reading: RouteReading {
+            user: fields.clone(),
+            password: vec![Field::Form("pwd".into())],
+            ..RouteReading::default()
+        },
         limits: vec![0, 1],
-        user: fields.clone(),
-        password: vec![Field::Form("pwd".into())],
         ..Route::new("login", vec!["POST /login".parse().unwrap()])
     };
     let account = Limit { key: vec![KeyPart::User], ..Limit::new("account", spec) };

@@ -78,7 +78,7 @@ fn a_panic_ends_one_connection_and_is_counted() {
 
 /// One worker of a gate; its thread ends with the test's process.
 fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
-    let sockets = config.listen[0].bind(1, &mut InheritedSockets::default()).unwrap();
+    let sockets = config.front.listen[0].bind(1, &mut InheritedSockets::default()).unwrap();
     let ListenAddress::Tcp(address) = *sockets[0].address() else { panic!("a TCP address") };
     let (clock, events) = (Clock::system(), Events::from_iter([listener as Arc<dyn EventListener>]));
     let engine = Engine::new(config.policy.clone(), 1000, clock.clone(), events.clone()).unwrap();

@@ -8,7 +8,7 @@ use tollgate_policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate_policy::field::Field;
 use tollgate_policy::key::{KeyHasher, KeyPart};
 use tollgate_policy::matcher::Pattern;
-use tollgate_policy::{Limit, Policy, Route};
+use tollgate_policy::{Limit, Policy, Route, RouteReading};
 
 /// Runs the example.
 ///
@@ -20,7 +20,11 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
         vec![Limit::new("address", rate), Limit { key: vec![KeyPart::User], ..Limit::new("account", rate) }];
     let pattern = Pattern::parse("POST /login.php").map_err(|errors| format!("{errors:?}"))?;
     let user = Field::form("log").into_iter().collect();
-    let route = Route { limits: vec![0, 1], user, ..Route::new("login", vec![pattern]) };
+    let route = Route {
+        reading: RouteReading { user, ..RouteReading::default() },
+        limits: vec![0, 1],
+        ..Route::new("login", vec![pattern])
+    };
     let policy = Policy::new(vec![route], limits);
     let (hasher, headers) = (KeyHasher::default(), HeaderMap::new());
     for path in ["/login.php", "/blog/..//%6cogin.php/x", "/about"] {

@@ -185,7 +185,7 @@ mod tests {
     use crate::device::{DeviceTokens, Devices};
     use crate::field::Field;
     use crate::geo::{Database, DatabaseKind, Geo};
-    use crate::{Mode, Rates, Route};
+    use crate::{Mode, Rates, Route, RouteReading};
     use tollgate_bucket::Continuous;
     use tollgate_bucket::Span;
 
@@ -282,8 +282,8 @@ mod tests {
         let token = set.to_str().unwrap().split(['=', ';']).nth(1).unwrap().to_owned();
         let (limits, selectors) = every_kind_of_key(&token);
         let route = Route {
+            reading: RouteReading { user: vec![Field::Basic], ..RouteReading::default() },
             limits: (0..limits.len()).collect(),
-            user: vec![Field::Basic],
             ..Route::new("login", vec!["POST /login".parse().unwrap()])
         };
         let asn = std::fs::read(format!("{}/tests/geo/asn.mmdb", env!("CARGO_MANIFEST_DIR"))).unwrap();

@@ -282,7 +282,8 @@ impl Policy {
     /// Whether this route needs the accounts of an attempt.
     pub(super) fn needs_accounts(&self, route: &Route) -> bool {
         let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
-        ((self.knows_owners() || self.has_second_steps || route.attack.is_some()) && !route.user.is_empty())
+        ((self.knows_owners() || self.has_second_steps || route.attack.is_some())
+            && !route.reading.user.is_empty())
             || route.exposed.is_some()
             || route.defences.needs().accounts
             || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
@@ -312,7 +313,7 @@ impl Policy {
     }
 
     fn cost_of(&self, route: &Route, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
-        let cost = match route.cost.of(attempt) {
+        let cost = match route.reading.cost.of(attempt) {
             Err(UnreadableBody) if !self.could_refuse(route, attempt) => 1,
             cost => cost?,
         };

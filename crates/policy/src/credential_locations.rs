@@ -79,7 +79,7 @@ fn carries_beside_authorization(
     if reads_no_more {
         return false;
     }
-    let lists = [&route.user, &route.password, &route.when];
+    let lists = [&route.reading.user, &route.reading.password, &route.matching.when];
     route.may_have_body(request.attempt)
         || lists.into_iter().any(|fields| are_in_own_headers(fields, request.attempt))
         || [&slots.user, &slots.password, &slots.when].into_iter().any(|list| request.has_in_query(list))

@@ -8,7 +8,6 @@ use std::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::SmallVec;
 
-use super::Route;
 use super::account::Account;
 use super::attempt::Client;
 use super::descriptor::Descriptor;
@@ -19,8 +18,9 @@ use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 use super::legibility::decode_name;
-use super::route::SlottedRoute;
+use super::route::{SecondStep, SlottedRoute};
 use super::second_step::{SessionCookie, SignIn, SignedInAccount, SignedInAccounts};
+use super::{Route, RouteReading};
 use tollgate_bucket::{Key, Time};
 
 /// The identity of an attempt, as one route reads it; its `Debug` form hides it.
@@ -82,7 +82,7 @@ impl Identity {
     ) -> Result<Self, TooManyValues> {
         let users = match request.attempt.descriptor.and_then(Descriptor::user) {
             Some(user) => Values::of(user),
-            None => values_of(&route.user, &slots.user, Half::User, request)?,
+            None => values_of(&route.reading.user, &slots.user, Half::User, request)?,
         };
         let accounts = accounts_of(route, request, &users);
         let IdentityReaders { devices, lists_users, .. } = readers;
@@ -105,8 +105,8 @@ impl Identity {
         if readers.reads_passwords {
             identity.read_passwords(slotted, request, hasher, readers, now)?;
         }
-        if route.is_second_step {
-            identity.follow_sign_ins(route, request, hasher, readers)?;
+        if let Some(step) = &route.step {
+            identity.follow_sign_ins(route, step, request, hasher, readers)?;
         } else if let ([only], false) = (&*accounts, users.is_unreadable()) {
             let claim =
                 |(devices, tokens): &(&Devices, _)| Box::new(devices.claim(tokens, &route.application, only));
@@ -121,13 +121,14 @@ impl Identity {
     fn follow_sign_ins(
         &mut self,
         route: &Route,
+        step: &SecondStep,
         request: &RequestFields<'_>,
         hasher: &KeyHasher,
         readers: IdentityReaders<'_>,
     ) -> Result<(), TooManyValues> {
         self.is_second_step = true;
         let mut followed = SignedInAccounts::new();
-        let (sessions, is_ambiguous) = hasher.sessions(request.attempt, route.step_cookie.as_deref())?;
+        let (sessions, is_ambiguous) = hasher.sessions(request.attempt, step.cookie.as_deref())?;
         for session in sessions {
             let new = (readers.signed_in)(session).into_iter().filter(|one| !followed.contains(one));
             followed.extend(new.collect::<SignedInAccounts>());
@@ -190,7 +191,7 @@ impl Identity {
         readers: IdentityReaders<'_>,
         now: Time,
     ) -> Result<(), TooManyValues> {
-        let mut passwords = values_of(&route.password, &slots.password, Half::Password, request)?;
+        let mut passwords = values_of(&route.reading.password, &slots.password, Half::Password, request)?;
         self.is_beside_authorization |= passwords.is_beside_authorization();
         let mut all = passwords.iter();
         let first = all.next();
@@ -238,13 +239,14 @@ impl Identity {
 
 /// The accounts of these names, in each reading that a database may have.
 fn accounts_of(route: &Route, request: &RequestFields<'_>, users: &Values) -> SmallVec<[Account; 1]> {
-    let is_of_domains = route.user.iter().any(|field| matches!(field, Field::Ntlm | Field::Negotiate));
+    let is_of_domains =
+        route.reading.user.iter().any(|field| matches!(field, Field::Ntlm | Field::Negotiate));
     let mut accounts: SmallVec<[Account; 1]> = SmallVec::new();
     for user in users.iter() {
         let user = if is_of_domains { without_domain(user) } else { user };
         let decoded = decode_name(request.attempt.headers, user);
         let decoded = decoded.as_deref().map(str::as_bytes);
-        let cuts = |name| Account::cuts(name, route.user_length);
+        let cuts = |name| Account::cuts(name, route.reading.user_length);
         let read = cuts(user)
             .into_iter()
             .flat_map(|name| std::iter::once(Account::fold(name)).chain(Account::fold_without_later(name)));
@@ -359,7 +361,7 @@ mod tests {
             Field::Basic,
         ];
         let route = Route {
-            user,
+            reading: RouteReading { user, ..RouteReading::default() },
             limits: vec![0, 1, 2],
             ..Route::new("login", vec!["POST /login".parse().unwrap()])
         };

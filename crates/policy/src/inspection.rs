@@ -90,7 +90,7 @@ impl Route {
     /// Whether the request carries a password anywhere.
     fn has_password(&self, slots: &RouteFieldSlots, request: &RequestFields<'_>) -> bool {
         names_a_password(request.attempt)
-            || values_of(&self.password, &slots.password, Half::Password, request)
+            || values_of(&self.reading.password, &slots.password, Half::Password, request)
                 .map_or(true, |found| !found.is_empty() || found.is_unreadable())
     }
 }
@@ -98,9 +98,9 @@ impl Route {
 /// Whether the route looks for accounts in headers alone, and the request has none of them: it fetches the challenge, or
 /// the page of a client that is signed in otherwise.
 fn is_without_credentials(route: &Route, attempt: &Attempt<'_>) -> bool {
-    let fields = || [&route.user, &route.password, &route.when].into_iter();
-    let in_headers_alone = !route.user.is_empty()
-        && !route.is_second_step
+    let fields = || [&route.reading.user, &route.reading.password, &route.matching.when].into_iter();
+    let in_headers_alone = !route.reading.user.is_empty()
+        && route.step.is_none()
         && fields().all(|fields| fields.iter().all(Field::is_header));
     in_headers_alone
         && !attempt.headers.contains_key(AUTHORIZATION)
@@ -110,10 +110,10 @@ fn is_without_credentials(route: &Route, attempt: &Attempt<'_>) -> bool {
 
 /// Whether one of the route's fields is in the query or in a header.
 fn is_in_head(route: &Route, slots: &RouteFieldSlots, request: &RequestFields<'_>) -> bool {
-    let may_have_document = || route.cost.tells_attempts() && request.attempt.query.is_some();
+    let may_have_document = || route.reading.cost.tells_attempts() && request.attempt.query.is_some();
     [&slots.user, &slots.password, &slots.when].into_iter().any(|list| request.has_in_query(list))
         || may_have_document()
-        || [&route.user, &route.password, &route.when]
+        || [&route.reading.user, &route.reading.password, &route.matching.when]
             .into_iter()
             .any(|fields| are_in_headers(fields, request.attempt))
 }

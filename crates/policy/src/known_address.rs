@@ -60,7 +60,8 @@ impl Policy {
     #[must_use]
     pub fn address_sets_of(&self, account: &Account, hasher: &KeyHasher) -> Vec<(Arc<str>, Key)> {
         let mut found: Vec<(Arc<str>, Key)> = Vec::new();
-        let routes = self.routes.iter().filter(|route| self.addresses.is_some() && !route.user.is_empty());
+        let routes =
+            self.routes.iter().filter(|route| self.addresses.is_some() && !route.reading.user.is_empty());
         for application in routes.map(|route| &route.application) {
             if !found.iter().any(|(known, _)| known == application) {
                 let key = Key(hasher.of(|hasher| write_set(hasher, application, account)));

@@ -56,7 +56,9 @@ pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
 pub use self::query::PrivateNames;
 pub use self::random::random_bytes;
 pub use self::rates::{ClassRate, Rates};
-pub use self::route::{AllowedOrigins, Cost, DEFAULT_BODY_BYTES, Route};
+pub use self::route::{
+    AllowedOrigins, Cost, DEFAULT_BODY_BYTES, Route, RouteForwarding, RouteMatch, RouteReading, SecondStep,
+};
 pub use self::second_step::{Remembered, SignIn};
 
 use std::cell::OnceCell;
@@ -141,7 +143,10 @@ impl Policy {
     /// A policy of these routes and limits, without known devices.
     #[must_use]
     pub fn new(routes: Vec<Route>, limits: Vec<Limit>) -> Self {
-        let fields = routes.iter().flat_map(|route| [&route.user, &route.password, &route.when]).flatten();
+        let fields = routes
+            .iter()
+            .flat_map(|route| [&route.reading.user, &route.reading.password, &route.matching.when])
+            .flatten();
         let parameters = parameters_of(&routes);
         let field_names = FieldNames::of(fields)
             .and(NameKinds::PARAMETER, parameters.iter().map(|(name, _)| name.as_str()))
@@ -152,7 +157,7 @@ impl Policy {
         let reads_authorization = routes.iter().any(Route::reads_authorization);
         let lists_users = limits.iter().any(|limit| limit.rates.lists_users())
             || routes.iter().any(|route| route.defences.needs().accounts);
-        let has_second_steps = routes.iter().any(|route| route.is_second_step);
+        let has_second_steps = routes.iter().any(|route| route.step.is_some());
         Self {
             routes,
             limits,
@@ -349,7 +354,7 @@ impl Policy {
     /// Counts what these routes count.
     fn count_in(&self, search: &mut BodySearch, routes: &[usize], attempt: &Attempt<'_>) {
         for route in routes.iter().filter_map(|&route| self.routes.get(route)) {
-            if let Cost::Counted(count) = &route.cost
+            if let Cost::Counted(count) = &route.reading.cost
                 && search.count(&count.name()).is_none()
             {
                 search.add_count(count.name(), attempts_in(count, attempt));
@@ -397,7 +402,7 @@ impl Policy {
             }
             let so_far = found.unwrap_or(BodyRequirement { max_bytes: 0, is_needed: false });
             found = Some(BodyRequirement {
-                max_bytes: so_far.max_bytes.max(route.body),
+                max_bytes: so_far.max_bytes.max(route.reading.body),
                 is_needed: so_far.is_needed || is_needed,
             });
         }
@@ -411,7 +416,7 @@ impl Policy {
         let is_illegible = OnceCell::new();
         let is_certain = |route: &Route| {
             !route.is_chosen_by_body()
-                || (!route.cost.tells_attempts()
+                || (!route.reading.cost.tells_attempts()
                     && *is_illegible.get_or_init(|| !field::is_legible_by_head(attempt.headers)))
         };
         routes.iter().copied().filter(|&route| is_certain(&self.routes[route])).collect()
@@ -420,7 +425,7 @@ impl Policy {
     /// The upstream of a request: that of the first route that matches its single strict reading.
     #[must_use]
     pub fn upstream_of(&self, attempt: &Attempt<'_>) -> Option<usize> {
-        if self.routes.iter().all(|route| route.upstream.is_none()) {
+        if self.routes.iter().all(|route| route.forwarding.upstream.is_none()) {
             return None;
         }
         let strict = canonical::strict_reading(attempt.path);
@@ -431,6 +436,7 @@ impl Policy {
         routes
             .find(|(route, slots)| route.matches_strictly(slots, &request, &parameters, &strict))?
             .0
+            .forwarding
             .upstream
     }
 
@@ -456,7 +462,7 @@ impl Policy {
 
 /// The parameters of all patterns, in alphabetical order.
 fn parameters_of(routes: &[Route]) -> Vec<ParameterPattern> {
-    let patterns = routes.iter().flat_map(|route| &route.patterns);
+    let patterns = routes.iter().flat_map(|route| &route.matching.patterns);
     let mut parameters: Vec<ParameterPattern> = patterns.flat_map(Pattern::parameters).cloned().collect();
     parameters.sort_unstable();
     parameters.dedup();

@@ -29,48 +29,81 @@ pub struct Route {
     pub name: Arc<str>,
     /// The application whose accounts it protects: the same for all routes of one application.
     pub application: Arc<str>,
-    /// The patterns; a request that matches any of them is an attempt.
-    pub patterns: Vec<Pattern>,
-    /// Only requests with a value in any of these are attempts; empty means all.
-    pub when: Vec<Field>,
-    /// The fields with the account name.
-    pub user: Vec<Field>,
-    /// The fields with the password.
-    pub password: Vec<Field>,
-    /// Bytes of a name that the application reads at most.
-    pub user_length: usize,
-    /// Whether it is a second step of sign-ins by other routes: `step = "after"`.
-    pub is_second_step: bool,
-    /// The name of the session's cookie, where the file says it.
-    pub step_cookie: Option<Box<str>>,
+    /// Which requests are attempts.
+    pub matching: RouteMatch,
+    /// What is read of an attempt.
+    pub reading: RouteReading,
+    /// What it follows, if it is a second step of sign-ins by other routes: `step = "after"`.
+    pub step: Option<SecondStep>,
     /// What happens to an attempt with an exposed password; `None` looks none up.
     pub exposed: Option<ExposedAction>,
     /// The optional defences that it turns on.
     pub defences: RouteDefences,
+    /// When it is under attack, and what follows; `None` if it never is.
+    pub attack: Option<Box<AttackRule>>,
     /// The rules for the outcome of a response.
     pub rules: outcome::OutcomeRules,
+    /// Indices into [`Policy::limits`](super::Policy::limits), ascending.
+    pub limits: Vec<usize>,
+    /// Where admitted attempts go.
+    pub forwarding: RouteForwarding,
+    /// The origins whose pages may read what the gate itself answers.
+    pub cors: AllowedOrigins,
+    /// What happens to its attempts while the store does not answer; `None` for what the store says.
+    pub on_error: Option<OnError>,
+}
+
+/// Which requests are attempts on a route.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RouteMatch {
+    /// The patterns; a request that matches any of them is an attempt.
+    pub patterns: Vec<Pattern>,
+    /// Only requests with a value in any of these are attempts; empty means all.
+    pub when: Vec<Field>,
     /// Any of these hosts; empty means any host.
     pub hosts: Vec<HostPattern>,
     /// The hosts of all routes, if this route also matches all other hosts and requests without a host.
     pub other_than: Option<Arc<[HostPattern]>>,
     /// Whether letter case distinguishes paths.
     pub case: Case,
+}
+
+/// What a route reads of an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouteReading {
+    /// The fields with the account name.
+    pub user: Vec<Field>,
+    /// Bytes of a name that the application reads at most.
+    pub user_length: usize,
+    /// The fields with the password.
+    pub password: Vec<Field>,
     /// Tokens an attempt takes.
     pub cost: Cost,
     /// Bytes of a request's body that are read if the decision depends on it.
     pub body: usize,
-    /// Requests in flight at most, at the upstream or held; `None` means any number.
-    pub in_flight: Option<u32>,
-    /// When it is under attack, and what follows; `None` if it never is.
-    pub attack: Option<Box<AttackRule>>,
-    /// Indices into [`Policy::limits`](super::Policy::limits), ascending.
-    pub limits: Vec<usize>,
+}
+
+/// A second step of sign-ins.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SecondStep {
+    /// The name of the session's cookie, where the file says it.
+    pub cookie: Option<Box<str>>,
+}
+
+/// Where admitted attempts go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RouteForwarding {
     /// The upstream, as an index of the proxy layer; `None` is the default upstream.
     pub upstream: Option<usize>,
-    /// The origins whose pages may read what the gate itself answers.
-    pub cors: AllowedOrigins,
-    /// What happens to its attempts while the store does not answer; `None` for what the store says.
-    pub on_error: Option<OnError>,
+    /// Requests in flight at most, at the upstream or held; `None` means any number.
+    pub in_flight: Option<u32>,
+}
+
+impl Default for RouteReading {
+    fn default() -> Self {
+        let (user, password) = (Vec::new(), Vec::new());
+        Self { user, user_length: usize::MAX, password, cost: Cost::Fixed(1), body: DEFAULT_BODY_BYTES }
+    }
 }
 
 /// Origins of pages (RFC 6454, section 6.2): `cors`.
@@ -105,11 +138,11 @@ pub(super) struct SlottedRoute<'p> {
 impl RouteFieldSlots {
     pub(super) fn of(route: &Route, field_names: &FieldNames) -> Self {
         let other: Vec<Field> =
-            route.when.iter().filter(|field| !route.user.contains(field)).cloned().collect();
+            route.matching.when.iter().filter(|field| !route.reading.user.contains(field)).cloned().collect();
         Self {
-            user: field_names.slots_for(&route.user),
-            password: field_names.slots_for(&route.password),
-            when: field_names.slots_for(&route.when),
+            user: field_names.slots_for(&route.reading.user),
+            password: field_names.slots_for(&route.reading.password),
+            when: field_names.slots_for(&route.matching.when),
             when_but_user: field_names.slots_for(&other),
         }
     }
@@ -174,25 +207,15 @@ impl Route {
         Self {
             application: Arc::clone(&name),
             name,
-            patterns,
-            when: Vec::new(),
-            user: Vec::new(),
-            password: Vec::new(),
-            user_length: usize::MAX,
-            is_second_step: false,
-            step_cookie: None,
+            matching: RouteMatch { patterns, ..RouteMatch::default() },
+            reading: RouteReading::default(),
+            step: None,
             exposed: None,
             defences: RouteDefences::default(),
-            rules: outcome::OutcomeRules::default(),
-            hosts: Vec::new(),
-            other_than: None,
-            case: Case::default(),
-            cost: Cost::Fixed(1),
-            body: DEFAULT_BODY_BYTES,
-            in_flight: None,
             attack: None,
+            rules: outcome::OutcomeRules::default(),
             limits: Vec::new(),
-            upstream: None,
+            forwarding: RouteForwarding::default(),
             cors: AllowedOrigins::default(),
             on_error: None,
         }
@@ -200,7 +223,7 @@ impl Route {
 
     /// All fields that it reads.
     pub(super) fn fields(&self) -> impl Iterator<Item = &Field> {
-        [&self.user, &self.password, &self.when].into_iter().flatten()
+        [&self.reading.user, &self.reading.password, &self.matching.when].into_iter().flatten()
     }
 
     pub(super) fn reads_authorization(&self) -> bool {
@@ -224,36 +247,36 @@ impl Route {
     /// Whether a second step may follow its attempts. Programs send Basic with each request, and none follows.
     #[must_use]
     pub fn may_be_followed(&self) -> bool {
-        !self.is_second_step && self.user.iter().any(|field| !field.is_in_authorization())
+        self.step.is_none() && self.reading.user.iter().any(|field| !field.is_in_authorization())
     }
 
     pub(super) fn reads_cost(&self) -> bool {
-        matches!(self.cost, Cost::Counted(_))
+        matches!(self.reading.cost, Cost::Counted(_))
     }
 
     pub(super) fn reads_accounts(&self) -> bool {
-        self.user.iter().chain(&self.password).any(Field::is_in_body)
+        self.reading.user.iter().chain(&self.reading.password).any(Field::is_in_body)
     }
 
     pub(super) fn is_chosen_by_body(&self) -> bool {
-        self.when.iter().any(Field::is_in_body) || self.cost.tells_attempts()
+        self.matching.when.iter().any(Field::is_in_body) || self.reading.cost.tells_attempts()
     }
 
     /// Whether more than method, host and path of a request decides whether it is an attempt.
     #[must_use]
     pub fn is_conditional(&self) -> bool {
-        !self.when.is_empty() || self.cost.tells_attempts()
+        !self.matching.when.is_empty() || self.reading.cost.tells_attempts()
     }
 
     /// Whether a body may make the route match that did not before: by the password beside a field of `when` that a cookie
     /// carries.
     pub(super) fn may_be_added_by_body(&self) -> bool {
-        !self.is_chosen_by_body() && self.when.iter().any(|field| matches!(field, Field::Query(_)))
+        !self.is_chosen_by_body() && self.matching.when.iter().any(|field| matches!(field, Field::Query(_)))
     }
 
     /// Whether the method alone could fit.
     pub(super) fn could_match(&self, attempt: &Attempt<'_>, readings: MethodReadings) -> bool {
-        self.patterns.iter().any(|pattern| pattern.could_match(attempt.method, readings))
+        self.matching.patterns.iter().any(|pattern| pattern.could_match(attempt.method, readings))
     }
 
     /// The patterns that a request fits apart from the path. The host has to fit already.
@@ -264,15 +287,15 @@ impl Route {
         reading: MethodReading,
     ) -> SmallVec<[&Pattern; 2]> {
         let is_possible =
-            |pattern: &&Pattern| pattern.fits_but_for_path(attempt, parameters, reading, self.case);
-        self.patterns.iter().filter(is_possible).collect()
+            |pattern: &&Pattern| pattern.fits_but_for_path(attempt, parameters, reading, self.matching.case);
+        self.matching.patterns.iter().filter(is_possible).collect()
     }
 
     /// Whether one of these patterns fits this reading of a path, sent as `sent`; `None` if none does. The value says
     /// whether later routes are skipped: not if the match needs `when` or parameters, which a client can add.
     pub(super) fn fits(&self, sent: &str, reading: &[&[u8]], patterns: &[&Pattern]) -> Option<bool> {
         let mut fitting =
-            patterns.iter().filter(|pattern| pattern.fits_path(sent, reading, self.case)).peekable();
+            patterns.iter().filter(|pattern| pattern.fits_path(sent, reading, self.matching.case)).peekable();
         fitting.peek()?;
         Some(!self.is_conditional() && fitting.any(|pattern| pattern.parameters().is_empty()))
     }
@@ -285,31 +308,37 @@ impl Route {
         strict: &[&[u8]],
     ) -> bool {
         self.host_fits(request.attempt.host)
-            && self.patterns.iter().any(|p| p.fits_strictly(request.attempt.method, parameters, strict))
+            && self
+                .matching
+                .patterns
+                .iter()
+                .any(|p| p.fits_strictly(request.attempt.method, parameters, strict))
             && self.matches_when(slots, request)
     }
 
     pub(super) fn host_fits(&self, host: &str) -> bool {
-        self.hosts.is_empty()
-            || is_one_of(host, &self.hosts)
-            || self.other_than.as_ref().is_some_and(|known| !is_one_of(host, known))
+        self.matching.hosts.is_empty()
+            || is_one_of(host, &self.matching.hosts)
+            || self.matching.other_than.as_ref().is_some_and(|known| !is_one_of(host, known))
     }
 
     /// The attempt, without its host if no route names it: a client does not get a bucket for each invented host.
     pub(super) fn with_known_host<'a>(&self, attempt: &Attempt<'a>) -> Attempt<'a> {
-        let is_other = self.other_than.is_some() && !is_one_of(attempt.host, &self.hosts);
+        let is_other = self.matching.other_than.is_some() && !is_one_of(attempt.host, &self.matching.hosts);
         Attempt { host: if is_other { "" } else { attempt.host }, ..*attempt }
     }
 
     /// Whether one of the fields of `when` is present, or could be, and what `cost` counts.
     pub(super) fn matches_when(&self, slots: &RouteFieldSlots, request: &RequestFields<'_>) -> bool {
-        if self.cost.finds_none(request.attempt) {
+        if self.reading.cost.finds_none(request.attempt) {
             return false;
         }
-        if self.when.is_empty() || (request.attempt.body == AttemptBody::Unread && self.is_chosen_by_body()) {
+        if self.matching.when.is_empty()
+            || (request.attempt.body == AttemptBody::Unread && self.is_chosen_by_body())
+        {
             return true;
         }
-        match values_but_cookies(&self.when, &slots.when, Half::Password, request) {
+        match values_but_cookies(&self.matching.when, &slots.when, Half::Password, request) {
             Ok(values) => {
                 !values.is_empty() || values.is_unreadable() || self.matches_when_by_cookies(slots, request)
             }

@@ -61,7 +61,7 @@ impl Follower {
             seen: FleetHead::default(),
             lost: 0,
             is_resealed: false,
-            policy: config.policy_copy.as_ref().map(followed),
+            policy: config.process.policy_copy.as_ref().map(followed),
             has_reloaded: false,
             failure: None,
         }
@@ -223,7 +223,7 @@ impl Reload {
             read.unwrap_or_else(|error| LoadAttempt::broken(format!("cannot read the policy: {error}")));
         let changes = read.config.and_then(|(sources, config)| self.apply(sources, config, parts));
         let changed = changes.as_deref().unwrap_or_default();
-        parts.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
+        parts.observers.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
         service_manager::ready();
         if let Some(policy) = &mut self.follower.policy {
             policy.tried = (entry.version, entry.hash.clone());
@@ -246,7 +246,7 @@ impl Reload {
         let refused = self.follower.policy.as_ref().and_then(|policy| policy.refused.as_ref());
         let refused = refused.map(|(policy, why)| (policy.version, why.clone()));
         let version = self.sources.policy.as_ref().map_or(0, |policy| policy.version);
-        parts.metrics.show_policy(version, refused.is_some());
+        parts.observers.metrics.show_policy(version, refused.is_some());
         self.config_status.refuse_policy(refused);
     }
 

@@ -48,7 +48,7 @@ impl AllowedPaths {
         });
         let write = config.store.snapshot.iter().chain(logs).flat_map(|path| writable(path)).collect();
         let asked = config.endpoints.iter().flat_map(|endpoint| &endpoint.listen);
-        let addresses = config.listen.iter().chain(&config.admin).chain(asked);
+        let addresses = config.front.listen.iter().chain(&config.operators.admin).chain(asked);
         let sockets = addresses.filter_map(|address| match address {
             ListenAddress::Unix(path) => Some(directory_of(path)),
             _ => None,

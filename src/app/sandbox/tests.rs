@@ -193,7 +193,8 @@ fn the_broker_reads_any_file_and_starts_programs_for_a_thread_that_may_do_neithe
 #[test]
 fn where_it_is_off_nothing_is_given_up() {
     let directory = Directory::new("off");
-    let config = Config { sandbox: false, ..config(&directory.0, 1) };
+    let mut config = config(&directory.0, 1);
+    config.process.sandbox = false;
     thread::spawn(move || {
         let sandbox = Sandbox::enter(&config).unwrap();
         assert_eq!((sandbox.summary(), sandbox.worker().is_none()), ("off", true));

@@ -10,8 +10,8 @@ use crate::observe::timestamp::rfc3339;
 use crate::time::{Clock, Span};
 
 pub(super) fn look(config: &Config) -> Vec<Symptom> {
-    let certificates = config.tls.certificates.iter().map(certificate);
-    let of_authority = config.tls.acme.iter().flat_map(|acme| {
+    let certificates = config.front.tls.certificates.iter().map(certificate);
+    let of_authority = config.front.tls.acme.iter().flat_map(|acme| {
         let missing = acme.domains.iter().filter(|(_, known)| known.is_none());
         missing.map(|(name, _)| missing_one(name)).chain([authority(&acme.directory), state(acme)])
     });

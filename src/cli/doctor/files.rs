@@ -10,7 +10,7 @@ use crate::observe::settings::{DecisionLog, LogTarget};
 
 /// Secrets first, then what the gate writes.
 pub(super) fn look(config: &Config, sources: &Sources) -> Vec<Symptom> {
-    let secrets = config.files.iter().filter(|path| is_secret(path, &sources.text));
+    let secrets = config.process.files.iter().filter(|path| is_secret(path, &sources.text));
     let secrets = secrets.filter_map(|path| secret(path));
     let decisions = match &config.log.decisions {
         DecisionLog::Every(target) => Some(("log.decisions", target)),

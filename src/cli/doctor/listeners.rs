@@ -14,8 +14,8 @@ use crate::net::listener::ListenAddress;
 /// Whether each address is free, or a gate has it.
 pub(super) fn look(config: &Config) -> Vec<Symptom> {
     let running = is_running(config);
-    let clients = config.listen.iter().map(|address| ("listen", address));
-    let operators = config.admin.iter().map(|address| ("admin.listen", address));
+    let clients = config.front.listen.iter().map(|address| ("listen", address));
+    let operators = config.operators.admin.iter().map(|address| ("admin.listen", address));
     let askers = config.endpoints.iter().flat_map(|endpoint| &endpoint.listen);
     let askers = askers.map(|address| ("endpoint", address));
     let all = clients.chain(askers).chain(operators);
@@ -24,7 +24,7 @@ pub(super) fn look(config: &Config) -> Vec<Symptom> {
 
 /// Whether a gate answers at the admin socket of this configuration.
 fn is_running(config: &Config) -> bool {
-    config.admin.iter().any(|address| match address {
+    config.operators.admin.iter().any(|address| match address {
         ListenAddress::Unix(path) => UnixStream::connect(path).is_ok(),
         _ => false,
     })
@@ -92,9 +92,9 @@ pub(super) fn trust(config: &Config) -> Vec<Symptom> {
         ListenAddress::Systemd { .. } => false,
     };
     let believes = config.client.trust_unix || !config.client.trust.is_empty();
-    vec![if config.listen.is_empty() {
+    vec![if config.front.listen.is_empty() {
         Symptom::good("client.trust", "those who may ask at an endpoint name the client")
-    } else if !believes && config.listen.iter().all(is_local) {
+    } else if !believes && config.front.listen.iter().all(is_local) {
         let words =
             "the gate listens on this machine alone and believes no proxy: all visitors are one client";
         Symptom::doubtful("client.trust", words, "name the proxy, as in trust = [\"127.0.0.1\", \"::1\"]")

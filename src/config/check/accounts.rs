@@ -22,17 +22,17 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
     for (raw, route) in cx.raw.routes.iter().zip(&cx.routes) {
         let Some(route) = route else { continue };
         let reaching = reaching(route, &cx.limits);
-        if !route.is_second_step {
+        if route.step.is_none() {
             warn_of_limits_alone(&raw.name, &reaching, f);
         }
         let siblings = || cx.routes.iter().flatten().filter(|other| other.application == route.application);
         // One route with the field is enough: not every route of an application has such a field.
-        let is_described = route.patterns.iter().all(Pattern::is_of_descriptors);
-        let names_accounts = is_described || route.is_second_step;
-        if siblings().all(|other| other.user.is_empty()) && !names_accounts {
+        let is_described = route.matching.patterns.iter().all(Pattern::is_of_descriptors);
+        let names_accounts = is_described || route.step.is_some();
+        if siblings().all(|other| other.reading.user.is_empty()) && !names_accounts {
             warn_of_missing_user(&raw.name, &reaching, f);
         }
-        if siblings().all(|other| other.password.is_empty()) {
+        if siblings().all(|other| other.reading.password.is_empty()) {
             warn_of_missing_password(&raw.name, &reaching, f);
         }
     }
@@ -70,7 +70,7 @@ fn warn_of_missing_devices(cx: &CheckContext<'_>, f: &mut Findings) {
 fn is_for_sign_ins(limit: usize, routes: &[Option<Route>]) -> bool {
     let sends_messages = |route: &Route| {
         let has_no_success = route.rules.success.is_empty() && route.rules.header.is_none();
-        route.password.is_empty() && has_no_success && route.rules.otherwise == Outcome::Failure
+        route.reading.password.is_empty() && has_no_success && route.rules.otherwise == Outcome::Failure
     };
     let mut reached = routes.iter().flatten().filter(|route| route.limits.contains(&limit)).peekable();
     reached.peek().is_none() || reached.any(|route| !sends_messages(route))

@@ -116,7 +116,7 @@ fn warn_of_costs<'p>(
     for route in routes {
         let spot = raw.routes.iter().find(|named| *named.name.value == *route.name);
         let spot = spot.and_then(|named| named.value.cost.as_ref()).map(|cost| &cost.spot);
-        let Cost::Fixed(cost) = route.cost else { continue };
+        let Cost::Fixed(cost) = route.reading.cost else { continue };
         if cost <= smallest {
             continue;
         }

@@ -128,7 +128,7 @@ fn shows_bodies(raw: &raw::RawEndpoint) -> bool {
 /// Warns of patterns of descriptors where nobody asks by them.
 fn warn_of_descriptors(cx: &CheckContext<'_>, f: &mut Findings) {
     for (RawNamed { value, .. }, route) in cx.raw.routes.iter().zip(&cx.routes) {
-        let is_one = route.iter().flat_map(|route| &route.patterns).any(Pattern::is_of_descriptors);
+        let is_one = route.iter().flat_map(|route| &route.matching.patterns).any(Pattern::is_of_descriptors);
         if let Some(list) = value.patterns.as_ref().filter(|_| is_one) {
             let hint = "add [endpoint.envoy] with kind = \"envoy-rls\"";
             f.warning(&list.spot, "no endpoint is asked by descriptors", hint);
@@ -185,7 +185,7 @@ fn report_body(
             f.error(&list.spot, format!("no endpoint sees the body, where `{key}` is"), SEND_BODIES);
         }
     }
-    if let Some(Route { cost: Cost::Counted(_), .. }) = route {
+    if route.is_some_and(|route| matches!(route.reading.cost, Cost::Counted(_))) {
         let spot = raw.cost.as_ref().map_or(&name.spot, |cost| &cost.spot);
         f.error(spot, "no endpoint sees the body, where `cost` is counted", SEND_BODIES);
     }

@@ -21,7 +21,7 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> Option<Arc<d
             f.error(&word.spot, "no list of exposed passwords is named", MAKE_ONE);
         }
         let Some(route) = route else { continue };
-        if route.password.is_empty() && value.password.is_none() {
+        if route.reading.password.is_empty() && value.password.is_none() {
             let message = format!("route `{}` names no `password`, so none is looked up", route.name);
             f.warning(&word.spot, message, "add password = \"form:password\"");
         }

@@ -47,11 +47,12 @@ fn host_pattern(text: &Located<String>, f: &mut Findings) -> Option<HostPattern>
 
 /// Gives the routes with `host_default` all hosts that no route names.
 pub(super) fn take_others(raw: &[RawNamed<raw::RawRoute>], routes: &mut [Option<Route>]) {
-    let named: Arc<[HostPattern]> = routes.iter().flatten().flat_map(|route| route.hosts.clone()).collect();
+    let named: Arc<[HostPattern]> =
+        routes.iter().flatten().flat_map(|route| route.matching.hosts.clone()).collect();
     for (RawNamed { value: raw, .. }, route) in raw.iter().zip(routes) {
         let is_wanted = raw.host_default.as_ref().is_some_and(|wanted| wanted.value);
-        if let Some(route) = route.as_mut().filter(|route| is_wanted && !route.hosts.is_empty()) {
-            route.other_than = Some(Arc::clone(&named));
+        if let Some(route) = route.as_mut().filter(|route| is_wanted && !route.matching.hosts.is_empty()) {
+            route.matching.other_than = Some(Arc::clone(&named));
         }
     }
 }
@@ -61,7 +62,7 @@ pub(super) fn warn(cx: &CheckContext<'_>, f: &mut Findings) {
     let (routes, upstreams) = (&cx.routes, &cx.groups.targets);
     for (index, (RawNamed { value: raw, .. }, route)) in cx.raw.routes.iter().zip(routes).enumerate() {
         let (Some(route), Some(hosts)) = (route, &raw.host) else { continue };
-        if route.hosts.is_empty() || route.other_than.is_some() {
+        if route.matching.hosts.is_empty() || route.matching.other_than.is_some() {
             continue;
         }
         let others = || {
@@ -73,9 +74,11 @@ pub(super) fn warn(cx: &CheckContext<'_>, f: &mut Findings) {
         };
         let is_covered =
             |pattern: &Pattern| others().any(|other| takes_others(other) && covers(other, route, pattern));
-        let at_default = shares(route.upstream, None, upstreams) && !route.patterns.iter().all(is_covered);
-        let past = others()
-            .find(|other| shares(route.upstream, other.upstream, upstreams) && is_bypass(other, route));
+        let at_default = shares(route.forwarding.upstream, None, upstreams)
+            && !route.matching.patterns.iter().all(is_covered);
+        let past = others().find(|other| {
+            shares(route.forwarding.upstream, other.forwarding.upstream, upstreams) && is_bypass(other, route)
+        });
         match past {
             _ if at_default => warn_of(route, &hosts.spot, "for hosts that no route names", f),
             Some(other) => warn_of(route, &hosts.spot, &format!("by route `{}`", other.name), f),
@@ -105,20 +108,21 @@ fn shares(one: Option<usize>, other: Option<usize>, upstreams: &[Vec<UpstreamTar
 }
 
 fn takes_others(route: &Route) -> bool {
-    route.hosts.is_empty() || route.other_than.is_some()
+    route.matching.hosts.is_empty() || route.matching.other_than.is_some()
 }
 
 /// Whether another route counts every request that this pattern of a route matches.
 fn covers(other: &Route, route: &Route, pattern: &Pattern) -> bool {
-    let case = other.case == Case::Insensitive || other.case == route.case;
-    let when = !other.is_conditional() || (other.when == route.when && other.cost == route.cost);
-    case && when && other.patterns.iter().any(|wider| wider.covers(pattern))
+    let case = other.matching.case == Case::Insensitive || other.matching.case == route.matching.case;
+    let when = !other.is_conditional()
+        || (other.matching.when == route.matching.when && other.reading.cost == route.reading.cost);
+    case && when && other.matching.patterns.iter().any(|wider| wider.covers(pattern))
 }
 
 /// Whether another route leads to the same form by other hosts and with fewer limits.
 fn is_bypass(other: &Route, route: &Route) -> bool {
-    let leads_there = |pattern: &Pattern| other.patterns.iter().any(|wider| wider.covers(pattern));
-    other.hosts != route.hosts
-        && route.patterns.iter().any(leads_there)
+    let leads_there = |pattern: &Pattern| other.matching.patterns.iter().any(|wider| wider.covers(pattern));
+    other.matching.hosts != route.matching.hosts
+        && route.matching.patterns.iter().any(leads_there)
         && !route.limits.iter().all(|limit| other.limits.contains(limit))
 }

@@ -58,7 +58,7 @@ pub(super) fn warn(cx: &CheckContext<'_>, f: &mut Findings) {
             let limit = cx.limits.get(*limit).and_then(Option::as_ref);
             limit.is_none_or(|limit| !matches!(limit.mode, Mode::Mark | Mode::Off))
         };
-        if route.patterns.iter().all(Pattern::is_of_descriptors) {
+        if route.matching.patterns.iter().all(Pattern::is_of_descriptors) {
             f.warning(&pages.name.spot, "Envoy shows no page of the gate", "leave it out");
         } else if !route.limits.iter().any(may_refuse) {
             let message = format!("no limit refuses an attempt of route `{}`", route.name);

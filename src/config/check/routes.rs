@@ -17,7 +17,7 @@ use super::{cors, hosts, methods, outcome, second_steps};
 use crate::policy::canonical::Case;
 use crate::policy::field::Field;
 use crate::policy::matcher::{Pattern, PatternError};
-use crate::policy::{Cost, DEFAULT_BODY_BYTES, Route};
+use crate::policy::{Cost, DEFAULT_BODY_BYTES, Route, RouteForwarding, RouteMatch, RouteReading};
 
 /// The routes without their limits, in the order of the file; `None` for one that cannot be built.
 pub(super) fn check(
@@ -47,22 +47,29 @@ fn check_route(
         || [&when, &user, &password].into_iter().flatten().any(Field::is_in_body);
     Some(Route {
         application: applications.get(&name.value).unwrap_or(&name.value).as_str().into(),
-        hosts: hosts::check(raw, f),
-        case: raw.case.checked(f).unwrap_or_default(),
-        body: check_body(raw, reads_body, f),
-        when,
-        user,
-        password,
-        user_length: raw.user_length.checked(f).unwrap_or(usize::MAX),
-        is_second_step: raw.step.checked(f).is_some(),
-        step_cookie: second_steps::cookie(raw, f),
-        in_flight: raw.in_flight.checked(f),
-        cost,
+        matching: RouteMatch {
+            patterns,
+            when,
+            hosts: hosts::check(raw, f),
+            other_than: None,
+            case: raw.case.checked(f).unwrap_or_default(),
+        },
+        reading: RouteReading {
+            user,
+            user_length: raw.user_length.checked(f).unwrap_or(usize::MAX),
+            password,
+            cost,
+            body: check_body(raw, reads_body, f),
+        },
+        step: second_steps::check(raw, f),
+        forwarding: RouteForwarding {
+            upstream: upstream(raw, groups, f),
+            in_flight: raw.in_flight.checked(f),
+        },
         rules: outcome::check(raw, f),
         cors: cors::check(raw.cors.as_deref(), f),
         on_error: raw.on_error.checked(f),
-        upstream: upstream(raw, groups, f),
-        ..Route::new(&name.value, patterns)
+        ..Route::new(&name.value, Vec::new())
     })
 }
 
@@ -176,9 +183,11 @@ fn warn_of_shadows(raw: &[RawNamed<raw::RawRoute>], routes: &[Option<Route>], f:
         for text in texts {
             let Ok(pattern) = text.value.parse::<Pattern>() else { continue };
             let covers = |earlier: &&Route| {
-                let hosts = earlier.hosts.is_empty() || earlier.hosts == later.hosts;
-                let case = earlier.case == Case::Insensitive || earlier.case == later.case;
-                hosts && case && !earlier.is_conditional() && earlier.patterns.contains(&pattern)
+                let hosts =
+                    earlier.matching.hosts.is_empty() || earlier.matching.hosts == later.matching.hosts;
+                let case = earlier.matching.case == Case::Insensitive
+                    || earlier.matching.case == later.matching.case;
+                hosts && case && !earlier.is_conditional() && earlier.matching.patterns.contains(&pattern)
             };
             if let Some(earlier) = routes[..index].iter().flatten().find(covers) {
                 let message = format!("`{}` is never reached here", text.value);

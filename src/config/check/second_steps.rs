@@ -2,21 +2,22 @@
 //!
 //! What pays, says the policy. Here are the warnings about a step that follows nothing, or costs no account anything.
 
+use tollgate_grammar::kind::Checked as _;
 use tollgate_grammar::{Findings, RawNamed};
 
 use super::super::raw;
 use super::super::values::SessionCookieName;
 use super::context::CheckContext;
 use super::endpoints;
-use crate::policy::{Limit, Mode, Route};
+use crate::policy::{Limit, Mode, Route, SecondStep};
 
-/// The name of the session's cookie.
-pub(super) fn cookie(raw: &raw::RawRoute, f: &mut Findings) -> Option<Box<str>> {
-    let name = raw.step_cookie.as_ref()?;
-    if raw.step.is_none() {
+/// The second step that a route is, and the name of its session's cookie.
+pub(super) fn check(raw: &raw::RawRoute, f: &mut Findings) -> Option<SecondStep> {
+    if let Some(name) = raw.step_cookie.as_ref().filter(|_| raw.step.is_none()) {
         f.error(&name.spot, "`step_cookie` without `step`", "add step = \"after\", or leave it out");
     }
-    name.checked(f).map(|SessionCookieName(name)| name.into())
+    let cookie = raw.step_cookie.checked(f).map(|SessionCookieName(name)| name.into());
+    raw.step.checked(f).map(|_| SecondStep { cookie })
 }
 
 /// Warns of second steps that cannot do what they are for. Limits have to be bound to routes by now.

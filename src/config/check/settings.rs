@@ -154,15 +154,12 @@ fn forwarding(raw: &raw::RawProxy, f: &mut Findings) -> Forwarding {
 /// Reports a route whose body is longer than one client may hold: it could never be read.
 pub(super) fn bodies(cx: &CheckContext<'_>, policy: &Policy, memory: usize, f: &mut Findings) {
     let raw = cx.raw;
-    let longest = policy.routes.iter().max_by_key(|route| route.body);
-    let Some(Route { name, body, .. }) =
-        longest.filter(|route| route.body > BodyMemory::of_one_client(memory))
-    else {
-        return;
-    };
+    let longest = policy.routes.iter().max_by_key(|route| route.reading.body);
+    let too_long = longest.filter(|route| route.reading.body > BodyMemory::of_one_client(memory));
+    let Some(Route { name, reading, .. }) = too_long else { return };
     let own = raw.routes.iter().find(|route| *route.name.value == **name);
     let given = raw.proxy.body_memory.as_deref().or_else(|| own?.value.body.as_deref());
-    let (length, enough) = (Size(*body as u64), Size(BodyMemory::SHARES as u64 * *body as u64));
+    let (length, enough) = (Size(reading.body as u64), Size(BodyMemory::SHARES as u64 * reading.body as u64));
     let message =
         format!("route `{name}` reads {length} of a body: one client may hold a quarter of body_memory");
     f.error(

@@ -136,7 +136,7 @@ fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
         attack_factor: route.attack.as_ref().map(|rule| rule.cost_factor),
         worst_attack_factor: route.attack.as_ref().and_then(|rule| rule.worst_factor),
         is_for_sale: policy.challenge.is_some() && limits.iter().any(|limit| ChallengeRule::lifts(limit)),
-        follows_sign_in: route.is_second_step && evadable.iter().any(|limit| limit.is_account()),
+        follows_sign_in: route.step.is_some() && evadable.iter().any(|limit| limit.is_account()),
         exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.classes().is_empty()),
         notes: notes(route),
         widest: ladder.last().copied(),
@@ -144,7 +144,7 @@ fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
 }
 
 fn notes(route: &Route) -> Vec<String> {
-    let documents = match &route.cost {
+    let documents = match &route.reading.cost {
         Cost::Counted(Count::Fields(fields)) => Some(format!(
             "each `{}` of a GraphQL document is an attempt; accounts and passwords in its text are not read",
             fields.join("` or `")
@@ -211,7 +211,7 @@ struct AttemptBound {
 impl AttemptBound {
     /// The attempts that one bucket of a limit admits.
     fn of(limit: &Limit, route: &Route) -> Self {
-        let cost = match route.cost {
+        let cost = match route.reading.cost {
             Cost::Fixed(cost) => cost,
             // Each counted attempt in a body costs one token.
             Cost::Counted(_) => 1,

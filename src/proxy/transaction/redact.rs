@@ -51,11 +51,14 @@ const REDACTED: HeaderValue = HeaderValue::from_static("***");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Route;
     use crate::policy::field::Field;
+    use crate::policy::{Route, RouteReading};
 
     fn policy() -> Policy {
-        let route = Route { user: vec![Field::Query("log".into())], ..Route::new("login", Vec::new()) };
+        let route = Route {
+            reading: RouteReading { user: vec![Field::Query("log".into())], ..RouteReading::default() },
+            ..Route::new("login", Vec::new())
+        };
         Policy::new(vec![route], Vec::new())
     }
 
@@ -74,7 +77,10 @@ mod tests {
     #[test]
     fn whatever_would_be_read_as_an_account_is_veiled() {
         let fields = vec![Field::form("user[name]").unwrap()];
-        let route = Route { user: fields, ..Route::new("login", Vec::new()) };
+        let route = Route {
+            reading: RouteReading { user: fields, ..RouteReading::default() },
+            ..Route::new("login", Vec::new())
+        };
         let policy = Policy::new(vec![route], Vec::new());
         for name in ["user[name]", "user%5Bname%5D", "user.name", "USER[name][]", "%u0075ser[name]"] {
             let redacted = redact_query(&format!("{name}=x&a=b"), &policy);

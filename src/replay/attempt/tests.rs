@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::policy::field::Field;
-use crate::policy::{Limit, Route};
+use crate::policy::{Limit, Route, RouteReading};
 use crate::replay::line;
 
 fn policy(match_: &str) -> Policy {
-    let route = Route { user: vec![Field::Basic], ..Route::new("login", vec![match_.parse().unwrap()]) };
+    let route = Route {
+        reading: RouteReading { user: vec![Field::Basic], ..RouteReading::default() },
+        ..Route::new("login", vec![match_.parse().unwrap()])
+    };
     Policy::new(vec![route], Vec::<Limit>::new())
 }
 

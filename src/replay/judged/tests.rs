@@ -5,13 +5,17 @@ use http::{HeaderMap, Method, StatusCode};
 
 use super::*;
 use crate::bucket::{Continuous, Spec};
+use crate::policy::RouteReading;
 use crate::policy::outcome::Glob;
 use crate::time::Span;
 
 fn policy(limits: Vec<Limit>, user: Vec<Field>) -> Policy {
     let limits_of_route = (0..limits.len()).collect();
-    let route =
-        Route { limits: limits_of_route, user, ..Route::new("login", vec!["POST /login".parse().unwrap()]) };
+    let route = Route {
+        reading: RouteReading { user, ..RouteReading::default() },
+        limits: limits_of_route,
+        ..Route::new("login", vec!["POST /login".parse().unwrap()])
+    };
     Policy::new(vec![route], limits)
 }
 

@@ -17,7 +17,7 @@ use tollgate::policy::account::Account;
 use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::field::{Field, Half, Values, values};
 use tollgate::policy::key::TooManyValues;
-use tollgate::policy::{Policy, Route};
+use tollgate::policy::{Policy, Route, RouteReading};
 
 const NAMES: [&str; 2] = ["log", "user[email]"];
 
@@ -40,7 +40,10 @@ fn php_without_a_php_ini_never_finds_a_guess_that_is_free() {
     let server = Php::start(&["-n"], "request.php");
     let field = |name| vec![Field::form(name).unwrap()];
     let patterns = vec!["POST /".parse().unwrap()];
-    let route = Route { user: field("log"), password: field("pwd"), ..Route::new("form", patterns) };
+    let route = Route {
+        reading: RouteReading { user: field("log"), password: field("pwd"), ..RouteReading::default() },
+        ..Route::new("form", patterns)
+    };
     let policy = Policy::new(vec![route], Vec::new());
     let mut dice = dice();
     let (mut guesses, mut free) = (0, 0);

@@ -132,7 +132,8 @@ fn the_example_works_with_certificates_of_its_names() {
     let said: String = loaded.diagnostics.iter().map(|found| found.render(false)).collect();
     assert_eq!(said, "");
     let config = loaded.config.unwrap();
-    let names: Vec<&str> = config.tls.certificates.iter().map(|certificate| certificate.name()).collect();
-    assert_eq!((names, config.files.len()), (vec!["example.org", "example.net"], 4));
+    let names: Vec<&str> =
+        config.front.tls.certificates.iter().map(|certificate| certificate.name()).collect();
+    assert_eq!((names, config.process.files.len()), (vec!["example.org", "example.net"], 4));
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -7,7 +7,7 @@ use tollgate::bucket::{Continuous, Distinct, Escalation, Spec};
 use tollgate::policy::device::Devices;
 use tollgate::policy::field::Field;
 use tollgate::policy::key::KeyPart;
-use tollgate::policy::{ChargeOn, Limit, LimitKind, Policy, Route, Unit};
+use tollgate::policy::{ChargeOn, Limit, LimitKind, Policy, Route, RouteReading, Unit};
 use tollgate::time::Span;
 
 use support::dice::Dice;
@@ -76,8 +76,11 @@ impl Rules {
     pub(crate) fn policy(&self) -> Policy {
         let header = |name| Field::Header(HeaderName::from_static(name));
         let route = Route {
-            user: vec![header("x-user")],
-            password: vec![header("x-password")],
+            reading: RouteReading {
+                user: vec![header("x-user")],
+                password: vec![header("x-password")],
+                ..RouteReading::default()
+            },
             limits: (0..self.0.len()).collect(),
             ..Route::new("login", vec!["POST /login".parse().unwrap()])
         };

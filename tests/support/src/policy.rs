@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use http::{HeaderMap, Method};
 use tollgate_bucket::Spec;
 use tollgate_policy::attempt::{Attempt, AttemptBody, Client};
-use tollgate_policy::{Cost, Limit, Route};
+use tollgate_policy::{Cost, Limit, Route, RouteReading};
 
 /// A limit for each address, on all clients, that refuses.
 pub fn limit(name: &str, spec: Spec) -> Limit {
@@ -17,7 +17,11 @@ pub fn limit(name: &str, spec: Spec) -> Limit {
 /// A route for `POST /NAME`.
 pub fn route(name: &str, cost: u32, limits: Vec<usize>) -> Route {
     let patterns = vec![format!("POST /{name}").parse().unwrap()];
-    Route { cost: Cost::Fixed(cost), limits, ..Route::new(name, patterns) }
+    Route {
+        reading: RouteReading { cost: Cost::Fixed(cost), ..RouteReading::default() },
+        limits,
+        ..Route::new(name, patterns)
+    }
 }
 
 /// A plain `POST` to this path.

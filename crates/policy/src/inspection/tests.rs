@@ -7,12 +7,16 @@ use super::super::attempt::Client;
 use super::super::field::Field;
 use super::super::urlencoded::decode;
 use super::*;
+use crate::{RouteMatch, RouteReading};
 
 fn policy(pattern: &str) -> Policy {
     let form = |name: &str| Field::form(name).unwrap();
     let route = Route {
-        user: vec![form("login"), Field::json("/user/email").unwrap(), Field::Basic],
-        password: vec![form("geheim")],
+        reading: RouteReading {
+            user: vec![form("login"), Field::json("/user/email").unwrap(), Field::Basic],
+            password: vec![form("geheim")],
+            ..RouteReading::default()
+        },
         ..Route::new("form", vec![pattern.parse().unwrap()])
     };
     Policy::new(vec![route], Vec::new())
@@ -125,7 +129,7 @@ fn a_post_that_says_it_is_a_get_is_held_against_pages() {
 #[test]
 fn a_route_for_pages_hides_no_form_behind_it() {
     let mut routes = policy("GET /**").routes;
-    routes[0].user.clear();
+    routes[0].reading.user.clear();
     routes.extend(policy("POST /login").routes);
     let policy = Policy::new(routes, Vec::new());
     let headers = HeaderMap::new();
@@ -205,11 +209,19 @@ fn chosen_by(fields: &[&str]) -> Policy {
         "basic" => Field::Basic,
         _ => Field::form("log").unwrap(),
     };
-    let when = Route {
+    let matching = RouteMatch {
+        patterns: vec!["POST /login".parse().unwrap()],
         when: fields.iter().map(field).collect(),
-        user: vec![Field::form("log").unwrap()],
-        password: vec![Field::form("pwd").unwrap()],
-        ..Route::new("when", vec!["POST /login".parse().unwrap()])
+        ..RouteMatch::default()
+    };
+    let when = Route {
+        matching,
+        reading: RouteReading {
+            user: vec![Field::form("log").unwrap()],
+            password: vec![Field::form("pwd").unwrap()],
+            ..RouteReading::default()
+        },
+        ..Route::new("when", Vec::new())
     };
     let behind = Route::new("behind", vec!["ANY /**".parse().unwrap()]);
     Policy::new(vec![when, behind], Vec::new())
