@@ -267,7 +267,7 @@ impl Explanation {
             self.step("password", "exposed");
         }
         if found.facts.is_bait {
-            let weight = found.on_outcome.notes.weight_of_attempt();
+            let weight = found.unsettled.notes.weight_of_attempt();
             self.step(
                 "bait",
                 format!("counts as {weight} for limits by address, as far as they have tokens"),

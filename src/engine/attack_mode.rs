@@ -103,7 +103,7 @@ impl Engine {
                 continue;
             }
             let of_network = |network| self.outcomes.of_networks.get(network, self.time());
-            let network = found.on_outcome.source.and_then(|source| source.network);
+            let network = found.unsettled.source.and_then(|source| source.network);
             let factor = rule.factor(network.map(of_network).unwrap_or_default());
             for charge in found.charges.iter_mut().filter(|charge| route.limits.contains(&charge.limit)) {
                 if AttackRule::applies_to(&rules.policy.limits[charge.limit]) {

@@ -106,7 +106,7 @@ impl Rules {
         let sets = self.addresses.as_ref()?;
         let is_hidden = |limit: usize| self.policy.limits.get(limit).is_some_and(|limit| limit.is_hidden());
         let is_charged = found.charges.iter().any(|charge| is_hidden(charge.limit));
-        let address = found.on_outcome.address.as_ref().filter(|_| is_charged && !found.facts.is_owner)?;
+        let address = found.unsettled.address.as_ref().filter(|_| is_charged && !found.facts.is_owner)?;
         Some((sets, address))
     }
 }

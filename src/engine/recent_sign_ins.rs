@@ -61,7 +61,7 @@ impl RecentSignIns {
 impl Engine {
     /// Remembers the cookies of an attempt that goes to the application.
     pub(super) fn remember_sign_in(&self, found: &Charges) {
-        if let Some(sign_in) = &found.on_outcome.sign_in {
+        if let Some(sign_in) = &found.unsettled.sign_in {
             self.sign_ins.remember(&sign_in.cookies, &sign_in.accounts, self.clock().now());
         }
     }

@@ -12,7 +12,7 @@ use crate::bucket::{Effect, Op};
 use crate::event::{Event, GuessWorked, Outcome};
 use crate::policy::device::Claim;
 use crate::policy::outcome::Judgement;
-use crate::policy::{ChargeOn, Charges, FailedAttempt, Limit, LimitKind, OnOutcome};
+use crate::policy::{ChargeOn, Charges, FailedAttempt, Limit, LimitKind, Unsettled};
 use crate::store::DecidedBy;
 use crate::time::{Span, Time};
 
@@ -29,7 +29,7 @@ pub struct Reservation {
     pub statuses: LimitStatuses,
     /// What is known of the attempt besides.
     pub attempt: DecidedAttempt,
-    on_outcome: OnOutcome,
+    unsettled: Unsettled,
     decided_by: DecidedBy,
 }
 
@@ -43,8 +43,8 @@ impl Reservation {
     ) -> Self {
         let hold = limit_status::longest_hold(&statuses);
         let attempt = DecidedAttempt::of(&found, now).with_failures(rules, &statuses);
-        let Charges { routes, on_outcome, .. } = found;
-        Self { generation: rules.generation, routes, hold, statuses, attempt, on_outcome, decided_by }
+        let Charges { routes, unsettled, .. } = found;
+        Self { generation: rules.generation, routes, hold, statuses, attempt, unsettled, decided_by }
     }
 
     /// Position of the route.
@@ -62,12 +62,12 @@ impl Reservation {
     /// The claim to a device token, granted if the attempt succeeds.
     #[must_use]
     pub fn claim(&self) -> Option<&Claim> {
-        self.on_outcome.claim.as_deref()
+        self.unsettled.claim.as_deref()
     }
 
     /// Remembers whose sign-in got the cookies that the response sets.
     pub fn remember_new_cookies(&self, engine: &Engine, response: &HeaderMap) {
-        let sign_in = self.on_outcome.sign_in.as_deref();
+        let sign_in = self.unsettled.sign_in.as_deref();
         if let Some(sign_in) = sign_in.filter(|sign_in| !sign_in.accounts.is_empty()) {
             let cookies = engine.hasher.new_session_cookies(response);
             engine.sign_ins.remember(&cookies, &sign_in.accounts, engine.clock().now());
@@ -98,12 +98,12 @@ impl Reservation {
             return;
         }
         self.tell_if_guessed(engine, rules, outcome);
-        if let Some(source) = self.on_outcome.source {
+        if let Some(source) = self.unsettled.source {
             let routes = self.routes.iter().filter_map(|&at| rules.policy.routes.get(at));
             engine.count_outcome(routes, self.attempt.facts.account, source, outcome);
         }
         let failed = FailedAttempt { decided: self.attempt.decided, failed: engine.time() };
-        let is_failure = outcome == Outcome::Failure && self.on_outcome.notes.charge_failure(failed);
+        let is_failure = outcome == Outcome::Failure && self.unsettled.notes.charge_failure(failed);
         let charged = if is_failure || outcome != Outcome::Failure { outcome } else { Outcome::Neutral };
         // Limits that enforced would have refused it: it would have no outcome.
         let is_observed_refusal = self.statuses.iter().any(LimitStatus::would_refuse);
@@ -111,16 +111,16 @@ impl Reservation {
             let is_settled = !(is_observed_refusal && status.charge.effect == Effect::Observe);
             Some((&status.charge, self.settling(status, rules, charged).filter(|_| is_settled)?))
         });
-        let suspicion = if is_failure { self.on_outcome.notes.weight_of_failure(failed) } else { 1 };
+        let suspicion = if is_failure { self.unsettled.notes.weight_of_failure(failed) } else { 1 };
         let weights = [Weight::Failure(weight), Weight::Suspicion(suspicion)];
         let is_heavy = is_failure && weight.max(suspicion) > 1;
         let heavy = self.statuses.iter().filter(|_| is_heavy);
         let heavy = heavy.flat_map(|status| extra(status, rules, &weights));
-        let is_reset = outcome == Outcome::Success && self.on_outcome.is_single_account;
-        let reset = self.on_outcome.refilled_on_success.iter().filter(|_| is_reset);
+        let is_reset = outcome == Outcome::Success && self.unsettled.is_single_account;
+        let reset = self.unsettled.refilled_on_success.iter().filter(|_| is_reset);
         let reset = reset.map(|charge| (charge, Op::Give(u32::MAX)));
         engine.apply(rules, self.decided_by, settled.chain(heavy).chain(reset));
-        if let Some(address) = self.on_outcome.address.as_ref().filter(|_| is_reset) {
+        if let Some(address) = self.unsettled.address.as_ref().filter(|_| is_reset) {
             engine.remember(rules, self.decided_by, address);
         }
     }
@@ -163,7 +163,7 @@ impl Reservation {
 
     /// Whether the buckets of this limit belong to the account that signed in.
     fn belongs_to_account(&self, limit: &Limit) -> bool {
-        self.on_outcome.is_single_account && limit.is_of_accounts()
+        self.unsettled.is_single_account && limit.is_of_accounts()
     }
 
     /// Refunds all tokens: the attempt was never made.

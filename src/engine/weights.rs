@@ -26,7 +26,7 @@ impl Engine {
         statuses: &LimitStatuses,
         decided_by: DecidedBy,
     ) {
-        let weight = found.on_outcome.notes.weight_of_attempt();
+        let weight = found.unsettled.notes.weight_of_attempt();
         if weight > 1 {
             let extra = statuses.iter().flat_map(|status| extra(status, rules, &[Weight::Suspicion(weight)]));
             self.apply(rules, decided_by, extra);

@@ -80,12 +80,12 @@ pub struct Charges {
     /// What is known of it besides. Whether a route is under attack, the caller finds out.
     pub facts: AttemptFacts,
     /// What matters once its outcome is known.
-    pub on_outcome: OnOutcome,
+    pub unsettled: Unsettled,
 }
 
 /// What is kept of an attempt until its outcome is known.
 #[derive(Debug, Clone, Default)]
-pub struct OnOutcome {
+pub struct Unsettled {
     /// Buckets that become full if the attempt succeeds, although they are not charged.
     pub refilled_on_success: Vec<Charge>,
     /// Whether all routes read the same single account: only then does a success prove its password.
@@ -214,18 +214,18 @@ impl Policy {
                 found.accounts = Some(found.accounts.unwrap_or(0).max(identity.accounts));
                 (found.facts.account, found.facts.is_owner) = identity.for_logs(hasher);
                 if self.has_second_steps {
-                    let sign_in = found.on_outcome.sign_in.get_or_insert_default();
+                    let sign_in = found.unsettled.sign_in.get_or_insert_default();
                     sign_in.and(identity.sign_in(route, &request, hasher)?);
                 }
                 found.facts.exposed = found.facts.exposed.max(route.exposed.filter(|_| identity.is_exposed));
             }
             if let Some(rule) = &route.attack {
-                let source = &mut found.on_outcome.source;
+                let source = &mut found.unsettled.source;
                 *source = Some(rule.source_of(*source, hasher, origin, attempt.client));
             }
             let (is_owner, identity_read) = (found.facts.is_owner, identity.known());
             let read = ReadAttempt { attempt, hasher, now, is_owner, identity: identity_read };
-            found.on_outcome.notes.add(&route.defences, &read);
+            found.unsettled.notes.add(&route.defences, &read);
             let here = identity.proven_by_success();
             proven = Some(match proven {
                 None => here,
@@ -246,9 +246,9 @@ impl Policy {
             }
         }
         let Proof { account, claim, address } = proven.unwrap_or_default();
-        found.facts.is_bait = found.on_outcome.notes.has("bait");
-        found.on_outcome =
-            OnOutcome { is_single_account: account.is_some(), claim, address, ..found.on_outcome };
+        found.facts.is_bait = found.unsettled.notes.has("bait");
+        found.unsettled =
+            Unsettled { is_single_account: account.is_some(), claim, address, ..found.unsettled };
         if found.charges.len() > 1 {
             found.charges.sort_by_key(|charge| charge.limit);
         }
@@ -374,7 +374,7 @@ impl Policy {
             for key in keys {
                 match (target, found.charges.iter_mut().find(|c| c.limit == index && c.key == key)) {
                     (ChargeTarget::RefilledOnly(_), _) => {
-                        found.on_outcome.refilled_on_success.push(charge(key))
+                        found.unsettled.refilled_on_success.push(charge(key))
                     }
                     (_, Some(known)) => known.add(split, tag),
                     (_, None) => found.charges.push(charge(key)),
