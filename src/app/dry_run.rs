@@ -19,13 +19,11 @@ impl Parts {
                 // Off the background's thread, because a long text takes a while; not on the broker's, which has rights
                 // that a parser of foreign texts must not have.
                 let checked = tokio::task::spawn_blocking(move || check(&text));
-                Box::pin(async { checked.await.map_err(|error| error.to_string()) })
+                Box::pin(async { Ok(checked.await?) })
             },
             move |request| {
                 let (engine, config) = (Arc::clone(&engine), config.load_full());
-                Box::pin(async move {
-                    Explanation::of_gate(&engine, &config, &request).await.map(|steps| steps.page())
-                })
+                Box::pin(async move { Ok(Explanation::of_gate(&engine, &config, &request).await?.page()) })
             },
         )
     }

@@ -19,10 +19,12 @@ use crate::observe::admin::pages::{ExplainPage, ExplainPart};
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::network::embedded_ipv4;
 use crate::policy::{Charges, Cost, ExposedAction, LimitKind, Policy, Route, canonical, path_info};
+use crate::proxy::error::MalformedRequest;
 use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::request::target;
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::store::memory::TooLarge;
+use crate::store::shared::Unavailable;
 use crate::time::{Clock, Span};
 
 /// The steps of an explanation, in order.
@@ -109,12 +111,12 @@ impl Explanation {
     /// By the rules and buckets in force; takes nothing.
     ///
     /// # Errors
-    /// If a shared store does not answer, in words for operators.
+    /// [`Unavailable`] if a shared store does not answer.
     pub async fn of_gate(
         engine: &Engine,
         config: &RuntimeConfig,
         request: &ExplainRequest,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Unavailable> {
         let names = config.upstreams.iter().map(|group| joined(group.iter().map(|up| up.name().to_owned())));
         let view =
             GateView { client: &config.client, status: config.refuse.status, upstreams: names.collect() };
@@ -125,7 +127,7 @@ impl Explanation {
             Ok(found) => found,
             Err(why) => return Ok(steps.answer(format!("400, because {why}"))),
         };
-        let statuses = engine.inspect(rules, &found).await.map_err(|error| error.to_string())?;
+        let statuses = engine.inspect(rules, &found).await?;
         steps.limits(
             rules,
             &attempt,
@@ -322,7 +324,7 @@ impl Explanation {
 /// The request as the gate would read it.
 struct RequestParts {
     request: Request<()>,
-    host: Result<String, String>,
+    host: Result<String, MalformedRequest>,
 }
 
 impl RequestParts {
@@ -332,7 +334,7 @@ impl RequestParts {
         *request.uri_mut() = asked.url.clone();
         let authority = asked.url.authority().map_or("localhost", http::uri::Authority::as_str);
         add_headers(request.headers_mut(), authority, asked);
-        let host = target::check(&request).map(|host| host.to_string()).map_err(|why| why.to_string());
+        let host = target::check(&request).map(|host| host.to_string());
         Self { request, host }
     }
 }

@@ -10,14 +10,11 @@ use crate::observe::admin::Grammar;
 pub(super) fn of_config() -> Grammar {
     Grammar {
         rate: |text| {
-            let rate: RateValue = text.parse().map_err(words)?;
-            Continuous::new(rate.count, rate.period, rate.burst).map_err(|error| error.to_string())
+            let rate: RateValue = text.parse()?;
+            Continuous::new(rate.count, rate.period, rate.burst)
+                .map_err(|error| Mistake::new(error.to_string(), ""))
         },
-        span: |text| text.parse().map(|Duration(span)| span).map_err(words),
-        prefix: |text| text.parse().map(|prefix: Prefix| prefix.net.trunc()).map_err(words),
+        span: |text| text.parse().map(|Duration(span)| span),
+        prefix: |text| text.parse().map(|prefix: Prefix| prefix.net.trunc()),
     }
-}
-
-fn words(mistake: Mistake) -> String {
-    mistake.to_string()
 }

@@ -26,7 +26,7 @@ use crate::config::{Config, Diagnostic, OwnFiles, RestartOnly, Sources, load_aga
 use crate::engine::Rules;
 use crate::event::Event;
 use crate::net::tls;
-use crate::observe::admin::{GateCommand, Reloaded};
+use crate::observe::admin::{GateCommand, ReloadError, Reloaded};
 use crate::observe::messages;
 use crate::observe::settings::LogSettings;
 use crate::proxy::runtime_config::RuntimeConfig;
@@ -143,7 +143,7 @@ impl Reload {
         Reloaded { changes, diagnostics: read.diagnostics }
     }
 
-    fn apply(&mut self, sources: Sources, config: Config, parts: &Parts) -> Result<String, String> {
+    fn apply(&mut self, sources: Sources, config: Config, parts: &Parts) -> Result<String, ReloadError> {
         let (files, log, tls) = (config.process.files.clone(), config.log.clone(), config.front.tls.clone());
         let watched = config.process.is_watched.then(|| sources.own_files());
         let former = parts.config.load_full();
@@ -238,7 +238,7 @@ impl Parts {
 /// The outcome of reading the configuration.
 struct LoadAttempt {
     /// The next configuration and its sources, or why there is none.
-    config: Result<(Sources, Config), String>,
+    config: Result<(Sources, Config), ReloadError>,
     /// What was read for it; `None` if nothing could be.
     own_files: Option<OwnFiles>,
     diagnostics: Vec<DiagnosticRecord>,
@@ -271,14 +271,14 @@ fn check(sources: Sources, restart_only: &RestartOnly) -> LoadAttempt {
     let diagnostics = loaded.diagnostics.iter().map(log_diagnostic).collect();
     let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
     let why = || format!("{} has {mistakes} mistake{}", sources.name, if mistakes == 1 { "" } else { "s" });
-    let (own_files, config) = (sources.own_files(), loaded.config.ok_or_else(why));
+    let (own_files, config) = (sources.own_files(), loaded.config.ok_or_else(|| ReloadError(why())));
     LoadAttempt { config: config.map(|config| (sources, config)), own_files: Some(own_files), diagnostics }
 }
 
 /// Logs an error that no diagnostic covers.
-fn log_error(why: String) -> String {
+fn log_error(why: String) -> ReloadError {
     tracing::error!("{why}");
-    why
+    ReloadError(why)
 }
 
 /// Logs a diagnostic as people read it, and returns it for the caller.

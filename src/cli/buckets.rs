@@ -146,7 +146,7 @@ impl RateArgs {
             }
             ([keys @ .., limit, rate], false) if !keys.is_empty() => {
                 if let Err(mistake) = rate.parse::<values::RateValue>() {
-                    refuse(&words_of(mistake));
+                    refuse(&mistake.to_string());
                 }
                 let lasts = self.lasts.clone().unwrap_or_default();
                 let rate = RateRequest { limit: limit.clone(), rate: rate.clone(), lasts };
@@ -196,14 +196,12 @@ fn refuse(message: &str) -> ! {
     usage_error(ErrorKind::ValueValidation, message)
 }
 
-fn key(text: &str) -> Result<String, String> {
-    BucketSelector::parse(text.as_bytes()).map(|_| text.to_owned()).map_err(|error| error.to_string())
+fn key(text: &str) -> anyhow::Result<String> {
+    BucketSelector::parse(text.as_bytes())?;
+    Ok(text.to_owned())
 }
 
-pub(super) fn time(text: &str) -> Result<String, String> {
-    text.parse::<values::Duration>().map(|_| text.to_owned()).map_err(words_of)
-}
-
-fn words_of(mistake: values::Mistake) -> String {
-    mistake.to_string()
+pub(super) fn time(text: &str) -> anyhow::Result<String> {
+    text.parse::<values::Duration>()?;
+    Ok(text.to_owned())
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::error::ErrorKind;
 use http::{HeaderName, HeaderValue, Method, Uri};
@@ -118,9 +119,9 @@ fn wrong_target(word: &str, what: &str) -> ! {
     usage_error(ErrorKind::ValueValidation, format!("`{word}` {what}"))
 }
 
-fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let (name, value) = text.split_once(':').ok_or("write 'Name: value'")?;
-    let name = name.trim().parse().map_err(|_| format!("`{name}` is not a header name"))?;
-    let value = value.trim().parse().map_err(|_| format!("`{value}` is not a header value"))?;
+fn header(text: &str) -> anyhow::Result<(HeaderName, HeaderValue)> {
+    let (name, value) = text.split_once(':').context("write 'Name: value'")?;
+    let name = name.trim().parse().map_err(|_| anyhow!("`{name}` is not a header name"))?;
+    let value = value.trim().parse().map_err(|_| anyhow!("`{value}` is not a header value"))?;
     Ok((name, value))
 }

@@ -287,20 +287,23 @@ fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     written
 }
 
-fn listen(text: &str) -> Result<String, String> {
-    text.parse::<ListenUrl>().map(|_| text.to_owned()).map_err(|error| error.to_string())
+fn listen(text: &str) -> anyhow::Result<String> {
+    text.parse::<ListenUrl>()?;
+    Ok(text.to_owned())
 }
 
-fn upstream(text: &str) -> Result<String, String> {
-    text.parse::<UpstreamUrl>().map(|_| text.to_owned()).map_err(|error| error.to_string())
+fn upstream(text: &str) -> anyhow::Result<String> {
+    text.parse::<UpstreamUrl>()?;
+    Ok(text.to_owned())
 }
 
-fn pattern(text: &str) -> Result<String, String> {
-    text.parse::<Pattern>().map(|_| text.to_owned()).map_err(|error| error.to_string())
+fn pattern(text: &str) -> anyhow::Result<String> {
+    text.parse::<Pattern>()?;
+    Ok(text.to_owned())
 }
 
-fn preset(text: &str) -> Result<String, String> {
-    named(text).map(|preset| preset.name.to_owned()).map_err(|hint| format!("unknown preset: {hint}"))
+fn preset(text: &str) -> anyhow::Result<String> {
+    Ok(named(text)?.name.to_owned())
 }
 
 const LISTEN: &str = "http://[::]:8080";

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use clap::Args;
 
 use super::Exit;
-use crate::config::preset::{named, presets};
+use crate::config::preset::{UnknownPreset, named, presets};
 
 #[derive(Debug, Args)]
 pub(super) struct PresetsArgs {
@@ -18,7 +18,10 @@ pub(super) struct PresetsArgs {
 
 pub(super) fn presets_of(arguments: &PresetsArgs) -> anyhow::Result<Exit> {
     let text = match &arguments.name {
-        Some(name) => named(name).map_err(|hint| anyhow!("unknown preset `{name}`: {hint}"))?.text.to_owned(),
+        Some(name) => {
+            let unknown = |UnknownPreset { hint }| anyhow!("unknown preset `{name}`: {hint}");
+            named(name).map_err(unknown)?.text.to_owned()
+        }
         None => list(),
     };
     io::stdout().write_all(text.as_bytes())?;

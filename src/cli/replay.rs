@@ -163,11 +163,11 @@ fn format_choice(text: &str) -> Result<FormatChoice, LogPatternError> {
 }
 
 /// `1%`, or `0.01`.
-fn share(text: &str) -> Result<f64, String> {
+fn share(text: &str) -> anyhow::Result<f64> {
     let number = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse().map(|percent: f64| percent / 100.0),
         None => text.parse(),
     };
     let number = number.ok().filter(|share| (0.0..=1.0).contains(share));
-    number.ok_or_else(|| "write a share between 0% and 100%, as in 1%".to_owned())
+    number.context("write a share between 0% and 100%, as in 1%")
 }

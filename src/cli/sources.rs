@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap::Args;
 use clap::error::ErrorKind;
 
@@ -140,8 +141,8 @@ pub(super) fn counted(count: usize, what: &str) -> String {
     }
 }
 
-fn key_value(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE, as in store.capacity=5000")?;
+fn key_value(text: &str) -> anyhow::Result<(String, String)> {
+    let (key, value) = text.split_once('=').context("write KEY=VALUE, as in store.capacity=5000")?;
     Ok((key.trim().to_owned(), value.to_owned()))
 }
 

@@ -78,12 +78,10 @@ pub(super) fn top(arguments: &TopArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn interval(text: &str) -> Result<Span, String> {
-    let values::Duration(every) = text.parse().map_err(|mistake: values::Mistake| mistake.to_string())?;
-    match (MIN_INTERVAL..=MAX_INTERVAL).contains(&every) {
-        true => Ok(every),
-        false => Err("has to be from 1s to 60s".to_owned()),
-    }
+fn interval(text: &str) -> anyhow::Result<Span> {
+    let values::Duration(every) = text.parse()?;
+    anyhow::ensure!((MIN_INTERVAL..=MAX_INTERVAL).contains(&every), "has to be from 1s to 60s");
+    Ok(every)
 }
 
 /// More often would cost the gate more than a reader sees.
@@ -97,11 +95,11 @@ mod tests {
 
     #[test]
     fn the_gate_is_asked_once_a_second_at_most_and_once_a_minute_at_least() {
-        assert_eq!(interval("1s"), Ok(Span::from_secs(1)));
-        assert_eq!(interval("1m"), Ok(Span::from_secs(60)));
+        assert_eq!(interval("1s").unwrap(), Span::from_secs(1));
+        assert_eq!(interval("1m").unwrap(), Span::from_secs(60));
         for wrong in ["999ms", "61s", "0s"] {
-            assert_eq!(interval(wrong), Err("has to be from 1s to 60s".to_owned()), "{wrong}");
+            assert_eq!(interval(wrong).unwrap_err().to_string(), "has to be from 1s to 60s", "{wrong}");
         }
-        assert!(interval("soon").is_err_and(|error| error.contains("not a duration")));
+        assert!(interval("soon").is_err_and(|error| error.to_string().contains("not a duration")));
     }
 }

@@ -7,12 +7,12 @@ mod tables;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use glob::MatchOptions;
+use glob::{GlobError, MatchOptions, PatternError};
 use tollgate_grammar::document::TomlTable;
 use tollgate_grammar::table::string;
 use tollgate_grammar::{Findings, Located, SourceKind, SourceText, Spot};
 
-use super::check::files::{read_file, words};
+use super::check::files::{ReadFileError, read_file, words};
 use super::secrets::DIALECT;
 use super::{MAX_FILE, Sources, overrides};
 
@@ -36,6 +36,23 @@ pub struct OwnFiles {
     main: Option<PathBuf>,
     included: Vec<PathBuf>,
     patterns: Vec<String>,
+}
+
+/// Why a file is not included.
+#[derive(Debug, thiserror::Error)]
+enum IncludeError {
+    #[error("its name is not UTF-8")]
+    Name,
+    #[error("it is the file that includes: keep the others in a directory of their own")]
+    Itself,
+    #[error(transparent)]
+    File(#[from] ReadFileError),
+    #[error("it is not UTF-8")]
+    Text,
+    #[error("{}", .0.msg)]
+    Pattern(#[from] PatternError),
+    #[error("`{}`: {}", .0.path().display(), words(.0.error()))]
+    Directory(#[from] GlobError),
 }
 
 impl Included {
@@ -73,7 +90,7 @@ impl Included {
                     }
                 }
             }
-            Err(why) => self.findings.error(spot, format!("cannot read `{value}`"), why),
+            Err(why) => self.findings.error(spot, format!("cannot read `{value}`"), why.to_string()),
         }
         self.patterns.push(pattern);
     }
@@ -85,7 +102,7 @@ impl Included {
             let text = match text_of(path, main) {
                 Ok(text) => text,
                 Err(why) => {
-                    self.findings.error(spot, format!("cannot read `{name}`"), why);
+                    self.findings.error(spot, format!("cannot read `{name}`"), why.to_string());
                     continue;
                 }
             };
@@ -170,14 +187,14 @@ fn beside(base: &Path, pattern: &str) -> String {
     Path::new(&base).join(pattern).to_string_lossy().into_owned()
 }
 
-fn text_of(path: &Path, main: Option<&Path>) -> Result<String, String> {
+fn text_of(path: &Path, main: Option<&Path>) -> Result<String, IncludeError> {
     if path.to_str().is_none() {
-        return Err("its name is not UTF-8".into());
+        return Err(IncludeError::Name);
     }
     if main.is_some_and(|main| is_same_file(main, path)) {
-        return Err("it is the file that includes: keep the others in a directory of their own".into());
+        return Err(IncludeError::Itself);
     }
-    String::from_utf8(read_file(path)?).map_err(|_| "it is not UTF-8".into())
+    String::from_utf8(read_file(path)?).map_err(|_| IncludeError::Text)
 }
 
 fn is_same_file(one: &Path, other: &Path) -> bool {
@@ -185,14 +202,14 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 }
 
 /// The files that a pattern means, sorted. One without wildcards means its file, whether it is there or not.
-fn matches(pattern: &str) -> Result<Vec<PathBuf>, String> {
+fn matches(pattern: &str) -> Result<Vec<PathBuf>, IncludeError> {
     if !is_glob(pattern) {
         return Ok(vec![PathBuf::from(pattern)]);
     }
-    let paths = glob::glob_with(pattern, OPTIONS).map_err(|error| error.msg.to_owned())?;
+    let paths = glob::glob_with(pattern, OPTIONS)?;
     let mut files = Vec::new();
     for path in paths.take(MAX_FILES + 1) {
-        let path = path.map_err(|error| format!("`{}`: {}", error.path().display(), words(error.error())))?;
+        let path = path?;
         if !path.is_dir() {
             files.push(path);
         }

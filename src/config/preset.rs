@@ -23,6 +23,14 @@ pub struct Preset {
     pub text: &'static str,
 }
 
+/// There is no preset of that name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown preset: {hint}")]
+pub struct UnknownPreset {
+    /// The likely name, or all names.
+    pub hint: String,
+}
+
 impl Preset {
     /// What it protects, in a few words: its first line.
     #[must_use]
@@ -89,10 +97,11 @@ pub fn presets() -> &'static [Preset] {
 /// The preset of that name.
 ///
 /// # Errors
-/// A hint with the likely name.
-pub fn named(name: &str) -> Result<&'static Preset, String> {
+/// See [`UnknownPreset`].
+pub fn named(name: &str) -> Result<&'static Preset, UnknownPreset> {
     let found = PRESETS.iter().find(|preset| preset.name == name);
-    found.ok_or_else(|| suggest(name, PRESETS.iter().map(|preset| preset.name)))
+    let hint = || suggest(name, PRESETS.iter().map(|preset| preset.name));
+    found.ok_or_else(|| UnknownPreset { hint: hint() })
 }
 
 /// The routes that come from presets, each with the name that the file has for the whole application.
@@ -153,7 +162,7 @@ fn preset_of(node: &Located<TomlValue>, f: &mut Findings) -> Option<&'static Pre
     };
     match named(name) {
         Ok(preset) => Some(preset),
-        Err(hint) => {
+        Err(UnknownPreset { hint }) => {
             f.error(&node.spot, format!("unknown preset `{name}`"), hint);
             None
         }

@@ -40,8 +40,9 @@ use tokio_io_timeout::TimeoutStream;
 
 pub use self::access::AdminSettings;
 pub use self::buckets::Grammar;
-pub use self::control::{ControlApi, GateCommand, Reloaded};
-pub use self::dry_run::{DEFAULT_PEER, DryRun, DryRunApi, ExplainRequest};
+pub use self::control::{ControlApi, GateCommand, ReloadError, Reloaded};
+pub use self::dry_run::{DEFAULT_PEER, DryRun, DryRunApi, DryRunError, ExplainRequest};
+pub use self::request::AdminProblem;
 pub use self::token::AdminToken;
 
 use self::access::{AdminAccess, TcpCaller};

@@ -27,7 +27,7 @@ pub(super) trait Remote: Send + Sync {
 }
 
 /// A backend's parser of its addresses, scheme included. Its errors contain no secret.
-pub(super) type ParseAddress = fn(&str) -> Result<Arc<dyn Remote>, String>;
+pub(super) type ParseAddress = fn(&str) -> Result<Arc<dyn Remote>, BadStoreAddress>;
 
 /// Why a text is not the address of a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,7 +38,7 @@ pub enum BadStoreAddress {
     /// This build leaves out the backend, whose feature this is.
     #[error("this program was built without {0}")]
     NotInThisBuild(&'static str),
-    /// The backend cannot parse it.
+    /// The backend cannot parse it. The text contains no secret.
     #[error("{0}")]
     Wrong(String),
 }
@@ -83,8 +83,20 @@ impl FromStr for StoreAddress {
         let scheme = scheme.ok_or(BadStoreAddress::Unknown)?;
         let parse = super::parser_of(scheme)
             .ok_or_else(|| BadStoreAddress::NotInThisBuild(super::feature_of(scheme)))?;
-        let remote = parse(text).map_err(BadStoreAddress::Wrong)?;
+        let remote = parse(text)?;
         Ok(Self { url: text.into(), remote: Some(remote) })
+    }
+}
+
+impl From<&str> for BadStoreAddress {
+    fn from(why: &str) -> Self {
+        why.to_owned().into()
+    }
+}
+
+impl From<String> for BadStoreAddress {
+    fn from(why: String) -> Self {
+        Self::Wrong(why)
     }
 }
 

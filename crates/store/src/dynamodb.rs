@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use self::address::DynamoDbAddress;
 use self::client::DynamoDbClient;
-use super::address::Remote;
+use super::address::{BadStoreAddress, Remote};
 use super::compare_and_swap::{
     Clocked, CompareAndSwap, Namespace, RecordVersion, ServerId, StoreError, StoreFuture, StoreRecord,
     Stored, Swap,
@@ -29,7 +29,7 @@ use super::compare_and_swap::{
 use tollgate_bucket::{Key, Span, Time};
 
 /// Parses an address.
-pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
+pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, BadStoreAddress> {
     Ok(Arc::new(DynamoDbAddress::parse(url, environment)?))
 }
 

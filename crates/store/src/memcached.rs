@@ -26,7 +26,7 @@ use self::journal::{Journal, Taken, Takes};
 use self::request::{MemcachedReply, MemcachedRequest, MemcachedValue};
 use self::servers::MemcachedServer;
 use self::stats::Stats;
-use super::address::Remote;
+use super::address::{BadStoreAddress, Remote};
 use super::compare_and_swap::{
     Clocked, CompareAndSwap, Namespace, RecordVersion, ServerEntry, ServerId, StoreClock, StoreError,
     StoreFuture, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
@@ -35,7 +35,7 @@ use super::step_program::{StepProgram, StepShape};
 use tollgate_bucket::{Key, Time};
 
 /// Parses an address.
-pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
+pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, BadStoreAddress> {
     Ok(Arc::new(MemcachedAddress(servers::parse(url)?)))
 }
 

@@ -13,14 +13,14 @@ mod swap;
 
 use std::sync::Arc;
 
-use super::address::Remote;
+use super::address::{BadStoreAddress, Remote};
 use super::compare_and_swap::{CompareAndSwap, Namespace, StoreError};
 use super::sql::SqlStore;
 
 use self::connection::MysqlConnector;
 
 /// Parses an address.
-pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
+pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, BadStoreAddress> {
     Ok(Arc::new(address::parse(url)?))
 }
 

@@ -27,7 +27,7 @@ use self::cluster::Cluster;
 use self::node::{Node, Target};
 use self::reply::ScriptReply;
 use self::sentinel::Sentinels;
-use super::address::Remote;
+use super::address::{BadStoreAddress, Remote};
 use super::compare_and_swap::{
     Clocked, CompareAndSwap, Namespace, RecordVersion, ServerEntry, ServerId, StoreClock, StoreError,
     StoreFuture, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
@@ -37,7 +37,7 @@ use tollgate_base::tls::Trust;
 use tollgate_bucket::Key;
 
 /// Parses an address.
-pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
+pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, BadStoreAddress> {
     Ok(Arc::new(RedisAddress::parse(url)?))
 }
 

@@ -227,7 +227,7 @@ impl Reload {
         service_manager::ready();
         if let Some(policy) = &mut self.follower.policy {
             policy.tried = (entry.version, entry.hash.clone());
-            policy.refused = changes.as_ref().err().map(|why| (stored, why.clone()));
+            policy.refused = changes.as_ref().err().map(|why| (stored, why.to_string()));
         }
         match &changes {
             Ok(_) => tracing::info!("policy {} of {} is in force", entry.version, entry.by),

@@ -6,7 +6,7 @@ use clap::Args;
 use super::super::Exit;
 use super::super::admin_api::AdminArgs;
 use super::exempt::PrefixWords;
-use super::{BucketCommand, key, refuse, time, words_of};
+use super::{BucketCommand, key, refuse, time};
 use crate::config::values::Prefix;
 use crate::observe::admin::pages::{LastingRequest, LimitRequest};
 
@@ -55,11 +55,11 @@ pub(super) fn ban(arguments: &BanArgs) -> anyhow::Result<Exit> {
     words.ask(keys.first().map(String::as_str), lasts.as_deref(), why.as_deref(), *end, admin)
 }
 
-fn ban_key(text: &str) -> Result<String, String> {
+fn ban_key(text: &str) -> anyhow::Result<String> {
     match key(text) {
         Ok(text) => Ok(text),
         // A list of prefixes tells them by their slash.
         Err(error) if !text.contains('/') => Err(error),
-        Err(_) => text.parse::<Prefix>().map(|_| text.to_owned()).map_err(words_of),
+        Err(_) => Ok(text.parse::<Prefix>().map(|_| text.to_owned())?),
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::super::Exit;
 use super::super::admin_api::{AdminArgs, ApiRequest};
-use super::{BucketCommand, key, refuse, time, words_of};
+use super::{BucketCommand, key, refuse, time};
 use crate::config::values::Prefix;
 use crate::observe::admin::pages::{EndedPage, LastingRequest, PrefixPart, PrefixRequest};
 
@@ -110,9 +110,9 @@ struct PrefixLists {
     bans: Vec<PrefixPart>,
 }
 
-fn exempt_key(text: &str) -> Result<String, String> {
+fn exempt_key(text: &str) -> anyhow::Result<String> {
     match text.parse::<Prefix>() {
         Ok(_) => Ok(text.to_owned()),
-        Err(mistake) => key(text).map_err(|_| words_of(mistake)),
+        Err(mistake) => key(text).map_err(|_| mistake.into()),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
+use anyhow::{Context, bail};
+
 use super::{BEHIND, InitArgs, listen, pattern, preset, upstream};
 
 /// The same arguments with the answers, where a person can be asked and has chosen nothing yet.
@@ -43,7 +45,7 @@ impl<I: BufRead, O: Write> Questions<I, O> {
         &mut self,
         question: &str,
         default: &str,
-        parse: impl Fn(&str) -> Result<T, String>,
+        parse: impl Fn(&str) -> anyhow::Result<T>,
     ) -> io::Result<T> {
         loop {
             write!(self.output, "{question} [{default}] ")?;
@@ -61,20 +63,20 @@ impl<I: BufRead, O: Write> Questions<I, O> {
     }
 }
 
-fn none_or(text: &str, parse: impl Fn(&str) -> Result<String, String>) -> Result<Option<String>, String> {
+fn none_or(text: &str, parse: impl Fn(&str) -> anyhow::Result<String>) -> anyhow::Result<Option<String>> {
     if text == "none" { Ok(None) } else { parse(text).map(Some) }
 }
 
-fn proxy(text: &str) -> Result<String, String> {
+fn proxy(text: &str) -> anyhow::Result<String> {
     let known = BEHIND.iter().find(|(name, _)| *name == text);
-    known.map(|(name, _)| (*name).to_owned()).ok_or_else(|| format!("no words for `{text}` are known"))
+    known.map(|(name, _)| (*name).to_owned()).with_context(|| format!("no words for `{text}` are known"))
 }
 
-fn yes_or_no(text: &str) -> Result<bool, String> {
+fn yes_or_no(text: &str) -> anyhow::Result<bool> {
     match text.to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(true),
         "n" | "no" => Ok(false),
-        _ => Err("yes or no".to_owned()),
+        _ => bail!("yes or no"),
     }
 }
 

@@ -51,10 +51,15 @@ pub(super) enum Minutes {
 #[derive(Debug)]
 pub(super) struct Overview {
     pub(super) status: StatusPage,
-    pub(super) limits: Result<LimitsPage, String>,
-    pub(super) clients: Result<ClientsPage, String>,
-    pub(super) history: Result<HistoryPage, String>,
+    pub(super) limits: Result<LimitsPage, PlainError>,
+    pub(super) clients: Result<ClientsPage, PlainError>,
+    pub(super) history: Result<HistoryPage, PlainError>,
 }
+
+/// Why something is not shown or not done, in words that a terminal can show.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct PlainError(String);
 
 /// Asks the gate behind this socket for all pages. One that the gate does not give is an `error` in words.
 ///
@@ -92,16 +97,23 @@ impl Overview {
     }
 }
 
-fn part<P: DeserializeOwned>(answer: &Value) -> Result<P, String> {
+fn part<P: DeserializeOwned>(answer: &Value) -> Result<P, PlainError> {
     match answer.get("error").and_then(Value::as_str) {
-        Some(error) => Err(plain(error)),
-        None => page(answer).map_err(|error| plain(&format!("{error:#}"))),
+        Some(error) => Err(error.into()),
+        None => Ok(page(answer)?),
     }
 }
 
-/// An error in words that a terminal can show.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().filter(|letter| is_shown(*letter)).collect()
+impl From<&str> for PlainError {
+    fn from(text: &str) -> Self {
+        Self(text.chars().filter(|letter| is_shown(*letter)).collect())
+    }
+}
+
+impl From<anyhow::Error> for PlainError {
+    fn from(error: anyhow::Error) -> Self {
+        Self::from(&format!("{error:#}")[..])
+    }
 }
 
 impl OverviewQuery {
@@ -161,8 +173,10 @@ mod tests {
         let pages = json!({"status": status, "limits": {"limits": [{"name": 1}]},
                            "clients": {"error": "not\u{1b}[2J here"}, "history": "none"});
         let overview = Overview::parse(&pages).unwrap();
-        assert!(overview.limits.is_err_and(|why| why.contains("another form: invalid type: integer")));
-        assert!(overview.clients.is_err_and(|why| why == "not[2J here"));
+        assert!(
+            overview.limits.is_err_and(|why| why.to_string().contains("another form: invalid type: integer"))
+        );
+        assert!(overview.clients.is_err_and(|why| why.to_string() == "not[2J here"));
         assert!(overview.history.is_err());
         assert!(Overview::parse(&json!({"status": {}})).is_err());
     }

@@ -10,7 +10,7 @@ use std::thread;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::super::admin_api::ApiRequest;
-use super::overview::{Overview, OverviewQuery, fetch, plain};
+use super::overview::{Overview, OverviewQuery, PlainError, fetch};
 use super::state::OperatorAction;
 use crate::observe::admin::pages::PrefixRequest;
 
@@ -22,9 +22,9 @@ pub(super) enum PollRequest {
 
 /// What the gate said, or why it did not.
 pub(super) enum PollReply {
-    Overview(Result<Box<Overview>, String>),
+    Overview(Result<Box<Overview>, PlainError>),
     /// The action, and what is wrong with it.
-    Acted(OperatorAction, Result<(), String>),
+    Acted(OperatorAction, Result<(), PlainError>),
 }
 
 pub(super) struct Poller {
@@ -68,15 +68,14 @@ impl Poller {
 }
 
 fn reply(socket: &Path, request: PollRequest) -> PollReply {
-    let why = |error: anyhow::Error| plain(&format!("{error:#}"));
     match request {
         PollRequest::Overview(query) => {
             let overview = fetch(socket, &query).and_then(|pages| Overview::parse(&pages));
-            PollReply::Overview(overview.map(Box::new).map_err(why))
+            PollReply::Overview(overview.map(Box::new).map_err(PlainError::from))
         }
         PollRequest::Act(action) => {
             let done = api_request(&action).call(socket).and_then(|response| response.success());
-            PollReply::Acted(action, done.map(|_| ()).map_err(why))
+            PollReply::Acted(action, done.map(|_| ()).map_err(PlainError::from))
         }
     }
 }

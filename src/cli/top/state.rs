@@ -5,7 +5,7 @@
 mod keys;
 mod rows;
 
-use super::overview::{Overview, OverviewQuery};
+use super::overview::{Overview, OverviewQuery, PlainError};
 use crate::observe::admin::pages::ClientPart;
 use crate::time::Span;
 
@@ -20,7 +20,7 @@ pub(super) struct TopState {
     is_paused: bool,
     message: Option<FooterMessage>,
     /// Why the gate did not answer last.
-    outage: Option<String>,
+    outage: Option<PlainError>,
     /// Since the last answer.
     age: Span,
 }
@@ -107,7 +107,7 @@ impl TopState {
         self.message.as_ref()
     }
 
-    pub(super) fn outage(&self) -> Option<&String> {
+    pub(super) fn outage(&self) -> Option<&PlainError> {
         self.outage.as_ref()
     }
 
@@ -122,7 +122,7 @@ impl TopState {
     }
 
     /// Takes a new overview; without one the last one stays, with the reason.
-    pub(super) fn update(&mut self, overview: Result<Overview, String>) {
+    pub(super) fn update(&mut self, overview: Result<Overview, PlainError>) {
         match overview {
             Ok(overview) => (self.overview, self.outage) = (overview, None),
             Err(why) => self.outage = Some(why),
@@ -130,7 +130,7 @@ impl TopState {
     }
 
     /// Says what came of an action.
-    pub(super) fn say_done(&mut self, action: &OperatorAction, done: Result<(), String>) {
+    pub(super) fn say_done(&mut self, action: &OperatorAction, done: Result<(), PlainError>) {
         let (text, is_error) = match (done, action) {
             (Ok(()), OperatorAction::Reset { client, limit }) => {
                 (format!("{client} is as new under `{limit}`"), false)

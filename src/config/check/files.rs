@@ -3,6 +3,7 @@
 //! A relative path starts from the directory of the main file, also in an included one. Only regular files of limited
 //! size are read, so `@/dev/zero` is a mistake and does not exhaust the memory.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +25,17 @@ pub(in crate::config) struct Files<'b> {
     pub(super) read: Vec<PathBuf>,
     /// Whether nothing is read that the text names: see [`Sources::is_sealed`].
     pub(super) is_sealed: bool,
+}
+
+/// Why a file is not read.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::config) enum ReadFileError {
+    #[error("{}", words(.0))]
+    Io(#[from] io::Error),
+    #[error("it is not a regular file")]
+    NotRegular,
+    #[error("it is larger than 64 MiB")]
+    TooLarge,
 }
 
 impl<'b> Files<'b> {
@@ -91,7 +103,7 @@ impl<'b> Files<'b> {
         match read_file(&path) {
             Ok(bytes) => Some(bytes),
             Err(why) => {
-                f.error(spot, format!("cannot read `{}`", path.display()), why);
+                f.error(spot, format!("cannot read `{}`", path.display()), why.to_string());
                 None
             }
         }
@@ -99,22 +111,22 @@ impl<'b> Files<'b> {
 }
 
 /// The bytes of a regular file of limited size.
-pub(in crate::config) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    let about = std::fs::metadata(path).map_err(|error| words(&error))?;
+pub(in crate::config) fn read_file(path: &Path) -> Result<Vec<u8>, ReadFileError> {
+    let about = std::fs::metadata(path)?;
     if !about.is_file() {
-        return Err("it is not a regular file".into());
+        return Err(ReadFileError::NotRegular);
     }
     if about.len() > MAX_FILE {
-        return Err("it is larger than 64 MiB".into());
+        return Err(ReadFileError::TooLarge);
     }
-    std::fs::read(path).map_err(|error| words(&error))
+    Ok(std::fs::read(path)?)
 }
 
 /// The messages of systems differ; these do not.
-pub(in crate::config) fn words(error: &std::io::Error) -> String {
+pub(in crate::config) fn words(error: &io::Error) -> String {
     match error.kind() {
-        std::io::ErrorKind::NotFound => "there is no such file".into(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
+        io::ErrorKind::NotFound => "there is no such file".into(),
+        io::ErrorKind::PermissionDenied => "permission denied".into(),
         _ => error.to_string().to_lowercase(),
     }
 }

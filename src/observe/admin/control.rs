@@ -47,10 +47,15 @@ pub enum GateCommand {
 #[derive(Debug)]
 pub struct Reloaded {
     /// What has changed, or why the old configuration stays.
-    pub changes: Result<String, String>,
+    pub changes: Result<String, ReloadError>,
     /// Mistakes and warnings, each with its `text` for people.
     pub diagnostics: Vec<DiagnosticRecord>,
 }
+
+/// Why the old configuration stays, in words for operators.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ReloadError(pub String);
 
 /// The pages by path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +120,7 @@ impl ControlApi {
             Ok(Reloaded { changes: Ok(changes), diagnostics }) => {
                 json_response(StatusCode::OK, &ReloadPage { changes, diagnostics })
             }
-            Ok(Reloaded { changes: Err(why), diagnostics }) => {
+            Ok(Reloaded { changes: Err(ReloadError(why)), diagnostics }) => {
                 problem_with(StatusCode::UNPROCESSABLE_ENTITY, &why, Some(diagnostics))
             }
             Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "the gate drains and reads no configuration"),

@@ -11,10 +11,12 @@ use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use hyper::body::Body;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
+use tokio::task::JoinError;
 
 use super::pages::{CheckPage, ExplainPage};
 use super::request::{AdminProblem, body_of, fields_of, has_only, optional_text, parse_fields, text, wrong};
 use super::response::{AdminResponse, json_response, not_allowed};
+use crate::store::shared::Unavailable;
 
 /// The handles of both pages.
 pub struct DryRunApi {
@@ -26,8 +28,19 @@ pub struct DryRunApi {
     checking: Semaphore,
 }
 
-/// An answer, or why there is none, in words for operators.
-pub type DryRun<P> = Pin<Box<dyn Future<Output = Result<P, String>> + Send>>;
+/// An answer, or why there is none.
+pub type DryRun<P> = Pin<Box<dyn Future<Output = Result<P, DryRunError>> + Send>>;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum DryRunError {
+    /// The check has ended early.
+    #[error(transparent)]
+    Check(#[from] JoinError),
+    /// The store does not say how full the buckets are.
+    #[error(transparent)]
+    Store(#[from] Unavailable),
+}
 
 /// A request to explain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,18 +97,18 @@ impl DryRunApi {
             if head.uri.query().is_some() {
                 return Err(wrong("this page takes no query"));
             }
-            let answer = match page {
-                DryRunPath::Check => self.check(body).await?.map(|page| json_response(StatusCode::OK, &page)),
-                DryRunPath::Explain => (self.explain)(explain_request(&fields_of(body).await?)?)
-                    .await
-                    .map(|page| json_response(StatusCode::OK, &page)),
-            };
-            answer.map_err(|why| AdminProblem::new(StatusCode::SERVICE_UNAVAILABLE, why))
+            Ok(match page {
+                DryRunPath::Check => json_response(StatusCode::OK, &self.check(body).await?),
+                DryRunPath::Explain => {
+                    let asked = explain_request(&fields_of(body).await?)?;
+                    json_response(StatusCode::OK, &(self.explain)(asked).await?)
+                }
+            })
         };
         done.await.unwrap_or_else(AdminResponse::from)
     }
 
-    async fn check<B>(&self, body: B) -> Result<Result<CheckPage, String>, AdminProblem>
+    async fn check<B>(&self, body: B) -> Result<CheckPage, AdminProblem>
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
     {
@@ -103,7 +116,13 @@ impl DryRunApi {
         let text = String::from_utf8(body.into()).map_err(|_| wrong("the file is not UTF-8"))?;
         // Never closed, so a permit always comes.
         let _permit = self.checking.acquire().await;
-        Ok((self.check)(text).await)
+        Ok((self.check)(text).await?)
+    }
+}
+
+impl From<DryRunError> for AdminProblem {
+    fn from(error: DryRunError) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
     }
 }
 
@@ -118,8 +137,8 @@ impl ExplainRequest {
     ///
     /// # Errors
     /// What is wrong with it, in words for operators.
-    pub fn parse(body: &[u8]) -> Result<Self, String> {
-        parse_fields(body).and_then(|fields| explain_request(&fields)).map_err(|problem| problem.detail)
+    pub fn parse(body: &[u8]) -> Result<Self, AdminProblem> {
+        explain_request(&parse_fields(body)?)
     }
 }
 

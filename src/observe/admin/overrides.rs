@@ -159,7 +159,7 @@ impl OverridesApi {
     }
 
     fn prefix(&self, escaped: &str) -> Result<IpNet, AdminProblem> {
-        let prefix = (self.grammar.prefix)(&unescaped(escaped)?).map_err(wrong)?;
+        let prefix = (self.grammar.prefix)(&unescaped(escaped)?)?;
         match prefix.prefix_len() {
             0 => Err(wrong(format!(
                 "{prefix} is everyone: change the mode of limits, or their rates, instead"
@@ -176,7 +176,7 @@ impl OverridesApi {
     /// The end that `for` names.
     fn until(&self, fields: &Map<String, Value>) -> Result<Option<Time>, AdminProblem> {
         let Some(lasts) = optional_text(fields, "for", "a duration, as in \"1h\"")? else { return Ok(None) };
-        let lasts = (self.grammar.span)(lasts).map_err(wrong)?;
+        let lasts = (self.grammar.span)(lasts)?;
         match lasts.as_nanos() {
             0 => Err(wrong("`for` is zero")),
             _ => Ok(Some(self.engine.time().after(lasts))),

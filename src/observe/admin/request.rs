@@ -9,12 +9,14 @@ use http_body_util::{BodyExt, Collected, Limited};
 use hyper::body::{Body, Bytes};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
+use tollgate_grammar::Mistake;
 
 use super::response::{AdminResponse, problem};
 
 /// Why a request is refused.
-#[derive(Debug)]
-pub(super) struct AdminProblem {
+#[derive(Debug, thiserror::Error)]
+#[error("{detail}")]
+pub struct AdminProblem {
     pub(super) status: StatusCode,
     pub(super) detail: String,
 }
@@ -28,6 +30,12 @@ impl AdminProblem {
 impl From<AdminProblem> for AdminResponse {
     fn from(AdminProblem { status, detail }: AdminProblem) -> Self {
         problem(status, &detail)
+    }
+}
+
+impl From<Mistake> for AdminProblem {
+    fn from(mistake: Mistake) -> Self {
+        wrong(mistake.to_string())
     }
 }
 

@@ -10,6 +10,7 @@ use http::Uri;
 use percent_encoding::percent_decode_str;
 
 use super::sign::AwsKeys;
+use crate::address::BadStoreAddress;
 
 /// A parsed address.
 #[derive(Clone)]
@@ -34,9 +35,21 @@ pub(super) struct HttpServer {
     pub(super) authority: String,
 }
 
+/// Why a text is not the URL of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BadServerUrl {
+    #[error("http://HOST[:PORT] or https://HOST[:PORT] is wanted")]
+    Form,
+    #[error("a URL without a path is wanted")]
+    HasPath,
+}
+
 impl DynamoDbAddress {
     /// Parses an address, in an environment.
-    pub(super) fn parse(url: &str, environment: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+    pub(super) fn parse(
+        url: &str,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, BadStoreAddress> {
         let rest = url.strip_prefix("dynamodb://").unwrap_or(url);
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (keys, table) = match rest.rsplit_once('@') {
@@ -50,10 +63,13 @@ impl DynamoDbAddress {
                 "region" => &mut region,
                 "endpoint" => &mut endpoint,
                 "ca" => &mut ca,
-                _ => return Err(format!("unknown option `{name}`; options are region, endpoint and ca")),
+                _ => {
+                    let why = format!("unknown option `{name}`; options are region, endpoint and ca");
+                    return Err(why.into());
+                }
             };
             if slot.replace(decoded(value, name)?).is_some() {
-                return Err(format!("`{name}` is there twice"));
+                return Err(format!("`{name}` is there twice").into());
             }
         }
         let region =
@@ -64,7 +80,7 @@ impl DynamoDbAddress {
             None => HttpServer::https(&usual_host(&region)),
         };
         if ca.is_some() && !server.is_https {
-            return Err("`ca` is for an endpoint with https".to_owned());
+            return Err("`ca` is for an endpoint with https".into());
         }
         Ok(Self { table: checked_table(table)?, region, server, ca: ca.map(PathBuf::from), keys })
     }
@@ -72,32 +88,33 @@ impl DynamoDbAddress {
 
 impl HttpServer {
     /// Parses a URL without a path.
-    pub(super) fn parse(url: &str) -> Result<Self, String> {
+    pub(super) fn parse(url: &str) -> Result<Self, BadServerUrl> {
         let (server, path) = Self::parse_with_path(url)?;
-        if path == "/" { Ok(server) } else { Err("a URL without a path is wanted".to_owned()) }
+        if path == "/" { Ok(server) } else { Err(BadServerUrl::HasPath) }
     }
 
     /// Parses a URL; returns its path and query as well.
-    pub(super) fn parse_with_path(url: &str) -> Result<(Self, String), String> {
-        let wanted = || "http://HOST[:PORT] or https://HOST[:PORT] is wanted".to_owned();
-        let uri: Uri = url.parse().map_err(|_| wanted())?;
+    pub(super) fn parse_with_path(url: &str) -> Result<(Self, String), BadServerUrl> {
+        let uri: Uri = url.parse().map_err(|_| BadServerUrl::Form)?;
         let is_https = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            _ => return Err(wanted()),
+            _ => return Err(BadServerUrl::Form),
         };
-        let authority =
-            uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wanted)?;
+        let authority = uri
+            .authority()
+            .filter(|authority| !authority.as_str().contains('@'))
+            .ok_or(BadServerUrl::Form)?;
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         // If the text behind a colon is no number, `http` reports that there is no port.
         let port =
             match authority.as_str().strip_prefix(authority.host()).and_then(|rest| rest.strip_prefix(':')) {
-                Some(_) => authority.port_u16().filter(|&port| port > 0).ok_or_else(wanted)?,
+                Some(_) => authority.port_u16().filter(|&port| port > 0).ok_or(BadServerUrl::Form)?,
                 None if is_https => 443,
                 None => 80,
             };
         if host.is_empty() {
-            return Err(wanted());
+            return Err(BadServerUrl::Form);
         }
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         Ok((Self { is_https, host, port, authority: authority.as_str().to_ascii_lowercase() }, path))
@@ -108,36 +125,36 @@ impl HttpServer {
     }
 }
 
-fn keys_of(text: &str) -> Result<AwsKeys, String> {
+fn keys_of(text: &str) -> Result<AwsKeys, BadStoreAddress> {
     let (access, secret) = text.split_once(':').ok_or("KEY:SECRET is wanted in front of the `@`")?;
     let (access, secret) = (decoded(access, "the key")?, decoded(secret, "the secret")?);
-    AwsKeys::new(access, secret, None).ok_or_else(|| "KEY:SECRET is wanted in front of the `@`".to_owned())
+    AwsKeys::new(access, secret, None).ok_or_else(|| "KEY:SECRET is wanted in front of the `@`".into())
 }
 
-fn decoded(text: &str, what: &str) -> Result<String, String> {
+fn decoded(text: &str, what: &str) -> Result<String, BadStoreAddress> {
     let decoded = percent_decode_str(text).decode_utf8().map_err(|_| format!("{what} is not in UTF-8"))?;
     Ok(decoded.into_owned())
 }
 
-fn checked_region(region: Option<String>) -> Result<String, String> {
+fn checked_region(region: Option<String>) -> Result<String, BadStoreAddress> {
     let region = region.filter(|region| !region.is_empty());
     let region =
         region.ok_or("a region is wanted: `?region=eu-central-1`, or AWS_REGION in the environment")?;
     let is_usual = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if region.len() > 64 || !region.bytes().all(is_usual) {
-        return Err("a region is made of letters a to z, digits and `-`".to_owned());
+        return Err("a region is made of letters a to z, digits and `-`".into());
     }
     Ok(region)
 }
 
 /// "Naming rules" of the Amazon DynamoDB Developer Guide.
-fn checked_table(table: &str) -> Result<String, String> {
+fn checked_table(table: &str) -> Result<String, BadStoreAddress> {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if table.is_empty() {
-        return Err("a table is wanted: `dynamodb://TABLE?region=R`".to_owned());
+        return Err("a table is wanted: `dynamodb://TABLE?region=R`".into());
     }
     if !(3..=255).contains(&table.len()) || !table.bytes().all(is_usual) {
-        return Err("a table's name is 3 to 255 letters, digits, `_`, `-` and `.`".to_owned());
+        return Err("a table's name is 3 to 255 letters, digits, `_`, `-` and `.`".into());
     }
     Ok(table.to_owned())
 }
@@ -151,7 +168,7 @@ fn usual_host(region: &str) -> String {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<DynamoDbAddress, String> {
+    fn parse(url: &str) -> Result<DynamoDbAddress, BadStoreAddress> {
         DynamoDbAddress::parse(url, |_| None)
     }
 
@@ -234,7 +251,7 @@ mod tests {
             ("dynamodb://AKID:%ffsecret@buckets?region=r", "the secret is not in UTF-8"),
             ("dynamodb://AKID:secret%0A@buckets?region=r", "KEY:SECRET is wanted in front of the `@`"),
         ] {
-            assert_eq!(parse(url).err().as_deref(), Some(words), "{url}");
+            assert_eq!(parse(url).err(), Some(words.into()), "{url}");
             assert!(!words.to_ascii_lowercase().contains("secret%") && !words.contains("me:"), "{words}");
         }
     }

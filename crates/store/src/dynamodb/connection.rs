@@ -30,13 +30,22 @@ pub(super) struct HttpReply {
     pub(super) body: Bytes,
 }
 
+/// Why there is no connection to this authority.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HttpConnectError {
+    #[error("no connection to {0} within a second")]
+    Late(String),
+    #[error("{0}: {1}")]
+    Failed(String, HttpClientError),
+}
+
 impl HttpPeer {
     /// A new connection, within a second. The name is looked up each time.
-    pub(super) async fn connect(&self) -> Result<HttpConnection, String> {
-        let authority = &self.server.authority;
+    pub(super) async fn connect(&self) -> Result<HttpConnection, HttpConnectError> {
+        let authority = || self.server.authority.clone();
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.try_connect()).await;
-        let connected = connected.map_err(|_| format!("no connection to {authority} within a second"))?;
-        connected.map_err(|error| format!("{authority}: {error}"))
+        let connected = connected.map_err(|_| HttpConnectError::Late(authority()))?;
+        connected.map_err(|error| HttpConnectError::Failed(authority(), error))
     }
 
     async fn try_connect(&self) -> Result<HttpConnection, HttpClientError> {

@@ -8,12 +8,15 @@ mod chain;
 mod file;
 mod metadata;
 
+use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 pub(super) use self::chain::KeySourceChain;
+use self::metadata::KeyServiceError;
+use super::address::BadServerUrl;
 use super::sign::AwsKeys;
 use crate::StoreError;
 use tollgate_base::time::Clock;
@@ -27,6 +30,46 @@ struct FoundKeys {
     until: Option<Time>,
     /// When to renew them.
     renew: Option<Time>,
+}
+
+/// Why there are no keys.
+#[derive(Debug, thiserror::Error)]
+enum CredentialsError {
+    #[error(
+        "there are no credentials: neither in the address, nor AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
+         nor a shared file, nor a role"
+    )]
+    NoSource,
+    #[error(transparent)]
+    Source(#[from] WrongKeySource),
+    #[error("the shared file of credentials: {0}")]
+    File(io::Error),
+    #[error("the shared file of credentials has no keys for the profile `{0}`")]
+    NoKeys(String),
+    #[error("the profile `{0}` of the shared file has no aws_access_key_id and aws_secret_access_key")]
+    IncompleteKeys(String),
+    #[error("the container's endpoint of credentials: {0}")]
+    Container(KeyServiceError),
+    #[error("there are no credentials elsewhere, and the machine's metadata service: {0}")]
+    Instance(KeyServiceError),
+}
+
+/// What is wrong with the environment that sets up a source.
+#[derive(Debug, Clone, thiserror::Error)]
+enum WrongKeySource {
+    #[error("AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or AWS_SESSION_TOKEN contains invalid characters")]
+    Keys,
+    #[error("AWS_CONTAINER_CREDENTIALS_FULL_URI: {0}")]
+    Container(BadServerUrl),
+    #[error(
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI: http:// is for addresses of this machine and of Amazon's endpoints"
+    )]
+    ContainerWithoutTls,
+    /// The roots by which to check the container's endpoint.
+    #[error("{0}")]
+    Roots(String),
+    #[error("AWS_EC2_METADATA_SERVICE_ENDPOINT: {0}")]
+    Instance(BadServerUrl),
 }
 
 /// The keys that are valid now.
@@ -113,7 +156,7 @@ async fn refresh(cache: Arc<AwsKeyCache>) {
         state.is_refreshing = false;
         match found {
             Ok(found) => state.found = Some(found),
-            Err(why) => state.failed = why,
+            Err(why) => state.failed = why.to_string(),
         }
     }
     cache.changed.notify_waiters();

@@ -132,7 +132,7 @@ async fn connect(pool: Arc<HttpPool>, permit: OwnedSemaphorePermit) {
                 _permit: permit,
             }),
             Err(why) => {
-                state.last_error = Some(why);
+                state.last_error = Some(why.to_string());
                 drop(permit);
             }
         }

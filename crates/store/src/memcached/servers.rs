@@ -9,6 +9,7 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
+use crate::address::BadStoreAddress;
 use tollgate_bucket::Key;
 
 /// The address of a server, in lower case.
@@ -20,18 +21,18 @@ pub(super) struct MemcachedServer {
 }
 
 /// The servers of an address: at least one, in an order that does not depend on how they were written.
-pub(super) fn parse(url: &str) -> Result<Vec<MemcachedServer>, String> {
+pub(super) fn parse(url: &str) -> Result<Vec<MemcachedServer>, BadStoreAddress> {
     let list = url.strip_prefix("memcached://").unwrap_or(url);
     if list.contains('@') {
-        return Err("memcached takes no user and no password here".to_owned());
+        return Err("memcached takes no user and no password here".into());
     }
     if list.contains(['/', '?', '#']) {
-        return Err("nothing can follow the servers of memcached".to_owned());
+        return Err("nothing can follow the servers of memcached".into());
     }
     let mut servers = list.split(',').map(server).collect::<Result<Vec<_>, _>>()?;
     servers.sort();
     if servers.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err("a server of memcached is named twice".to_owned());
+        return Err("a server of memcached is named twice".into());
     }
     Ok(servers)
 }
@@ -49,22 +50,22 @@ fn score(name: &str, Key(key): Key) -> u64 {
     hasher.finish()
 }
 
-fn server(text: &str) -> Result<MemcachedServer, String> {
+fn server(text: &str) -> Result<MemcachedServer, BadStoreAddress> {
     let (host, port) = split(text)?;
     let port = match port {
         None => 11211,
         Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => match port.parse() {
             Ok(port) if port > 0 => port,
-            _ => return Err("a port of memcached is 1 to 65535".to_owned()),
+            _ => return Err("a port of memcached is 1 to 65535".into()),
         },
-        Some(_) => return Err("a port of memcached is 1 to 65535".to_owned()),
+        Some(_) => return Err("a port of memcached is 1 to 65535".into()),
     };
     Ok(MemcachedServer { host: host.to_ascii_lowercase(), port })
 }
 
-fn split(text: &str) -> Result<(&str, Option<&str>), String> {
+fn split(text: &str) -> Result<(&str, Option<&str>), BadStoreAddress> {
     if let Some(rest) = text.strip_prefix('[') {
-        let wrong = || "brackets of memcached hold an IPv6 address".to_owned();
+        let wrong = || BadStoreAddress::from("brackets of memcached hold an IPv6 address");
         let (host, rest) = rest.split_once(']').ok_or_else(wrong)?;
         host.parse::<std::net::Ipv6Addr>().map_err(|_| wrong())?;
         return match rest.strip_prefix(':') {
@@ -75,14 +76,14 @@ fn split(text: &str) -> Result<(&str, Option<&str>), String> {
     }
     let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
     if port.is_some_and(|port| port.contains(':')) {
-        return Err("an IPv6 address of memcached stands in brackets".to_owned());
+        return Err("an IPv6 address of memcached stands in brackets".into());
     }
     let usual = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if host.is_empty() {
-        return Err("a server of memcached has no name".to_owned());
+        return Err("a server of memcached has no name".into());
     }
     if host.len() > 253 || !host.bytes().all(usual) {
-        return Err("the name of a memcached server has invalid characters".to_owned());
+        return Err("the name of a memcached server has invalid characters".into());
     }
     Ok((host, port))
 }
@@ -136,7 +137,7 @@ mod tests {
             ("a,A:11211", "a server of memcached is named twice"),
         ];
         for (list, message) in mistakes {
-            assert_eq!(parse(&format!("memcached://{list}")), Err(message.to_owned()), "{list:?}");
+            assert_eq!(parse(&format!("memcached://{list}")), Err(message.into()), "{list:?}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The address of a MySQL database: `mysql://user:password@host:port,host:port/database?options`.
 
-use crate::address::is_loopback;
+use crate::address::{BadStoreAddress, is_loopback};
 use crate::sql::address::{SqlTls, decoded, split};
 
 /// A parsed address.
@@ -16,9 +16,12 @@ pub(crate) struct MysqlAddress {
 }
 
 /// Parses an address.
-pub(super) fn parse(url: &str) -> Result<MysqlAddress, String> {
+pub(super) fn parse(url: &str) -> Result<MysqlAddress, BadStoreAddress> {
     let split = split(url, &["socket"])?;
-    let wrong = |what: &str| format!("{what}: write {GRAMMAR}, special letters as percent signs and digits");
+    let wrong = |what: &str| {
+        let why = format!("{what}: write {GRAMMAR}, special letters as percent signs and digits");
+        BadStoreAddress::Wrong(why)
+    };
     let written = split.base.strip_prefix("mysql://").unwrap_or_default();
     let (credentials, rest) = written.split_once('@').ok_or_else(|| wrong("no user"))?;
     let (user, password) = match credentials.split_once(':') {
@@ -28,7 +31,7 @@ pub(super) fn parse(url: &str) -> Result<MysqlAddress, String> {
     let (server, database) = rest.split_once('/').ok_or_else(|| wrong("no database"))?;
     let hosts = server.split(',').map(|server| {
         let (host, port) = host_and_port(server).ok_or_else(|| wrong("not a host and a port"))?;
-        Ok::<_, String>((decoded(host)?, port))
+        Ok::<_, BadStoreAddress>((decoded(host)?, port))
     });
     let hosts: Vec<_> = hosts.collect::<Result<_, _>>()?;
     let socket = split.options.first().map(|(_, path)| decoded(path)).transpose()?;
@@ -37,10 +40,10 @@ pub(super) fn parse(url: &str) -> Result<MysqlAddress, String> {
         return Err(wrong("no user, no host or no database"));
     }
     if split.tls == SqlTls::Preferred {
-        return Err("`sslmode` is `disable`, `require`, `verify-ca` or `verify-full`".to_owned());
+        return Err("`sslmode` is `disable`, `require`, `verify-ca` or `verify-full`".into());
     }
     if socket.is_some() && split.tls != SqlTls::Off {
-        return Err("TLS is not spoken over a Unix socket".to_owned());
+        return Err("TLS is not spoken over a Unix socket".into());
     }
     let (user, database) = (decoded(user)?, decoded(database)?);
     Ok(MysqlAddress { user, password, hosts, socket, database, tls: split.tls })
@@ -85,10 +88,10 @@ mod tests {
             ("mysql://u:hunter2@/db", "no user, no host or no database"),
             ("mysql://u:hunter2@h,/db", "no user, no host or no database"),
         ] {
-            assert_eq!(parse(url), Err(format!("{what}: {write}")), "{url}");
+            assert_eq!(parse(url), Err(format!("{what}: {write}").into()), "{url}");
         }
         let unknown = "unknown option; options are sslmode, sslrootcert, socket";
-        assert_eq!(parse("mysql://u:p@h/db?hunter2=1"), Err(unknown.to_owned()));
+        assert_eq!(parse("mysql://u:p@h/db?hunter2=1"), Err(unknown.into()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-use crate::address::is_loopback;
+use crate::address::{BadStoreAddress, is_loopback};
 use crate::sql::address::{SqlTls, split};
 
 /// A parsed address.
@@ -15,7 +15,7 @@ pub(crate) struct PostgresAddress {
 }
 
 /// Parses an address.
-pub(super) fn parse(url: &str) -> Result<PostgresAddress, String> {
+pub(super) fn parse(url: &str) -> Result<PostgresAddress, BadStoreAddress> {
     let known = [OPTIONS, IGNORED].concat();
     let split = split(url, &known)?;
     let options = split.options.iter().filter(|(name, _)| !IGNORED.contains(name));
@@ -25,11 +25,11 @@ pub(super) fn parse(url: &str) -> Result<PostgresAddress, String> {
     let mut config =
         config.map_err(|_| format!("write {GRAMMAR}, special letters as percent signs and digits"))?;
     if config.get_hosts().is_empty() {
-        return Err(format!("no host: write {GRAMMAR}"));
+        return Err(format!("no host: write {GRAMMAR}").into());
     }
     let is_socket = |host: &Host| matches!(host, Host::Unix(_));
     if matches!(split.tls, SqlTls::On { .. }) && config.get_hosts().iter().any(is_socket) {
-        return Err("TLS is not spoken over a Unix socket".to_owned());
+        return Err("TLS is not spoken over a Unix socket".into());
     }
     config.ssl_mode(match split.tls {
         SqlTls::Off => SslMode::Disable,
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn mistake(url: &str) -> String {
-        parse(url).map(|_| ()).unwrap_err()
+        parse(url).map(|_| ()).unwrap_err().to_string()
     }
 
     #[test]

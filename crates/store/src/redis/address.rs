@@ -11,7 +11,7 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use tollgate_base::tls::Trust;
 
-use crate::address::is_loopback;
+use crate::address::{BadStoreAddress, is_loopback};
 
 /// A parsed address.
 pub(super) struct RedisAddress {
@@ -61,13 +61,13 @@ pub(super) struct Credentials {
 
 impl RedisAddress {
     /// Parses an address.
-    pub(super) fn parse(url: &str) -> Result<Self, String> {
+    pub(super) fn parse(url: &str) -> Result<Self, BadStoreAddress> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let (path, query) = tail.split_once('?').map_or((tail, None), |(path, query)| (path, Some(query)));
         let (login, hosts) = authority.rsplit_once('@').map_or((None, authority), |(l, h)| (Some(l), h));
         if tail.contains(['@', '#']) || login.is_some_and(|login| login.contains('@')) {
-            return Err(NOT_ENCODED.to_owned());
+            return Err(NOT_ENCODED.into());
         }
         let is_sentinel = scheme.ends_with("+sentinel");
         let port = if is_sentinel { 26379 } else { 6379 };
@@ -79,10 +79,10 @@ impl RedisAddress {
             _ => (AddressKind::Single, path),
         };
         if hosts.len() > 1 && kind == AddressKind::Single {
-            return Err("several servers are a cluster: write `redis-cluster://`".to_owned());
+            return Err("several servers are a cluster: write `redis-cluster://`".into());
         }
         if kind == AddressKind::Cluster && !database.is_empty() {
-            return Err("a cluster has no databases to choose from after `/`".to_owned());
+            return Err("a cluster has no databases to choose from after `/`".into());
         }
         Ok(Self {
             hosts,
@@ -108,21 +108,21 @@ impl fmt::Display for Host {
 }
 
 /// The name that Sentinels have for a primary, and a database's number after it.
-fn primary(path: &str) -> Result<(AddressKind, &str), String> {
+fn primary(path: &str) -> Result<(AddressKind, &str), BadStoreAddress> {
     let (name, database) = path.split_once('/').unwrap_or((path, ""));
     if name.is_empty() {
-        return Err("the name of the primary is missing: write `redis+sentinel://host,host/name`".to_owned());
+        return Err("the name of the primary is missing: write `redis+sentinel://host,host/name`".into());
     }
     Ok((AddressKind::Sentinel(decoded(name)?), database))
 }
 
 /// Parses a host with or without a port.
 #[cfg(test)]
-pub(super) fn host(text: &str) -> Result<Host, String> {
+pub(super) fn host(text: &str) -> Result<Host, BadStoreAddress> {
     host_at(text, 6379)
 }
 
-fn host_at(text: &str, usual_port: u16) -> Result<Host, String> {
+fn host_at(text: &str, usual_port: u16) -> Result<Host, BadStoreAddress> {
     let bracketed = text.strip_prefix('[').and_then(|text| text.split_once(']'));
     let (name, port) = match bracketed {
         Some((name, "")) => (name, None),
@@ -130,47 +130,47 @@ fn host_at(text: &str, usual_port: u16) -> Result<Host, String> {
         None => text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port))),
     };
     if name.is_empty() {
-        return Err("the name of a server is missing".to_owned());
+        return Err("the name of a server is missing".into());
     }
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if !name.bytes().all(|byte| is_usual(byte) || bracketed.is_some() && b":%".contains(&byte)) {
-        return Err("the name of a server has invalid characters".to_owned());
+        return Err("the name of a server has invalid characters".into());
     }
     let port = match port.map(str::parse) {
         None => usual_port,
         Some(Ok(port)) if port > 0 => port,
-        Some(_) => return Err(NO_PORT.to_owned()),
+        Some(_) => return Err(NO_PORT.into()),
     };
     Ok(Host { name: name.into(), port })
 }
 
-fn credentials(login: &str) -> Result<Credentials, String> {
+fn credentials(login: &str) -> Result<Credentials, BadStoreAddress> {
     let (name, password) =
         login.split_once(':').ok_or("before `@` stand `name:password`, or `:password` alone")?;
     if password.is_empty() {
-        return Err("there is no password before `@`".to_owned());
+        return Err("there is no password before `@`".into());
     }
     let name = (!name.is_empty()).then(|| decoded(name)).transpose()?;
     Ok(Credentials { name, password: decoded(password)? })
 }
 
-fn decoded(text: &str) -> Result<String, String> {
+fn decoded(text: &str) -> Result<String, BadStoreAddress> {
     let decoded = percent_decode_str(text).decode_utf8();
     Ok(decoded.map_err(|_| "percent-encoded text is not UTF-8")?.into_owned())
 }
 
-fn number(database: &str) -> Result<u16, String> {
+fn number(database: &str) -> Result<u16, BadStoreAddress> {
     Ok(database.parse().map_err(|_| "the part after `/` is not the number of a database")?)
 }
 
-fn roots(is_tls: bool, query: Option<&str>) -> Result<Option<Option<PathBuf>>, String> {
+fn roots(is_tls: bool, query: Option<&str>) -> Result<Option<Option<PathBuf>>, BadStoreAddress> {
     match query {
         None => Ok(is_tls.then_some(None)),
         Some(query) => {
             let path = query.strip_prefix("ca=").filter(|path| !path.is_empty() && !path.contains('&'));
             let path = path.ok_or("after `?` can stand only `ca=`, and the path of a file of roots")?;
             if !is_tls {
-                return Err("`ca` is for `rediss://`; this is not encrypted".to_owned());
+                return Err("`ca` is for `rediss://`; this is not encrypted".into());
             }
             Ok(Some(Some(decoded(path)?.into())))
         }

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use percent_encoding::percent_decode_str;
 
+use crate::address::BadStoreAddress;
+
 /// How a connection is encrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SqlTls {
@@ -34,7 +36,7 @@ pub(crate) struct SqlUrl<'a> {
 }
 
 /// Splits an address; `known` are the options that it may have beside those of TLS.
-pub(crate) fn split<'a>(url: &'a str, known: &[&str]) -> Result<SqlUrl<'a>, String> {
+pub(crate) fn split<'a>(url: &'a str, known: &[&str]) -> Result<SqlUrl<'a>, BadStoreAddress> {
     // A question mark before an `@` belongs to the password.
     let credentials = url.find('@').map_or(0, |at| at + 1);
     let mark = url.get(credentials..).and_then(|rest| rest.find('?')).map(|at| credentials + at);
@@ -49,10 +51,8 @@ pub(crate) fn split<'a>(url: &'a str, known: &[&str]) -> Result<SqlUrl<'a>, Stri
             "sslrootcert" => roots = Some(PathBuf::from(decoded(value)?)),
             name if known.contains(&name) => options.push((name, value)),
             _ => {
-                return Err(format!(
-                    "unknown option; options are sslmode, sslrootcert, {}",
-                    known.join(", ")
-                ));
+                let known = known.join(", ");
+                return Err(format!("unknown option; options are sslmode, sslrootcert, {known}").into());
             }
         }
     }
@@ -60,12 +60,12 @@ pub(crate) fn split<'a>(url: &'a str, known: &[&str]) -> Result<SqlUrl<'a>, Stri
 }
 
 /// Decodes percent signs.
-pub(crate) fn decoded(text: &str) -> Result<String, String> {
+pub(crate) fn decoded(text: &str) -> Result<String, BadStoreAddress> {
     let decoded = percent_decode_str(text).decode_utf8();
     Ok(decoded.map_err(|_| "the percent-encoded text is not UTF-8")?.into_owned())
 }
 
-fn tls(mode: Option<&str>, roots: Option<PathBuf>) -> Result<SqlTls, String> {
+fn tls(mode: Option<&str>, roots: Option<PathBuf>) -> Result<SqlTls, BadStoreAddress> {
     // As libpq names the roots of the system.
     let roots = roots.filter(|file| file.as_os_str() != "system");
     match (mode, roots) {
@@ -73,9 +73,9 @@ fn tls(mode: Option<&str>, roots: Option<PathBuf>) -> Result<SqlTls, String> {
         (Some("require" | "verify-full"), roots) => Ok(SqlTls::On { roots, checks_name: true }),
         (Some("verify-ca"), roots) => Ok(SqlTls::On { roots, checks_name: false }),
         (Some("prefer" | "allow"), _) => Ok(SqlTls::Preferred),
-        (None | Some("disable"), Some(_)) => Err("`sslrootcert` needs `sslmode=verify-full`".to_owned()),
+        (None | Some("disable"), Some(_)) => Err("`sslrootcert` needs `sslmode=verify-full`".into()),
         (None | Some("disable"), None) => Ok(SqlTls::Off),
-        _ => Err(MODES.to_owned()),
+        _ => Err(MODES.into()),
     }
 }
 
@@ -85,7 +85,7 @@ const MODES: &str = "`sslmode` is `disable`, `prefer`, `require`, `verify-ca` or
 mod tests {
     use super::*;
 
-    fn split_of(url: &str) -> Result<(String, SqlTls), String> {
+    fn split_of(url: &str) -> Result<(String, SqlTls), BadStoreAddress> {
         split(url, &["application_name"]).map(|split| (split.base.to_owned(), split.tls))
     }
 
@@ -125,7 +125,7 @@ mod tests {
             ),
             ("postgres://u:p@h/db?sslmode=require&sslrootcert=%ff", "the percent-encoded text is not UTF-8"),
         ] {
-            assert_eq!(split_of(url), Err(message.to_owned()));
+            assert_eq!(split_of(url), Err(message.into()));
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &TopState, palette:
         }
         Err(why) => {
             let block = pane(Line::raw(" admitted and refused "), palette.faint());
-            frame.render_widget(Paragraph::new(why.as_str()).style(palette.faint()).block(block), area);
+            frame.render_widget(Paragraph::new(why.to_string()).style(palette.faint()).block(block), area);
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &TopState, palette:
     let limits = match &state.overview().limits {
         Ok(list) => in_pairs(&list.limits),
         Err(why) => {
-            frame.render_widget(Paragraph::new(why.as_str()).style(palette.faint()).block(block), area);
+            frame.render_widget(Paragraph::new(why.to_string()).style(palette.faint()).block(block), area);
             return;
         }
     };

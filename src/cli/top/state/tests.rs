@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::json;
 
-use super::super::overview::{ClientOrder, Minutes, plain};
+use super::super::overview::{ClientOrder, Minutes};
 use super::*;
 
 fn overview(clients: &serde_json::Value) -> Overview {
@@ -123,7 +123,7 @@ fn what_was_confirmed_is_done_even_if_the_list_has_changed() {
     state.update(Ok(overview(&json!([]))));
     let action = OperatorAction::Exempt { client: "192.0.2.9".into() };
     assert_eq!(press(&mut state, KeyCode::Char('y')), KeyEffect::Act(action.clone()));
-    state.say_done(&action, Err(plain("no\u{1b}[2J")));
+    state.say_done(&action, Err("no\u{1b}[2J".into()));
     assert_eq!(state.message().unwrap().text, "not exempted: no[2J");
 }
 

@@ -10,6 +10,7 @@ use hyper::body::Body;
 use ipnet::IpNet;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
+use tollgate_grammar::Mistake;
 
 use super::super::request::{AdminProblem, fields_of, pairs, wrong};
 use crate::bucket::Continuous;
@@ -20,11 +21,11 @@ use crate::time::Span;
 #[derive(Clone, Copy)]
 pub struct Grammar {
     /// `"60/min"`, `"10 per 5m burst 20"`.
-    pub rate: fn(&str) -> Result<Continuous, String>,
+    pub rate: fn(&str) -> Result<Continuous, Mistake>,
     /// `"1d"`, `"1h30m"`.
-    pub span: fn(&str) -> Result<Span, String>,
+    pub span: fn(&str) -> Result<Span, Mistake>,
     /// `"203.0.113.0/24"`, `"2001:db8::1"`; bits beyond the length are cleared.
-    pub prefix: fn(&str) -> Result<IpNet, String>,
+    pub prefix: fn(&str) -> Result<IpNet, Mistake>,
 }
 
 /// A path below `/api/v1/buckets/`.
@@ -133,13 +134,13 @@ impl BucketRequest {
     /// The rate and its duration.
     pub(super) fn rate(&self) -> Result<(Continuous, Span), AdminProblem> {
         self.has_only(&["limit", "rate", "for"])?;
-        let rate = (self.grammar.rate)(self.text("rate", "a rate, as in \"60/min\"")?);
-        Ok((rate.map_err(wrong)?, self.lasts("a rate is ended by DELETE")?))
+        let rate = (self.grammar.rate)(self.text("rate", "a rate, as in \"60/min\"")?)?;
+        Ok((rate, self.lasts("a rate is ended by DELETE")?))
     }
 
     /// The time that `for` names.
     pub(super) fn lasts(&self, end: &str) -> Result<Span, AdminProblem> {
-        match (self.grammar.span)(self.text("for", "a duration, as in \"1d\"")?).map_err(wrong)? {
+        match (self.grammar.span)(self.text("for", "a duration, as in \"1d\"")?)? {
             Span::ZERO => Err(wrong(format!("`for` is zero: {end}"))),
             lasts => Ok(lasts),
         }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::super::sign::AwsKeys;
 use super::metadata::{ContainerService, InstanceMetadata};
-use super::{FoundKeys, file};
+use super::{CredentialsError, FoundKeys, WrongKeySource, file};
 use tollgate_base::time::Clock;
 
 /// The sources of keys, in order.
@@ -23,7 +23,7 @@ enum KeySource {
     },
     Container(ContainerService),
     Instance(InstanceMetadata),
-    Wrong(String),
+    Wrong(WrongKeySource),
 }
 
 impl KeySourceChain {
@@ -40,9 +40,7 @@ impl KeySourceChain {
         let secret = environment("AWS_SECRET_ACCESS_KEY");
         if let (Some(access), Some(secret)) = (access, secret) {
             let keys = AwsKeys::new(access, secret, environment("AWS_SESSION_TOKEN"));
-            let wrong =
-                "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or AWS_SESSION_TOKEN contains invalid characters";
-            return Self(vec![keys.map_or_else(|| KeySource::Wrong(wrong.to_owned()), KeySource::Given)]);
+            return Self(vec![keys.map_or(KeySource::Wrong(WrongKeySource::Keys), KeySource::Given)]);
         }
         let mut sources: Vec<_> = shared_file(&environment).into_iter().collect();
         match ContainerService::new(&environment) {
@@ -59,35 +57,35 @@ impl KeySourceChain {
     }
 
     /// Keys from the first source that is set up.
-    pub(super) async fn find(&self, clock: &Clock) -> Result<FoundKeys, String> {
+    pub(super) async fn find(&self, clock: &Clock) -> Result<FoundKeys, CredentialsError> {
         for source in &self.0 {
             if let Some(found) = source.find(clock).await? {
                 return Ok(found);
             }
         }
-        Err("there are no credentials: neither in the address, nor AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
-             nor a shared file, nor a role"
-            .to_owned())
+        Err(CredentialsError::NoSource)
     }
 }
 
 impl KeySource {
     /// `None` if it is not set up.
-    async fn find(&self, clock: &Clock) -> Result<Option<FoundKeys>, String> {
+    async fn find(&self, clock: &Clock) -> Result<Option<FoundKeys>, CredentialsError> {
         match self {
             Self::Given(keys) => Ok(Some(FoundKeys::lasting(keys.clone()))),
-            Self::Wrong(why) => Err(why.clone()),
+            Self::Wrong(why) => Err(why.clone().into()),
             Self::File { path, profile, is_named } => {
                 let found = file::read(path, profile, clock.now()).await?;
                 if found.is_none() && *is_named {
-                    return Err(format!(
-                        "the shared file of credentials has no keys for the profile `{profile}`"
-                    ));
+                    return Err(CredentialsError::NoKeys(profile.clone()));
                 }
                 Ok(found)
             }
-            Self::Container(container) => container.find(clock).await.map(Some),
-            Self::Instance(instance) => instance.find(clock).await.map(Some),
+            Self::Container(container) => {
+                container.find(clock).await.map(Some).map_err(CredentialsError::Container)
+            }
+            Self::Instance(instance) => {
+                instance.find(clock).await.map(Some).map_err(CredentialsError::Instance)
+            }
         }
     }
 }

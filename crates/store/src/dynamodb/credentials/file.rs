@@ -7,22 +7,26 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::super::sign::AwsKeys;
-use super::FoundKeys;
+use super::{CredentialsError, FoundKeys};
 use tollgate_bucket::{Span, Time};
 
 /// The keys of a profile; `None` if there is no such file, or if it has none for the profile.
-pub(super) async fn read(path: &Path, profile: &str, now: Time) -> Result<Option<FoundKeys>, String> {
+pub(super) async fn read(
+    path: &Path,
+    profile: &str,
+    now: Time,
+) -> Result<Option<FoundKeys>, CredentialsError> {
     match tokio::fs::read_to_string(path).await {
         Ok(text) => {
             let keys = keys(&text, profile)?;
             Ok(keys.map(|keys| FoundKeys { renew: Some(now.after(AGAIN)), ..FoundKeys::lasting(keys) }))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("the shared file of credentials: {error}")),
+        Err(error) => Err(CredentialsError::File(error)),
     }
 }
 
-fn keys(text: &str, wanted: &str) -> Result<Option<AwsKeys>, String> {
+fn keys(text: &str, wanted: &str) -> Result<Option<AwsKeys>, CredentialsError> {
     let mut is_wanted = false;
     let (mut access, mut secret, mut token) = (None, None, None);
     for line in text.lines().map(str::trim) {
@@ -42,12 +46,7 @@ fn keys(text: &str, wanted: &str) -> Result<Option<AwsKeys>, String> {
         return Ok(None);
     }
     let keys = access.zip(secret).and_then(|(access, secret)| AwsKeys::new(access, secret, token));
-    let wrong = || {
-        format!(
-            "the profile `{wanted}` of the shared file has no aws_access_key_id and aws_secret_access_key"
-        )
-    };
-    keys.ok_or_else(wrong).map(Some)
+    keys.ok_or_else(|| CredentialsError::IncompleteKeys(wanted.to_owned())).map(Some)
 }
 
 /// How long the keys are used before the file is read again.
