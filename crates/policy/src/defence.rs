@@ -7,7 +7,6 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 
 use super::attempt::{Attempt, AttemptBody, SearchedBody};
 use super::fingerprint::Fingerprint;
@@ -176,7 +175,7 @@ impl PartialEq for RouteDefences {
 
 /// What the defences of all routes that count an attempt noted of it.
 #[derive(Debug, Clone, Default)]
-pub struct Notes(SmallVec<[DefenceNote; 1]>);
+pub struct Notes(Vec<DefenceNote>);
 
 #[derive(Debug, Clone)]
 struct DefenceNote {

@@ -8,6 +8,7 @@ use std::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::SmallVec;
 
+use super::Route;
 use super::account::Account;
 use super::attempt::Client;
 use super::descriptor::Descriptor;
@@ -20,7 +21,6 @@ use super::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 use super::legibility::decode_name;
 use super::route::{SecondStep, SlottedRoute};
 use super::second_step::{SessionCookie, SignIn, SignedInAccount, SignedInAccounts};
-use super::{Route, RouteReading};
 use tollgate_bucket::{Key, Time};
 
 /// The identity of an attempt, as one route reads it; its `Debug` form hides it.
@@ -347,6 +347,7 @@ mod tests {
     use super::super::key::KeyPart;
     use super::super::{Limit, LimitKind, Policy};
     use super::*;
+    use crate::RouteReading;
     use tollgate_bucket::Span;
     use tollgate_bucket::{Continuous, Spec};
 

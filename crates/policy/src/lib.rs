@@ -47,7 +47,7 @@ mod session_value;
 mod urlencoded;
 
 pub use self::attack::{AttackRule, AttemptSource, NetworkRecord};
-pub use self::charges::{Charge, Charges, Unsettled, Unchargeable};
+pub use self::charges::{Charge, Charges, Unchargeable, Unsettled};
 pub use self::defence::{Defence, FailedAttempt, Needs, Note, Notes, ReadAttempt, RouteDefences};
 pub use self::exposed::{ExposedAction, ExposedPasswords};
 pub use self::facts::AttemptFacts;
