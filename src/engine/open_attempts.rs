@@ -14,6 +14,7 @@ use http::HeaderValue;
 use super::{Engine, Reservation, Rules};
 use crate::event::Outcome;
 use crate::policy::account::Account;
+use crate::policy::outcome::Judgement;
 use crate::policy::random_bytes;
 use crate::time::Time;
 
@@ -56,11 +57,11 @@ impl OpenAttempts {
     /// Keeps an attempt until `deadline`. `None` if the system has no randomness: then it is a failure at once.
     pub fn open(&self, engine: &Engine, attempt: OpenAttempt, deadline: Time) -> Option<AttemptReceipt> {
         let Some(receipt) = AttemptReceipt::random() else {
-            attempt.settle(engine, Outcome::Failure);
+            attempt.settle(engine, Judgement::UNANSWERED);
             return None;
         };
         let oldest = self.table().insert(receipt, deadline, attempt);
-        drop(oldest.map(|oldest| oldest.settle(engine, Outcome::Failure)));
+        drop(oldest.map(|oldest| oldest.settle(engine, Judgement::UNANSWERED)));
         Some(receipt)
     }
 
@@ -88,7 +89,7 @@ impl OpenAttempts {
         loop {
             // One at a time, so that settling, which may take a while, holds no lock.
             let Some(late) = self.table().take_late(now) else { return };
-            late.settle(engine, Outcome::Failure);
+            late.settle(engine, Judgement::UNANSWERED);
         }
     }
 
@@ -110,8 +111,8 @@ impl OpenAttempts {
 }
 
 impl OpenAttempt {
-    fn settle(self, engine: &Engine, outcome: Outcome) -> Option<HeaderValue> {
-        self.reservation.settle_device(engine, &self.rules, outcome, self.is_secure)
+    fn settle(self, engine: &Engine, judged: impl Into<Judgement>) -> Option<HeaderValue> {
+        self.reservation.settle_device(engine, &self.rules, judged, self.is_secure)
     }
 
     fn is_of(&self, user: Option<u64>) -> bool {

@@ -91,7 +91,7 @@ impl Reservation {
 
     /// Settles the attempt by its outcome. `rules` have to be those that decided; with others nothing is refunded.
     pub fn settle(self, engine: &Engine, rules: &Rules, judged: impl Into<Judgement>) {
-        let Judgement { outcome, weight } = judged.into();
+        let Judgement { outcome, weight, is_said } = judged.into();
         let (generation, route) = (self.generation, self.route());
         engine.events.emit(&Event::Settled { generation, route, outcome });
         if rules.generation != generation {
@@ -103,8 +103,12 @@ impl Reservation {
             engine.count_outcome(routes, self.attempt.facts.account, source, outcome);
         }
         let failed = FailedAttempt { decided: self.attempt.decided, failed: engine.time() };
-        let is_failure = outcome == Outcome::Failure && self.unsettled.notes.charge_failure(failed);
-        let charged = if is_failure || outcome != Outcome::Failure { outcome } else { Outcome::Neutral };
+        // What nobody waited for is charged: a client could hang up at once, and ask for ever.
+        let is_free = outcome == Outcome::Failure && is_said && !self.unsettled.notes.charge_failure(failed);
+        let (is_failure, charged) = match is_free {
+            true => (false, Outcome::Neutral),
+            false => (outcome == Outcome::Failure, outcome),
+        };
         // Limits that enforced would have refused it: it would have no outcome.
         let is_observed_refusal = self.statuses.iter().any(LimitStatus::would_refuse);
         let settled = self.statuses.iter().filter_map(|status| {

@@ -77,6 +77,22 @@ fn a_reload_forgets_none_and_a_body_that_was_not_read_is_never_the_same() {
     assert_eq!(gate.ask(sign_in("alice", "last")).status, 200);
 }
 
+/// Otherwise a client that does not wait could make the application hash as fast as it can send.
+#[test]
+fn who_hangs_up_or_gets_an_error_pays_each_time() {
+    let (_application, gate) = gate();
+    for _ in 0..2 {
+        assert_eq!(gate.ask(sign_in("alice", "crash")).status, 500);
+    }
+    for _ in 0..2 {
+        let mut client = gate.connect();
+        client.send(sign_in("alice", "silence"));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(["one", "two"].map(|word| gate.ask(sign_in("alice", word)).status), [200, 429]);
+}
+
 /// Basic stands in each request of a calendar on a phone, and its route reads no body for itself.
 #[test]
 fn basic_beside_a_body_is_the_same_only_with_the_same_body() {

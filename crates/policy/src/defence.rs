@@ -7,7 +7,6 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-
 use super::attempt::{Attempt, AttemptBody, SearchedBody};
 use super::fingerprint::Fingerprint;
 use super::identity::Identity;
@@ -41,7 +40,7 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
         1
     }
 
-    /// Whether a failure is charged as one; asked once, when the attempt has failed.
+    /// Whether a failure is charged as one; asked once, when an answer said that the attempt has failed.
     fn charges_failure(&self, _: Note, _: FailedAttempt) -> bool {
         true
     }

@@ -55,19 +55,28 @@ pub struct Judgement {
     pub outcome: Outcome,
     /// How many failures a failure counts as, at least 1.
     pub weight: u32,
+    /// Whether an answer said so: not if none came, or if its status or an unread body hides what it says.
+    pub is_said: bool,
 }
 
 impl From<Outcome> for Judgement {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, weight: 1 }
+        Self { outcome, weight: 1, is_said: true }
     }
 }
 
 impl Judgement {
+    /// Of an attempt without an answer.
+    pub const UNANSWERED: Self = Self { outcome: Outcome::Failure, weight: 1, is_said: false };
+
     /// The judgement of an attempt that two routes count: see [`Outcome::and`]. The heavier weight counts.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self { outcome: self.outcome.and(other.outcome), weight: self.weight.max(other.weight) }
+        Self {
+            outcome: self.outcome.and(other.outcome),
+            weight: self.weight.max(other.weight),
+            is_said: self.is_said && other.is_said,
+        }
     }
 }
 
@@ -130,12 +139,12 @@ impl OutcomeRules {
             return Some(outcome.into());
         }
         let view = if self.read_bodies() { BodyView::before_body(response) } else { BodyView::NotRead };
-        let outcome = self.check(response, &view);
-        let outcome = outcome.or_else(|| view.is_unreadable().then_some(Outcome::Failure))?;
+        let checked = self.check(response, &view);
+        let outcome = checked.or_else(|| view.is_unreadable().then_some(Outcome::Failure))?;
         // A weight may depend on the body, too.
         let is_known = !self.has_weights() || !self.read_bodies() || view.is_unreadable();
         let is_judged = outcome != Outcome::Failure || is_known;
-        is_judged.then(|| self.weighed(outcome, response, &view))
+        is_judged.then(|| self.weighed(checked, response, &view))
     }
 
     /// The judgement by head and body. `body` has to hold all bytes, or the first [`MAX_BODY_READ`](Self::MAX_BODY_READ);
@@ -146,8 +155,7 @@ impl OutcomeRules {
             return outcome.into();
         }
         let view = BodyView::read(response, body);
-        let outcome = self.check(response, &view).unwrap_or(Outcome::Failure);
-        self.weighed(outcome, response, &view)
+        self.weighed(self.check(response, &view), response, &view)
     }
 
     fn has_weights(&self) -> bool {
@@ -155,9 +163,21 @@ impl OutcomeRules {
     }
 
     /// The outcome with the weight of the first rule that holds, or of one before it that is undecided and weighs more.
-    fn weighed(&self, outcome: Outcome, response: &ResponseView<'_>, view: &BodyView<'_>) -> Judgement {
-        if outcome != Outcome::Failure || !self.has_weights() {
+    /// What is undecided is a failure.
+    fn weighed(
+        &self,
+        checked: Option<Outcome>,
+        response: &ResponseView<'_>,
+        view: &BodyView<'_>,
+    ) -> Judgement {
+        let outcome = checked.unwrap_or(Outcome::Failure);
+        if outcome != Outcome::Failure {
             return outcome.into();
+        }
+        let names_it = || any(&self.failure, |rule| rule.holds(response, view)) == Some(true);
+        let is_said = checked.is_some() && (!hides_outcome(response.status) || names_it());
+        if !self.has_weights() {
+            return Judgement { is_said, ..outcome.into() };
         }
         let mut extra = 0;
         for rule in &self.failure {
@@ -169,7 +189,7 @@ impl OutcomeRules {
                 break;
             }
         }
-        Judgement { outcome, weight: extra.saturating_add(1) }
+        Judgement { outcome, weight: extra.saturating_add(1), is_said }
     }
 
     /// What the application itself says; an unknown word, or more than one header, is a failure.
@@ -203,9 +223,13 @@ impl OutcomeRules {
 
     /// The outcome if no rule holds.
     fn default_outcome(&self, status: StatusCode) -> Outcome {
-        let hides = status.is_server_error() || MASKING_STATUSES.contains(&status);
-        if hides { Outcome::Failure } else { self.otherwise }
+        if hides_outcome(status) { Outcome::Failure } else { self.otherwise }
     }
+}
+
+/// Whether the status alone hides what became of the attempt.
+fn hides_outcome(status: StatusCode) -> bool {
+    status.is_server_error() || MASKING_STATUSES.contains(&status)
 }
 
 /// Whether any rule holds; `None` if that depends on an undecided rule.

@@ -130,7 +130,7 @@ impl Drop for AdmittedAttempt {
         if let Some(reservation) = self.reservation.take() {
             let engine = &self.server.engine;
             self.outcome.set(Some((Outcome::Failure, engine.time())));
-            reservation.settle(engine, &self.config.shared.rules, Outcome::Failure);
+            reservation.settle(engine, &self.config.shared.rules, Judgement::UNANSWERED);
         }
     }
 }

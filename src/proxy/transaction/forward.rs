@@ -243,8 +243,8 @@ impl PreparedRequest {
     /// so the application checked no password; otherwise as a failure.
     fn settle_failure(&mut self, error: &Error) {
         let never_left = self.request.is_some() && matches!(error, Error::Upstream(_));
-        let outcome = if never_left { Outcome::Error } else { Outcome::Failure };
-        drop(self.attempt.take().map(|attempt| attempt.settle(outcome)));
+        let judged = if never_left { Outcome::Error.into() } else { Judgement::UNANSWERED };
+        drop(self.attempt.take().map(|attempt| attempt.settle(judged)));
     }
 
     /// The outcome of an upgrade. Its response has no body, so rules that read bodies see none of it.

@@ -290,7 +290,7 @@ fn a_failure_weighs_what_the_first_rule_says_or_an_undecided_one_before_it() {
     assert_eq!(weight(200, "wrong password"), (Failure, 1), "by no rule");
     assert_eq!(weight(302, "welcome"), (Success, 1));
     let undecided = whole_judged(&rules, 401, &[(CONTENT_ENCODING, "unknown")], b"");
-    assert_eq!(undecided, Judgement { outcome: Failure, weight: 5 });
+    assert_eq!(undecided, Judgement { outcome: Failure, weight: 5, is_said: false });
 }
 
 #[test]
