@@ -67,7 +67,7 @@ fn php_without_a_php_ini_never_finds_a_guess_that_is_free() {
         guesses += u32::from(is_guess);
         free += u32::from(!is_counted);
         assert!(is_counted || !is_guess, "PHP finds a guess in {request:?}");
-        let ours = values(&policy.routes[0].user, Half::User, &attempt);
+        let ours = values(&policy.routes[0].reading.user, Half::User, &attempt);
         for name in names.iter().filter(|_| is_guess) {
             let is_known = ours.as_ref().map_or(true, |ours| ours.iter().any(|known| known == name));
             assert!(is_known, "PHP knows {:?} of {request:?}", String::from_utf8_lossy(name));
