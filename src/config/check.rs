@@ -94,22 +94,18 @@ pub(super) fn check(
     settings::bodies(&cx, &policy, proxy.body_memory, f);
     let store = store::check(&raw.store, &mut cx.files, f);
     store::warn(raw, &store, &policy, f);
-    let redirect = tls::redirect(&cx, f);
-    let sandbox = raw.sandbox.checked(f).unwrap_or(true);
     let policy = challenge::with_rule(&cx, owners.put_into(policy), f).with_exposed(exposed).with_geo(geo);
     let policy_copy = policy::check(&cx, &store, f);
-    let otel = otel::check(&raw.otel, f);
     let log = log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f);
     let admin_token = admin::token(&raw.admin, &mut cx.files, f);
-    let is_watched = raw.reload.checked(f).unwrap_or(false);
     Config {
-        front: FrontSettings { listen: cx.listen, redirect, tls },
+        front: FrontSettings { redirect: tls::redirect(&cx, f), listen: cx.listen, tls },
         upstreams: cx.groups.targets,
         process: ProcessSettings {
-            sandbox,
+            sandbox: raw.sandbox.checked(f).unwrap_or(true),
             observes: cx.observes,
             files: cx.files.read,
-            is_watched,
+            is_watched: raw.reload.checked(f).unwrap_or(false),
             policy_copy,
         },
         client: cx.client,
@@ -119,7 +115,7 @@ pub(super) fn check(
         endpoints: cx.endpoints,
         proxy,
         log,
-        otel,
+        otel: otel::check(&raw.otel, f),
         operators: OperatorSettings { admin: cx.admin, admin_token },
     }
 }

@@ -10,7 +10,7 @@ use tollgate_grammar::{Findings, List, tables};
 
 use super::{DefenceCheck, DefendedRoute, Weight, weight};
 use crate::policy::fingerprint::Fingerprint;
-use crate::policy::{Defence, Needs, Note, ReadAttempt};
+use crate::policy::{AttemptNote, Defence, Needs, ReadAttempt};
 
 tables! {
     pub(crate) RawBait {
@@ -61,11 +61,11 @@ impl Defence for Bait {
         Needs { accounts: true, body: false }
     }
 
-    fn note(&self, attempt: &ReadAttempt<'_>) -> Option<Note> {
-        attempt.is_strangers_at(&self.accounts).then_some(Note(u64::from(self.weight), 0))
+    fn note(&self, attempt: &ReadAttempt<'_>) -> Option<AttemptNote> {
+        attempt.is_strangers_at(&self.accounts).then_some(AttemptNote(u64::from(self.weight), 0))
     }
 
-    fn weight_of_attempt(&self, Note(weight, _): Note) -> u32 {
+    fn weight_of_attempt(&self, AttemptNote(weight, _): AttemptNote) -> u32 {
         u32::try_from(weight).unwrap_or(self.weight)
     }
 }

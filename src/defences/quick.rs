@@ -14,7 +14,7 @@ use tollgate_grammar::{Findings, tables};
 
 use super::{DefenceCheck, DefendedRoute, Weight, weight};
 use crate::policy::key::PrefixLengths;
-use crate::policy::{Defence, FailedAttempt, Note, ReadAttempt};
+use crate::policy::{AttemptNote, Defence, FailedAttempt, ReadAttempt};
 use crate::time::{Span, Time};
 
 tables! {
@@ -64,12 +64,12 @@ impl Defence for Quick {
         format!("a failure within {} of its client's last counts as {weight} {words}", Duration(*within))
     }
 
-    fn note(&self, attempt: &ReadAttempt<'_>) -> Option<Note> {
+    fn note(&self, attempt: &ReadAttempt<'_>) -> Option<AttemptNote> {
         let client = attempt.client(self.prefixes).filter(|_| !attempt.is_of_owner());
-        client.map(|client| Note(client, 0))
+        client.map(|client| AttemptNote(client, 0))
     }
 
-    fn weight_of_failure(&self, Note(client, _): Note, attempt: FailedAttempt) -> u32 {
+    fn weight_of_failure(&self, AttemptNote(client, _): AttemptNote, attempt: FailedAttempt) -> u32 {
         if self.last_failures.note(client, attempt, self.within) { self.weight } else { 1 }
     }
 

@@ -17,7 +17,7 @@ use tollgate_grammar::kind::{Checked as _, Key, Word};
 use tollgate_grammar::{Findings, tables, words};
 
 use super::{DefenceCheck, DefendedRoute};
-use crate::policy::{Defence, FailedAttempt, Needs, Note, ReadAttempt};
+use crate::policy::{AttemptNote, Defence, FailedAttempt, Needs, ReadAttempt};
 
 tables! {
     pub(crate) RawRepeats {
@@ -68,11 +68,11 @@ impl Defence for FreeRepeats {
         Needs { accounts: false, body: true }
     }
 
-    fn note(&self, attempt: &ReadAttempt<'_>) -> Option<Note> {
+    fn note(&self, attempt: &ReadAttempt<'_>) -> Option<AttemptNote> {
         attempt.whole()
     }
 
-    fn charges_failure(&self, Note(slot, request): Note, _: FailedAttempt) -> bool {
+    fn charges_failure(&self, AttemptNote(slot, request): AttemptNote, _: FailedAttempt) -> bool {
         self.0.is_new(slot, request)
     }
 

@@ -3,7 +3,11 @@
 //! It names buckets and takes nothing. An attempt from a known device is charged to a bucket of the device instead of
 //! the account's, so that an attacker cannot empty the bucket of an account's owner.
 
+mod target;
+
 use smallvec::{SmallVec, smallvec};
+
+use self::target::{ChargeTarget, for_strangers};
 
 use super::attack::AttemptSource;
 use super::attempt::{Attempt, AttemptBody};
@@ -15,7 +19,6 @@ use super::device::Claim;
 use super::exposed::ExposedAction;
 use super::facts::AttemptFacts;
 use super::field::{RequestFields, has_authorization};
-use super::fingerprint::Fingerprint;
 use super::geo::Origin;
 use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
@@ -25,7 +28,7 @@ use super::route::SlottedRoute;
 use super::second_step::{Remembered, SignIn};
 use super::{Limit, LimitKind, MatchedRoutes, Mode, Policy, Route, Unit};
 use tollgate_bucket::Time;
-use tollgate_bucket::{Continuous, Effect, Key, Spec};
+use tollgate_bucket::{Effect, Key, Spec};
 
 /// One bucket that an attempt is charged to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,10 +115,10 @@ enum IdentityState {
 }
 
 impl IdentityState {
-    fn known(&self) -> Option<&Identity> {
+    fn named(&self) -> &[NamedAccount] {
         match self {
-            Self::Known(identity) => Some(identity),
-            Self::NotNeeded | Self::Unknown => None,
+            Self::Known(identity) => &identity.named,
+            Self::NotNeeded | Self::Unknown => &[],
         }
     }
 
@@ -223,8 +226,8 @@ impl Policy {
                 let source = &mut found.unsettled.source;
                 *source = Some(rule.source_of(*source, hasher, origin, attempt.client));
             }
-            let (is_owner, identity_read) = (found.facts.is_owner, identity.known());
-            let read = ReadAttempt { attempt, hasher, now, is_owner, identity: identity_read };
+            let (is_owner, named) = (found.facts.is_owner, identity.named());
+            let read = ReadAttempt { attempt, hasher, now, is_owner, named };
             found.unsettled.notes.add(&route.defences, &read);
             let here = identity.proven_by_success();
             proven = Some(match proven {
@@ -418,43 +421,6 @@ impl Policy {
         route.limits.iter().any(|&limit| is(&self.limits[limit]))
     }
 }
-
-/// The identity that an attempt is charged as.
-#[derive(Clone, Copy)]
-enum ChargeTarget {
-    /// The limit does not depend on accounts.
-    AnyIdentity,
-    /// An account, or a known device of it.
-    Account(NamedAccount),
-    /// Not charged, but a success fills the bucket of this account.
-    RefilledOnly(NamedAccount),
-}
-
-impl ChargeTarget {
-    fn named_account(&self) -> Option<&NamedAccount> {
-        match self {
-            Self::AnyIdentity => None,
-            Self::Account(named) | Self::RefilledOnly(named) => Some(named),
-        }
-    }
-
-    fn listed(&self) -> Option<Fingerprint> {
-        self.named_account()?.listed
-    }
-
-    fn is_of_strangers(&self) -> bool {
-        self.named_account().is_some_and(NamedAccount::is_of_strangers)
-    }
-}
-
-/// The bucket that all strangers of a route share: larger than that of one client, so that none empties it alone.
-fn for_strangers(spec: Spec) -> Spec {
-    let burst = spec.burst().saturating_mul(STRANGERS);
-    Continuous::new(burst, spec.window(), burst).map_or(spec, Spec::Continuous)
-}
-
-/// As much as so many clients have.
-const STRANGERS: u32 = 4;
 
 impl Charge {
     /// Adds the charge of another route to the same bucket: what is counted once is charged once, and so are

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use super::attempt::{Attempt, AttemptBody, SearchedBody};
 use super::fingerprint::Fingerprint;
-use super::identity::Identity;
-use super::key::{KeyHasher, PrefixLengths, write_bytes};
+use super::key::{KeyHasher, NamedAccount, PrefixLengths, write_bytes};
 use tollgate_bucket::Time;
 
 /// One optional defence of one route. Every point of an attempt's way has a default that does nothing.
@@ -27,21 +26,21 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
     }
 
     /// What it notes of an attempt, as one route reads it.
-    fn note(&self, attempt: &ReadAttempt<'_>) -> Option<Note>;
+    fn note(&self, attempt: &ReadAttempt<'_>) -> Option<AttemptNote>;
 
     /// As how many attempts this one counts for the address of its client, from 1; asked once it is admitted.
-    fn weight_of_attempt(&self, _: Note) -> u32 {
+    fn weight_of_attempt(&self, _: AttemptNote) -> u32 {
         1
     }
 
     /// As how many failures this one counts for the address of its client, from 1; asked once, when the attempt has
     /// failed.
-    fn weight_of_failure(&self, _: Note, _: FailedAttempt) -> u32 {
+    fn weight_of_failure(&self, _: AttemptNote, _: FailedAttempt) -> u32 {
         1
     }
 
     /// Whether a failure is charged as one; asked once, when an answer said that the attempt has failed.
-    fn charges_failure(&self, _: Note, _: FailedAttempt) -> bool {
+    fn charges_failure(&self, _: AttemptNote, _: FailedAttempt) -> bool {
         true
     }
 
@@ -60,7 +59,7 @@ pub struct Needs {
 
 /// What a defence keeps of an attempt until it is settled; what the numbers mean, the defence knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Note(pub u64, pub u64);
+pub struct AttemptNote(pub u64, pub u64);
 
 /// When a failed attempt came and when it failed, by the clock of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +78,8 @@ pub struct ReadAttempt<'a> {
     pub(super) now: Time,
     /// Whether it comes from a known device or address of its account.
     pub(super) is_owner: bool,
-    /// `None` if the body was not read yet, or nobody needs accounts.
-    pub(super) identity: Option<&'a Identity>,
+    /// What it names; nothing if the body was not read yet, or nobody needs accounts.
+    pub(super) named: &'a [NamedAccount],
 }
 
 impl ReadAttempt<'_> {
@@ -100,16 +99,14 @@ impl ReadAttempt<'_> {
     /// Whether it names one of these accounts, from no known device or address of it.
     #[must_use]
     pub fn is_strangers_at(&self, accounts: &HashSet<Fingerprint>) -> bool {
-        self.identity.is_some_and(|identity| {
-            let mut strangers = identity.named.iter().filter(|named| named.owner.is_none());
-            strangers.any(|named| named.listed.is_some_and(|account| accounts.contains(&account)))
-        })
+        let mut strangers = self.named.iter().filter(|named| named.owner.is_none());
+        strangers.any(|named| named.listed.is_some_and(|account| accounts.contains(&account)))
     }
 
     /// The hash of the whole request, under a key that lives for a day in the memory of this process; `None` if its body
     /// is not known. Only lines that proxies and libraries write anew for each request are left out.
     #[must_use]
-    pub fn whole(&self) -> Option<Note> {
+    pub fn whole(&self) -> Option<AttemptNote> {
         let Attempt { method, path, query, host, headers, body, descriptor: None, .. } = self.attempt else {
             return None;
         };
@@ -128,7 +125,7 @@ impl ReadAttempt<'_> {
             write_bytes(hasher, b'g', body);
         });
         let [high, low] = self.hasher.of_the_day(&whole.to_be_bytes(), self.now)?;
-        Some(Note(high, low))
+        Some(AttemptNote(high, low))
     }
 }
 
@@ -179,7 +176,7 @@ pub struct Notes(Vec<DefenceNote>);
 #[derive(Debug, Clone)]
 struct DefenceNote {
     defence: Arc<dyn Defence>,
-    note: Note,
+    note: AttemptNote,
 }
 
 impl Notes {

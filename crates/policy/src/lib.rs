@@ -48,7 +48,7 @@ mod urlencoded;
 
 pub use self::attack::{AttackRule, AttemptSource, NetworkRecord};
 pub use self::charges::{Charge, Charges, Unchargeable, Unsettled};
-pub use self::defence::{Defence, FailedAttempt, Needs, Note, Notes, ReadAttempt, RouteDefences};
+pub use self::defence::{AttemptNote, Defence, FailedAttempt, Needs, Notes, ReadAttempt, RouteDefences};
 pub use self::exposed::{ExposedAction, ExposedPasswords};
 pub use self::facts::AttemptFacts;
 pub use self::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
