@@ -14,7 +14,7 @@ use super::attempt::{Attempt, AttemptBody};
 use super::body_coding::UndecodableBody;
 use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
-use super::defence::{Notes, ReadAttempt};
+use super::defence::{AttemptNotes, ReadAttempt};
 use super::device::Claim;
 use super::exposed::ExposedAction;
 use super::facts::AttemptFacts;
@@ -102,7 +102,7 @@ pub struct Unsettled {
     /// Where it comes from, if a route has attack mode.
     pub source: Option<AttemptSource>,
     /// What the defences of its routes noted.
-    pub notes: Notes,
+    pub notes: AttemptNotes,
 }
 
 /// The identity of an attempt, as far as it is known.

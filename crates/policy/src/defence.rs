@@ -171,7 +171,7 @@ impl PartialEq for RouteDefences {
 
 /// What the defences of all routes that count an attempt noted of it.
 #[derive(Debug, Clone, Default)]
-pub struct Notes(Vec<DefenceNote>);
+pub struct AttemptNotes(Vec<DefenceNote>);
 
 #[derive(Debug, Clone)]
 struct DefenceNote {
@@ -179,7 +179,7 @@ struct DefenceNote {
     note: AttemptNote,
 }
 
-impl Notes {
+impl AttemptNotes {
     /// Adds what the defences of a route note; of equal notes of one defence the last rule counts.
     pub(super) fn add(&mut self, defences: &RouteDefences, attempt: &ReadAttempt<'_>) {
         for defence in &defences.0 {

@@ -48,7 +48,9 @@ mod urlencoded;
 
 pub use self::attack::{AttackRule, AttemptSource, NetworkRecord};
 pub use self::charges::{Charge, Charges, Unchargeable, Unsettled};
-pub use self::defence::{AttemptNote, Defence, FailedAttempt, Needs, Notes, ReadAttempt, RouteDefences};
+pub use self::defence::{
+    AttemptNote, AttemptNotes, Defence, FailedAttempt, Needs, ReadAttempt, RouteDefences,
+};
 pub use self::exposed::{ExposedAction, ExposedPasswords};
 pub use self::facts::AttemptFacts;
 pub use self::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
