@@ -7,6 +7,8 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use http::header::CONTENT_ENCODING;
+
 use super::attempt::{Attempt, AttemptBody, SearchedBody};
 use super::fingerprint::Fingerprint;
 use super::key::{KeyHasher, NamedAccount, PrefixLengths, write_bytes};
@@ -104,7 +106,7 @@ impl ReadAttempt<'_> {
     }
 
     /// The hash of the whole request, under a key that lives for a day in the memory of this process; `None` if its body
-    /// is not known. Only lines that proxies and libraries write anew for each request are left out.
+    /// is not known as it is sent. Only lines that proxies and libraries write anew for each request are left out.
     #[must_use]
     pub fn whole(&self) -> Option<AttemptNote> {
         let Attempt { method, path, query, host, headers, body, descriptor: None, .. } = self.attempt else {
@@ -114,6 +116,10 @@ impl ReadAttempt<'_> {
         else {
             return None;
         };
+        // An application may find more in a coding than was decoded here.
+        if headers.contains_key(CONTENT_ENCODING) {
+            return None;
+        }
         let whole = self.hasher.of(|hasher| {
             for part in [method.as_str(), path, host, query.unwrap_or("?")] {
                 write_bytes(hasher, b'g', part.as_bytes());

@@ -268,7 +268,7 @@ fn what_cannot_be_read_fails() {
 
     let (empty, post) = (HeaderMap::new(), BodyPrefix { bytes: b"", complete: true });
     let to_head = ResponseView { method: &Method::HEAD, status: StatusCode::OK, headers: &empty };
-    let failure = Judgement::from(Failure);
+    let failure = Judgement { is_said: false, ..Failure.into() };
     assert_eq!((strict.by_head(&to_head), strict.by_body(&to_head, post)), (Some(failure), failure));
 }
 
@@ -290,7 +290,17 @@ fn a_failure_weighs_what_the_first_rule_says_or_an_undecided_one_before_it() {
     assert_eq!(weight(200, "wrong password"), (Failure, 1), "by no rule");
     assert_eq!(weight(302, "welcome"), (Success, 1));
     let undecided = whole_judged(&rules, 401, &[(CONTENT_ENCODING, "unknown")], b"");
-    assert_eq!(undecided, Judgement { outcome: Failure, weight: 5, is_said: false });
+    assert_eq!(undecided, Judgement { outcome: Failure, weight: 5, is_said: true }, "401 says so");
+}
+
+#[test]
+fn a_failure_that_a_status_hides_is_said_only_where_a_rule_names_it() {
+    let is_said = |rules: &OutcomeRules, code| whole_judged(rules, code, &[], b"").is_said;
+    let by_status = rules(vec![status(401)], Vec::new(), Failure);
+    assert_eq!([401, 200, 500, 304].map(|code| is_said(&by_status, code)), [true, true, false, false]);
+    let named = rules(vec![status(500)], Vec::new(), Neutral);
+    assert!(is_said(&named, 500));
+    assert!(!Judgement::UNANSWERED.is_said && !Judgement::UNANSWERED.and(Failure.into()).is_said);
 }
 
 #[test]
@@ -369,7 +379,8 @@ proptest! {
         let response = ResponseView { method: &Method::POST, status, headers: &headers };
         let by_body = rules.by_body(&response, BodyPrefix { bytes: &bytes, complete });
         if let Some(by_head) = rules.by_head(&response) {
-            prop_assert_eq!(by_head, by_body);
+            prop_assert_eq!((by_head.outcome, by_head.weight), (by_body.outcome, by_body.weight));
+            prop_assert!(by_body.is_said || !by_head.is_said, "a body may say what a status hides");
         }
     }
 
