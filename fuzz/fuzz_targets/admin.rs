@@ -17,5 +17,5 @@ fuzz_target!(|input: &[u8]| {
     }
     let Ok(text) = std::str::from_utf8(input) else { return };
     let loaded = load(&Sources::from_text("fuzz.toml", text).sealed());
-    assert!(loaded.config.is_none_or(|config| config.files.is_empty()), "a file was read");
+    assert!(loaded.config.is_none_or(|config| config.process.files.is_empty()), "a file was read");
 });
