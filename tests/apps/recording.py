@@ -122,7 +122,8 @@ class Note:
         lines += [f"{name}: {masked(name, value)}" for name, value in headers.items() if name != "Host"]
         lines += ["", body, "" if body else None, f"HTTP/1.1 {answer.status} {answer.reason}"]
         kept = [(name, value) for name, value in answer.fields if name.lower() in HEADERS]
-        lines += [f"{name.title()}: {masked(name, value)}" for name, value in kept]
+        # MediaWiki sets a cookie once more if a second has passed: equal lines are one.
+        lines += dict.fromkeys(f"{name.title()}: {masked(name, value)}" for name, value in kept)
         if self.hides:
             visitor.keep(re.search(self.hides, f"{dict(answer.fields).get('Location')}\n{answer.body}")[1])
         lines += ["", self.part_of(evened(answer.body, visitor))]
