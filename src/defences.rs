@@ -6,6 +6,7 @@
 mod bait;
 mod quick;
 mod repeats;
+mod slots;
 
 use tollgate_grammar::kind::{Checked as _, Given, Whole};
 use tollgate_grammar::{Findings, Spot, StringList, tables};
@@ -93,10 +94,9 @@ impl DefendedRoute<'_> {
 type Weight = Whole<u32, 1, 10>;
 
 /// The weight that a key gives what another one turns on.
-fn weight(number: &Option<Given<Weight>>, key: &str, of: (&str, bool), f: &mut Findings) -> Option<u32> {
-    let (of, is_there) = of;
+fn weight(number: &Option<Given<Weight>>, of: &str, is_there: bool, f: &mut Findings) -> Option<u32> {
     if let Some(number) = number.as_ref().filter(|_| !is_there) {
-        f.warning(&number.spot, format!("`{key}` means nothing without `{of}`"), "");
+        f.warning(&number.spot, format!("`{of}_weight` means nothing without `{of}`"), "");
     }
     number.checked(f)
 }

@@ -31,7 +31,7 @@ pub(super) fn check(
     to: &mut DefendedRoute<'_>,
     f: &mut Findings,
 ) {
-    let weight = weight(&raw.bait_weight, "bait_weight", ("bait", raw.bait.is_some()), f);
+    let weight = weight(&raw.bait_weight, "bait", raw.bait.is_some(), f);
     let Some(list) = &raw.bait else { return };
     if list.is_empty {
         f.error(&list.spot, "`bait` is empty", "leave it out to mean none");

@@ -5,13 +5,12 @@
 //! take the place of another, and so spare it some tokens.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use tollgate_grammar::duration::{Duration, SECOND};
 use tollgate_grammar::kind::{Checked as _, Key, Lasting};
 use tollgate_grammar::{Findings, tables};
 
+use super::slots::FailureSlots;
 use super::{DefenceCheck, DefendedRoute, Weight, weight};
 use crate::policy::key::PrefixLengths;
 use crate::policy::{AttemptNote, Defence, FailedAttempt, ReadAttempt};
@@ -32,9 +31,9 @@ pub(super) struct Quick {
     pub(super) last_failures: LastFailures,
 }
 
-/// When clients failed last. Nothing is allocated before the first failure of a route that asks.
+/// When clients failed last.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LastFailures(Arc<OnceLock<Box<[AtomicU64]>>>);
+pub(super) struct LastFailures(FailureSlots);
 
 pub(super) fn check(
     raw: &RawQuick,
@@ -42,7 +41,7 @@ pub(super) fn check(
     to: &mut DefendedRoute<'_>,
     f: &mut Findings,
 ) {
-    let weight = weight(&raw.quick_weight, "quick_weight", ("quick", raw.quick.is_some()), f);
+    let weight = weight(&raw.quick_weight, "quick", raw.quick.is_some(), f);
     let Some(text) = &raw.quick else { return };
     let within = raw.quick.checked(f);
     to.warn_of_addresses("quick", &text.spot, f);
@@ -83,13 +82,9 @@ impl Defence for Quick {
 impl LastFailures {
     /// Remembers a failure, and says whether its attempt came too soon after another one.
     fn note(&self, client: u64, FailedAttempt { decided, failed }: FailedAttempt, within: Span) -> bool {
-        let slots = self.0.get_or_init(|| (0..SLOTS).map(|_| AtomicU64::new(0)).collect());
-        let Some(slot) = usize::try_from(client % SLOTS).ok().and_then(|slot| slots.get(slot)) else {
-            return false;
-        };
         let millis = |time: Time| time.as_nanos() / NANOS_PER_MILLI % MILLIS;
         // The upper half of the hash tells the clients of a slot apart.
-        let last = slot.swap(client / MILLIS * MILLIS + millis(failed), Ordering::Relaxed);
+        let last = self.0.swap(client, client / MILLIS * MILLIS + millis(failed));
         let apart = (last % MILLIS).abs_diff(millis(decided));
         let is_soon = apart.min(MILLIS - apart) <= within.as_nanos() / NANOS_PER_MILLI;
         last / MILLIS == client / MILLIS && is_soon
@@ -98,8 +93,6 @@ impl LastFailures {
 
 /// A button that is clicked twice makes two failures as well.
 const WEIGHT: u32 = 3;
-/// A power of two: 512 KiB.
-const SLOTS: u64 = 65_536;
 /// The lower half of a slot, 49 days.
 const MILLIS: u64 = 1 << 32;
 const NANOS_PER_MILLI: u64 = 1_000_000;

@@ -1,21 +1,19 @@
 //! `repeats = "free"`: the same wrong password costs once.
 //!
-//! A phone with an old password asks for ever, and must not use up the budget of its owner. A request that is the same as
-//! one that failed before, byte for byte in all in which a password may stand, fails again, and that is charged nowhere
-//! that counts failures. Whole requests are compared because the gate cannot always know what an application takes for a
-//! password: what is free must be no other guess. Limits that count attempts count it as ever, so that nobody makes the
-//! application hash without end.
+//! A phone with an old password asks every few minutes, and must not use up the budget of its owner. If a request failed
+//! before, and the same request fails again, limits that count failures do not charge it. Whole requests are compared,
+//! because the gate cannot always know where an application reads the password: a request that differs anywhere may be
+//! another guess. Limits that count attempts charge every request, and so bound the work of the application.
 //!
-//! What is known is in the memory of this process alone, as hashes under a key that lives for a day: a table of fixed
-//! size, in which a failure may take the place of another, which then costs once more.
+//! The requests are hashes in the memory of this process, under a key that lives for a day, in a table of fixed size. One
+//! may replace another there, which then costs once more.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use tollgate_grammar::kind::{Checked as _, Key, Word};
 use tollgate_grammar::{Findings, tables, words};
 
+use super::slots::FailureSlots;
 use super::{DefenceCheck, DefendedRoute};
 use crate::policy::{AttemptNote, Defence, FailedAttempt, Needs, ReadAttempt};
 
@@ -33,9 +31,9 @@ words! {
 #[derive(Debug)]
 struct FreeRepeats(FailedRequests);
 
-/// Requests that failed. Nothing is allocated before the first failure of a route that asks.
+/// Requests that failed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct FailedRequests(Arc<OnceLock<Box<[AtomicU64]>>>);
+pub(super) struct FailedRequests(FailureSlots);
 
 pub(super) fn check(
     raw: &RawRepeats,
@@ -86,17 +84,13 @@ impl Defence for FreeRepeats {
 impl FailedRequests {
     /// Remembers a failure, and says whether it was not known.
     fn is_new(&self, slot: u64, request: u64) -> bool {
-        let slots = self.0.get_or_init(|| (0..SLOTS).map(|_| AtomicU64::new(0)).collect());
-        let slot = usize::try_from(slot % SLOTS).ok().and_then(|slot| slots.get(slot));
-        slot.is_none_or(|known| known.swap(request, Ordering::Relaxed) != request)
+        self.0.swap(slot, request) != request
     }
 }
 
-/// A power of two: 512 KiB.
-const SLOTS: u64 = 65_536;
-
 #[cfg(test)]
 mod tests {
+    use super::super::slots::SLOTS;
     use super::*;
 
     #[test]

@@ -104,7 +104,9 @@ impl Reservation {
         }
         let failed = FailedAttempt { decided: self.attempt.decided, failed: engine.time() };
         // What nobody waited for is charged: a client could hang up at once, and ask for ever.
-        let is_free = outcome == Outcome::Failure && is_said && !self.unsettled.notes.charge_failure(failed);
+        let is_free = outcome == Outcome::Failure
+            && is_said
+            && !self.unsettled.notes.charge_failure(failed, self.routes.len());
         let (is_failure, charged) = match is_free {
             true => (false, Outcome::Neutral),
             false => (outcome == Outcome::Failure, outcome),

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use support::application::{FIVE, ROUTE, application, form, right, sign_in, sign_in_with, status_from};
+use support::application::{FIVE, ROUTE, application, form, post, right, sign_in, sign_in_with, status_from};
 use support::{Gate, Reply, Upstream};
 
 fn route(route: &str) -> String {
@@ -109,4 +109,20 @@ fn basic_beside_a_body_is_the_same_only_with_the_same_body() {
     assert!((0..20).all(|_| ask("<propfind/>") == 401));
     let others: Vec<u16> = (0..5).map(|number| ask(&format!("<propfind{number}/>"))).collect();
     assert_eq!(others, [401, 401, 401, 401, 429]);
+}
+
+/// A client can add Basic to any request, and a wrong code may be right in the next half minute.
+#[test]
+fn a_route_that_forgives_does_not_forgive_for_another_one_that_counts_the_request() {
+    let application = Upstream::answering(|_, _| Reply::text("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n"));
+    let tables = "[route.code]\nmatch = \"POST /code\"\nwhen = \"form:code\"\nfailure = { status = 401 }\n\
+                  [route.basic]\nmatch = \"ANY /**\"\nuser = \"basic\"\npassword = \"basic\"\nfailure = { status = 401 }\n\
+                  repeats = \"free\"\n";
+    let gate = Gate::start(&application.file(&format!("{tables}{FIVE}")));
+    let ask = || gate.ask(post("/code", "Authorization: Basic YWxpY2U6b2xk\r\n", "code=123456")).status;
+    let mut seen = vec![401_u16];
+    while seen.len() < 20 && *seen.last().unwrap() == 401 {
+        seen.push(ask());
+    }
+    assert_eq!(seen.last(), Some(&429), "{seen:?}");
 }

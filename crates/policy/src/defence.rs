@@ -41,7 +41,8 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
         1
     }
 
-    /// Whether a failure is charged as one; asked once, when an answer said that the attempt has failed.
+    /// Whether a failure is charged as one; asked once, when an answer said that the attempt has failed, and only if all
+    /// routes that count it have this note.
     fn charges_failure(&self, _: AttemptNote, _: FailedAttempt) -> bool {
         true
     }
@@ -183,6 +184,8 @@ pub struct AttemptNotes(Vec<DefenceNote>);
 struct DefenceNote {
     defence: Arc<dyn Defence>,
     note: AttemptNote,
+    /// How many routes have it.
+    routes: usize,
 }
 
 impl AttemptNotes {
@@ -193,8 +196,11 @@ impl AttemptNotes {
             let is_same =
                 |known: &&mut DefenceNote| known.defence.name() == defence.name() && known.note == note;
             match self.0.iter_mut().find(is_same) {
-                Some(known) => known.defence = Arc::clone(defence),
-                None => self.0.push(DefenceNote { defence: Arc::clone(defence), note }),
+                Some(known) => {
+                    known.defence = Arc::clone(defence);
+                    known.routes += 1;
+                }
+                None => self.0.push(DefenceNote { defence: Arc::clone(defence), note, routes: 1 }),
             }
         }
     }
@@ -216,10 +222,12 @@ impl AttemptNotes {
         self.0.iter().map(|noted| noted.defence.weight_of_failure(noted.note, attempt)).max().unwrap_or(1)
     }
 
-    /// Whether a failure is charged as one; to be asked once.
+    /// Whether a failure is charged as one; to be asked once. So many routes count the attempt, and it is charged unless all
+    /// of them have the note: a client can have a route count it that would forgive what another one must not.
     #[must_use]
-    pub fn charge_failure(&self, attempt: FailedAttempt) -> bool {
-        self.0.iter().all(|noted| noted.defence.charges_failure(noted.note, attempt))
+    pub fn charge_failure(&self, attempt: FailedAttempt, routes: usize) -> bool {
+        let mut agreed = self.0.iter().filter(|noted| noted.routes == routes);
+        agreed.all(|noted| noted.defence.charges_failure(noted.note, attempt))
     }
 }
 
