@@ -289,14 +289,16 @@ impl Engine {
         self.raise_cost_under_attack(rules, &mut found, false);
         if let Some(verdict) = Self::banned_verdict(rules, &found, attempt.client, now) {
             let statuses = self.limit_statuses(rules, &found, &verdict);
-            let refusal = Refusal::of(&rules.policy, found, statuses, now);
-            return Ok(DecisionState::Ready(Decision::Refused(refusal)));
+            return Ok(DecisionState::Ready(self.conclude(rules, found, statuses, None, now)));
         }
         let address = self.ask_for_address(rules, attempt, &found, own, now)?;
         let state = self.store.take(&rules.withdrawals(&found), now);
         let take = state.map_err(|stale| self.undecided(stale))?;
         if let (TakeState::Done(verdict), None) = (&take, &address) {
-            return Ok(DecisionState::Ready(self.decision_of(rules, found, verdict, now)));
+            let mut statuses = self.limit_statuses(rules, &found, verdict);
+            rules.count_consecutive(&mut statuses, verdict.admitted, now);
+            let admitted_by = verdict.admitted.then_some(DecidedBy::Memory);
+            return Ok(DecisionState::Ready(self.conclude(rules, found, statuses, admitted_by, now)));
         }
         Ok(DecisionState::Pending(PendingDecision { found, take, address }))
     }
@@ -332,25 +334,19 @@ impl Engine {
         rules.policy.charges_of(attempt, routes, &self.hasher, remembered, own)
     }
 
-    fn decision_of(&self, rules: &Rules, found: Charges, verdict: &CombinedVerdict, now: Time) -> Decision {
-        let mut statuses = self.limit_statuses(rules, &found, verdict);
-        rules.count_consecutive(&mut statuses, verdict.admitted, now);
-        match verdict.admitted {
-            true => self.admitted(rules, found, statuses, DecidedBy::Memory, now),
-            false => Decision::Refused(Refusal::of(&rules.policy, found, statuses, now)),
-        }
-    }
-
-    /// What follows from the verdicts of an admitted attempt. Charges and statuses are no pair: as one they would be copied
-    /// several times.
-    fn admitted(
+    /// The decision that follows from the verdicts; `admitted_by` is `None` for a refusal. Charges and statuses are no pair:
+    /// as one they would be copied several times.
+    fn conclude(
         &self,
         rules: &Rules,
         found: Charges,
         statuses: LimitStatuses,
-        decided_by: DecidedBy,
+        admitted_by: Option<DecidedBy>,
         now: Time,
     ) -> Decision {
+        let Some(decided_by) = admitted_by else {
+            return Decision::Refused(Refusal::of(&rules.policy, found, statuses, now));
+        };
         self.remember_sign_in(&found);
         self.charge_weight(rules, &found, &statuses, decided_by);
         Decision::Admitted(Reservation::new(rules, found, statuses, decided_by, now))

@@ -3,7 +3,7 @@
 //! The engine keeps the charges of the attempt until the verdict arrives, and then counts its refusals in a row.
 
 use super::known_addresses::PendingAddress;
-use super::{Decision, Engine, Refusal, Rules};
+use super::{Decision, Engine, Rules};
 use crate::bucket::Op;
 use crate::policy::Charges;
 use crate::store::memory::CombinedVerdict;
@@ -37,7 +37,7 @@ impl PendingDecision {
             Some(address) if may_help(rules, &found, &taken) => address.known().await,
             _ => None,
         };
-        let Some(known) = known else { return engine.conclude(rules, found, taken).await };
+        let Some(known) = known else { return engine.conclude_over_store(rules, found, taken).await };
         if let Ok(taken) = &taken {
             engine.give_back(rules, &found, taken);
         }
@@ -45,12 +45,13 @@ impl PendingDecision {
             return Decision::Denied;
         };
         let taken = wait(take, rules, &known).await;
-        engine.conclude(rules, known, taken).await
+        engine.conclude_over_store(rules, known, taken).await
     }
 }
 
 impl Engine {
-    async fn conclude(
+    /// Counts refusals in a row where the tokens are, then concludes.
+    async fn conclude_over_store(
         &self,
         rules: &Rules,
         found: Charges,
@@ -67,10 +68,8 @@ impl Engine {
                 statuses[at].verdict = verdict;
             }
         }
-        match combined.admitted {
-            true => self.admitted(rules, found, statuses, decided_by, self.time()),
-            false => Decision::Refused(Refusal::of(&rules.policy, found, statuses, self.time())),
-        }
+        let admitted_by = combined.admitted.then_some(decided_by);
+        self.conclude(rules, found, statuses, admitted_by, self.time())
     }
 }
 

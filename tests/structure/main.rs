@@ -5,6 +5,7 @@
 mod architecture;
 mod bounds;
 mod documents;
+mod request_way;
 mod shape;
 mod source;
 mod threats;

@@ -167,6 +167,16 @@ impl AccessRecord {
         self.0.entry.client
     }
 
+    /// Waits for the token of a held attempt.
+    pub(super) async fn hold(&mut self, hold: Span) {
+        if hold > Span::ZERO {
+            self.pause(self.0.server.engine.clock().now());
+            tokio::time::sleep(hold.to_std()).await;
+            self.resume(self.0.server.engine.clock().now());
+            self.end_hold();
+        }
+    }
+
     /// The attempt is not held any more.
     pub(super) fn end_hold(&mut self) {
         self.0.permits.release_held();

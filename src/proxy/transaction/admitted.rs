@@ -14,8 +14,19 @@ use crate::engine::{OpenAttempt, Reservation};
 use crate::policy::Route;
 use crate::policy::outcome::{BodyPrefix, Judgement, Outcome, ResponseView};
 use crate::proxy::headers::{EXPOSED, FAILURES, REFUSED};
-use crate::proxy::respond::refused_mark;
+use crate::proxy::respond::{RateLimitHeaders, refused_mark};
 use crate::proxy::runtime_config::WorkerConfig;
+use crate::time::Span;
+
+/// What goes with a request that may pass.
+#[derive(Default)]
+pub(super) struct Admitted {
+    /// `None` if it is no attempt.
+    pub(super) attempt: Option<AdmittedAttempt>,
+    /// How long the attempt is held for its token.
+    pub(super) hold: Span,
+    pub(super) limit_headers: Option<RateLimitHeaders>,
+}
 
 /// An admitted attempt until its outcome is known.
 pub(super) struct AdmittedAttempt {

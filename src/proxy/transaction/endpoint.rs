@@ -13,7 +13,7 @@ use http::header::{CACHE_CONTROL, CONNECTION, SET_COOKIE};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use serde::Deserialize;
 
-use super::admitted::AdmittedAttempt;
+use super::admitted::{Admitted, AdmittedAttempt};
 use super::context::RequestContext;
 use super::response_future::ResponseFuture;
 use super::server::Server;
@@ -26,7 +26,6 @@ use crate::proxy::error::Error;
 use crate::proxy::headers::REQUEST_ID;
 use crate::proxy::request::question::{Question, asks_nothing};
 use crate::proxy::request::target;
-use crate::proxy::respond::RateLimitHeaders;
 use crate::time::Span;
 
 /// What comes to an endpoint.
@@ -41,10 +40,7 @@ enum Asked {
 
 /// A request that may be forwarded, as far as an endpoint is concerned.
 pub(super) struct Allowed {
-    pub(super) attempt: Option<AdmittedAttempt>,
-    /// How long the attempt is held for its token.
-    pub(super) hold: Span,
-    pub(super) limit_headers: Option<RateLimitHeaders>,
+    pub(super) admitted: Admitted,
     pub(super) outcome_timeout: Span,
     /// Whether the connection may be kept.
     pub(super) may_be_kept: bool,
@@ -136,16 +132,13 @@ impl Server {
         let Some(open) = connection.endpoint.and_then(|number| self.open_attempts.get(number)) else {
             return context.finish_with_error(&Error::UntrustedAsker, connection);
         };
-        if allowed.hold == Span::ZERO {
+        if allowed.admitted.hold == Span::ZERO {
             let response = self.allowed(open, allowed, &context);
             return ResponseFuture::ready(context.record.finish(response));
         }
         let (server, number) = (Rc::clone(self), connection.endpoint);
         ResponseFuture::Boxed(Box::pin(async move {
-            context.record.pause(server.engine.clock().now());
-            tokio::time::sleep(allowed.hold.to_std()).await;
-            context.record.resume(server.engine.clock().now());
-            context.record.end_hold();
+            context.record.hold(allowed.admitted.hold).await;
             let open = &server.open_attempts[number.unwrap_or_default()];
             let response = server.allowed(open, allowed, &context);
             context.record.finish(response)
@@ -161,14 +154,14 @@ impl Server {
         let mut response = empty(StatusCode::OK);
         let headers = response.headers_mut();
         headers.insert(REQUEST_ID, context.summary.request_id.clone());
-        if let Some(limits) = allowed.limit_headers {
+        if let Some(limits) = allowed.admitted.limit_headers {
             limits.append_to(headers);
         }
-        if let Some(attempt) = &allowed.attempt {
+        if let Some(attempt) = &allowed.admitted.attempt {
             attempt.mark(|name, value| drop(headers.insert(name, value)));
         }
         let deadline = self.engine.clock().now().after(allowed.outcome_timeout);
-        let attempt = allowed.attempt.and_then(AdmittedAttempt::into_open);
+        let attempt = allowed.admitted.attempt.and_then(AdmittedAttempt::into_open);
         let receipt = attempt.and_then(|attempt| open.open(&self.engine, attempt, deadline));
         if let Some(receipt) = receipt.and_then(|receipt| HeaderValue::try_from(receipt.to_string()).ok()) {
             headers.insert(RECEIPT, receipt);

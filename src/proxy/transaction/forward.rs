@@ -13,7 +13,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, SET_COOKIE};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 
 use super::access_record::AccessRecord;
@@ -23,14 +23,13 @@ use super::inspect::BodyInspector;
 use super::relay::relay;
 use super::server::Server;
 use crate::event::Failure;
-use crate::net::connection_limit::ClientLoad;
 use crate::policy::outcome::{BodyPrefix, Judgement, Outcome, ResponseView};
 use crate::proxy::body::{
     BodyError, BodyStart, IncomingBody, ReadAhead, RequestBody, ResponseBody, UploadProgress, UploadState,
 };
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
-use crate::proxy::headers::passed::{HeaderCase, PassedHeaders};
+use crate::proxy::headers::passed::PassedHeaders;
 use crate::proxy::headers::{self, ForwardedInfo};
 use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
 use crate::proxy::upstream::bound::BoundConnections;
@@ -134,16 +133,20 @@ impl PreparedRequest {
         let owner = self.config.shared.client.prefix_of(record.client());
         let forwarding = *self.config.group(self.group).forwarding();
         let forwarded = match self.read_ahead(server, owner, forwarding.request_buffer).await {
-            Ok(()) => self.forward(connection, record.count_at_upstream()).await,
+            Ok(()) => {
+                let bound = self.bound_connections(connection);
+                let (config, is_http1) = (&self.config, self.is_http1);
+                let pass_on = |head, bytes| pass_on_interim(config, is_http1, connection, head, bytes);
+                let source = RequestSource { bound: bound.as_ref(), pass_on: &pass_on };
+                let (group, client) = (config.group(self.group), record.count_at_upstream());
+                group.forward(&mut self.request, &self.progress, client, &source).await
+            }
             Err(error) => Err(error),
         };
         record.resume(server.engine.clock().now());
         let mut response = forwarded.inspect_err(|error| self.settle_failure(error))?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            let settlement = self.settle_upgrade(&response);
-            let tunnel = tunnel::open(response, self.upgrade.take(), connection, record.take_permits())?;
-            drop(settlement.map(Settlement::settle));
-            return Ok(tunnel);
+            return self.switch_protocols(response, connection, record);
         }
         let timeout = match is_event_stream(response.headers()) {
             true => forwarding.event_timeout.to_std(),
@@ -196,25 +199,33 @@ impl PreparedRequest {
         }
     }
 
-    async fn forward(
+    /// The connections to upstreams that belong to the client's connection; those of a trusted proxy carry the requests of
+    /// many clients.
+    fn bound_connections(&self, connection: &DownstreamConnection) -> Option<Rc<BoundConnections>> {
+        if !self.is_http1 || self.config.shared.client.trusts(connection.peer) {
+            return None;
+        }
+        let attached = connection.attached.get_or_init(|| Rc::new(BoundConnections::default()));
+        Rc::downcast(Rc::clone(attached)).ok()
+    }
+
+    /// Opens a tunnel, whose response has no body, so that rules that read bodies see none of it.
+    fn switch_protocols(
         &mut self,
+        response: Response<UpstreamBody>,
         connection: &Rc<DownstreamConnection>,
-        client: Option<ClientLoad>,
-    ) -> Result<Response<UpstreamBody>, Error> {
-        let shared = &self.config.shared;
-        let (case, policy) = (shared.settings.header_case, &shared.rules.policy);
-        let is_http1 = self.is_http1;
-        let pass_on = |head, bytes| {
-            // Nobody would send them over HTTP/2.
-            if is_http1 {
-                pass_on_interim(connection, head, bytes, case, policy.outcome_headers());
-            }
-        };
-        // The connections of a trusted proxy carry the requests of many.
-        let is_own = is_http1 && !shared.client.trusts(connection.peer);
-        let bound = is_own.then(|| bound_connections(connection)).flatten();
-        let source = RequestSource { bound: bound.as_ref(), pass_on: &pass_on };
-        self.config.group(self.group).forward(&mut self.request, &self.progress, client, &source).await
+        record: &mut AccessRecord,
+    ) -> Result<Response<ResponseBody>, Error> {
+        let settlement = self.attempt.take().map(|attempt| {
+            attempt.remember_cookies(response.headers());
+            let view =
+                ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
+            let judged = attempt.by_body(&view, BodyPrefix { bytes: &[], complete: false });
+            Settlement { attempt, judged }
+        });
+        let tunnel = tunnel::open(response, self.upgrade.take(), connection, record.take_permits())?;
+        drop(settlement.map(Settlement::settle));
+        Ok(tunnel)
     }
 
     /// The headers that go to the client: those of the application, and its device's cookie.
@@ -245,16 +256,6 @@ impl PreparedRequest {
         let never_left = self.request.is_some() && matches!(error, Error::Upstream(_));
         let judged = if never_left { Outcome::Error.into() } else { Judgement::UNANSWERED };
         drop(self.attempt.take().map(|attempt| attempt.settle(judged)));
-    }
-
-    /// The outcome of an upgrade. Its response has no body, so rules that read bodies see none of it.
-    fn settle_upgrade(&mut self, response: &Response<UpstreamBody>) -> Option<Settlement> {
-        let attempt = self.attempt.take()?;
-        attempt.remember_cookies(response.headers());
-        let view =
-            ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
-        let judged = attempt.by_body(&view, BodyPrefix { bytes: &[], complete: false });
-        Some(Settlement { attempt, judged })
     }
 
     /// Chooses when the attempt is settled, by the head of the response.
@@ -336,31 +337,27 @@ const EVENTS: &[u8] = b"text/event-stream";
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
 
 /// Leaves an interim response for the client. `100 Continue` is the answer to the gate, which asks for the body itself.
-fn pass_on_interim<'n>(
+fn pass_on_interim(
+    config: &WorkerConfig,
+    is_http1: bool,
     connection: &DownstreamConnection,
     head: Response<()>,
     bytes: Bytes,
-    case: HeaderCase,
-    hidden: impl Iterator<Item = &'n HeaderName>,
 ) {
     let (parts, ()) = head.into_parts();
-    if parts.status == StatusCode::CONTINUE {
+    // Nobody would send them over HTTP/2.
+    if parts.status == StatusCode::CONTINUE || !is_http1 {
         return;
     }
+    let RuntimeConfig { rules, settings, .. } = &*config.shared;
     let mut passed = PassedHeaders::new(parts.headers, bytes);
     headers::prepare_response(&mut passed, false);
-    hidden.for_each(|name| passed.remove(name));
+    rules.policy.outcome_headers().for_each(|name| passed.remove(name));
     let mut interim = connection.interim.borrow_mut();
     let reason = parts.status.canonical_reason().unwrap_or_default();
     interim.extend_from_slice(format!("HTTP/1.1 {} {reason}\r\n", parts.status.as_str()).as_bytes());
-    passed.write(case, &mut interim);
+    passed.write(settings.header_case, &mut interim);
     interim.extend_from_slice(b"\r\n");
-}
-
-/// The connections to upstreams that belong to the client's connection.
-fn bound_connections(connection: &DownstreamConnection) -> Option<Rc<BoundConnections>> {
-    let attached = connection.attached.get_or_init(|| Rc::new(BoundConnections::default()));
-    Rc::downcast(Rc::clone(attached)).ok()
 }
 
 /// An HTTP/1.0 client may have named the host only in an absolute target.

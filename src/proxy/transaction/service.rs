@@ -9,11 +9,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 
-use super::access_record::AccessRecord;
-use super::admitted::AdmittedAttempt;
+use super::access_record::{AccessRecord, OutcomeCell};
+use super::admitted::{Admitted, AdmittedAttempt};
 use super::body_search::ReadBody;
 use super::context::{RequestContext, RequestSummary, error_response};
 use super::discard_body;
@@ -22,7 +22,7 @@ use super::forward::PreparedRequest;
 use super::head_check::{CheckedHead, HeadDecision, RoutedDecision, UnreadAttempt};
 use super::response_future::ResponseFuture;
 use super::server::Server;
-use crate::engine::{Decision, DecisionState, PendingDecision, Rules, with_newest_rules};
+use crate::engine::{Decision, DecisionState, PendingDecision, Reservation, Rules, with_newest_rules};
 use crate::event::{Event, Events};
 use crate::policy::MatchedRoutes;
 use crate::policy::attempt::{Attempt, AttemptBody, Client, TlsClient};
@@ -38,9 +38,9 @@ use crate::proxy::request::question::VisibleBody;
 use crate::proxy::request::redirect;
 use crate::proxy::request::scheme::is_secure;
 use crate::proxy::request::target;
-use crate::proxy::respond::{self, RateLimitHeaders, ShowLimits};
+use crate::proxy::respond::{self, ShowLimits};
 use crate::proxy::runtime_config::WorkerConfig;
-use crate::time::{Span, Time};
+use crate::time::Time;
 
 /// Serves the requests of one connection.
 pub struct Service {
@@ -55,10 +55,14 @@ impl Service {
         Self { server, connection }
     }
 
-    /// Serves one request.
+    /// Serves one request. There is always a response.
     pub(in crate::proxy) fn respond(&self, request: Request<ClientBody>) -> ResponseFuture {
         match self.connection.endpoint {
-            None => self.server.handle(&self.connection, request),
+            None => {
+                let (now, is_head) = (self.server.engine.clock().now(), request.method() == Method::HEAD);
+                self.connection.state.request_begins(now);
+                self.server.decide_request(&self.connection, request, is_head, VisibleBody::Whole, now)
+            }
             Some(_) => self.server.answer_asker(&self.connection, request),
         }
     }
@@ -75,18 +79,6 @@ impl Service {
 }
 
 impl Server {
-    /// Handles one request. There is always a response.
-    fn handle(
-        self: &Rc<Self>,
-        connection: &Rc<DownstreamConnection>,
-        request: Request<ClientBody>,
-    ) -> ResponseFuture {
-        let now = self.engine.clock().now();
-        connection.state.request_begins(now);
-        let is_head = request.method() == Method::HEAD;
-        self.decide_request(connection, request, is_head, VisibleBody::Whole, now)
-    }
-
     /// Decides on a request of a client, which came here itself or is asked about. `is_head`: whether the response has
     /// no body.
     pub(super) fn decide_request(
@@ -356,55 +348,50 @@ impl Server {
                 );
             }
         };
-        let limit_headers = reservation
-            .as_ref()
-            .filter(|_| shared.refuse.headers == ShowLimits::Always)
-            .and_then(|(reservation, _)| respond::rate_limit_headers(&rules.policy, &reservation.statuses));
-        let hold = reservation.as_ref().map_or(Span::ZERO, |(reservation, _)| reservation.hold);
-        let attempt = reservation.map(|(reservation, outcome)| {
-            let trusted = shared.trusts_peer_of(connection);
-            let is_secure = reservation.claim().is_some()
-                && is_secure(request.headers(), trusted, connection.is_secure());
-            AdmittedAttempt::new(self, &config, reservation, outcome, is_secure)
-        });
+        let admitted = self.admitted(&config, connection, reservation, request.headers());
         if let Some(endpoint) = shared.endpoint_of(connection) {
             let outcome_timeout = endpoint.outcome_timeout;
             let may_be_kept = discard_body::may_be_kept(request, connection);
-            let allowed = Allowed { attempt, hold, limit_headers, outcome_timeout, may_be_kept };
-            return self.allow(connection, allowed, context);
+            return self.allow(connection, Allowed { admitted, outcome_timeout, may_be_kept }, context);
         }
-        let upstream_request =
-            PreparedRequest::prepare(request, connection, &config, group, attempt, &context);
+        let Admitted { attempt, hold, limit_headers } = admitted;
+        let mut prepared = PreparedRequest::prepare(request, connection, &config, group, attempt, &context);
         let (server, connection) = (Rc::clone(self), Rc::clone(connection));
-        let forwarded = server.forward(upstream_request, connection, hold, limit_headers, context);
-        ResponseFuture::Boxed(Box::pin(forwarded))
+        ResponseFuture::Boxed(Box::pin(async move {
+            let RequestContext { summary, mut record } = context;
+            record.hold(hold).await;
+            let sent = prepared.send(&server, &connection, &mut record).await;
+            record.set_uncovered_password(prepared.has_uncovered_password());
+            record.finish(match sent {
+                Ok(mut response) => {
+                    if let Some(limits) = limit_headers {
+                        limits.append_to(response.headers_mut());
+                    }
+                    response
+                }
+                Err(error) => error_response(&connection, &error, &summary),
+            })
+        }))
     }
 
-    async fn forward(
-        self: Rc<Self>,
-        mut request: Box<PreparedRequest>,
-        connection: Rc<DownstreamConnection>,
-        hold: Span,
-        limit_headers: Option<RateLimitHeaders>,
-        RequestContext { summary, mut record }: RequestContext,
-    ) -> Response<ResponseBody> {
-        if hold > Span::ZERO {
-            record.pause(self.engine.clock().now());
-            tokio::time::sleep(hold.to_std()).await;
-            record.resume(self.engine.clock().now());
-            record.end_hold();
-        }
-        let sent = request.send(&self, &connection, &mut record).await;
-        record.set_uncovered_password(request.has_uncovered_password());
-        match sent {
-            Ok(mut response) => {
-                if let Some(limit_headers) = limit_headers {
-                    limit_headers.append_to(response.headers_mut());
-                }
-                record.finish(response)
-            }
-            Err(error) => record.finish(error_response(&connection, &error, &summary)),
-        }
+    /// What goes on of a request that may pass.
+    fn admitted(
+        self: &Rc<Self>,
+        config: &Rc<WorkerConfig>,
+        connection: &DownstreamConnection,
+        reservation: Option<(Box<Reservation>, OutcomeCell)>,
+        headers: &HeaderMap,
+    ) -> Admitted {
+        let Some((reservation, outcome)) = reservation else { return Admitted::default() };
+        let shared = &config.shared;
+        let limit_headers = (shared.refuse.headers == ShowLimits::Always)
+            .then(|| respond::rate_limit_headers(&shared.rules.policy, &reservation.statuses))
+            .flatten();
+        let is_secure = reservation.claim().is_some()
+            && is_secure(headers, shared.trusts_peer_of(connection), connection.is_secure());
+        let hold = reservation.hold;
+        let attempt = AdmittedAttempt::new(self, config, reservation, outcome, is_secure);
+        Admitted { attempt: Some(attempt), hold, limit_headers }
     }
 }
 

@@ -69,7 +69,7 @@ impl Store {
     /// [`Stale`] if one of the limits was changed meanwhile; nothing was taken.
     pub fn take(&self, withdrawals: &[LimitWithdrawal<'_>], now: Time) -> Result<TakeState, Stale> {
         let Some(database) = &self.database else {
-            return take_all(withdrawals, now).map(TakeState::Done);
+            return take_all_at(withdrawals, &|_| now).map(TakeState::Done);
         };
         let now: TimeAt<'_> = &|key| database.time_at(key, now);
         Ok(match refuse_at_once(database, withdrawals, now) {
