@@ -210,7 +210,7 @@ fn find(tokens: &[Token], pattern: &[&str]) -> Option<usize> {
 }
 
 fn fits(tokens: &[Token], pattern: &[&str]) -> bool {
-    tokens.len() >= pattern.len() && words(&tokens[..pattern.len()]) == pattern
+    tokens.len() >= pattern.len() && tokens.iter().zip(pattern).all(|(token, word)| token.text == **word)
 }
 
 fn words(tokens: &[Token]) -> Vec<&str> {
