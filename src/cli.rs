@@ -1,7 +1,5 @@
 //! The command line: arguments, exit codes, printing. Data goes to standard output, messages to standard error.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the layer that prints")]
-
 mod admin_api;
 mod buckets;
 mod check;
@@ -15,6 +13,7 @@ mod init;
 mod man;
 mod migrate;
 mod mode;
+mod output;
 mod policy;
 mod presets;
 mod replay;
@@ -33,6 +32,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
+use self::output::errln;
 use self::run::RunArgs;
 use self::sources::ConfigArgs;
 #[cfg(not(feature = "top"))]
@@ -156,14 +156,20 @@ impl CliCommand {
 #[must_use]
 pub fn main() -> ExitCode {
     if std::env::args_os().len() < 2 && std::io::stdout().is_terminal() {
-        eprint!("{}", Cli::command().render_help().ansi());
+        output::tell(format_args!("{}", Cli::command().render_help().ansi()));
         return ExitCode::from(2);
     }
     let arguments = Cli::try_parse().unwrap_or_else(|error| with_file_hint(error).exit());
     match run_command(with_options_before(arguments)) {
-        Ok(exit) => exit.into(),
+        Ok(exit) => match output::failure() {
+            None => exit.into(),
+            Some(error) => {
+                errln!("tollgate: standard output: {error}");
+                Exit::Failed.into()
+            }
+        },
         Err(error) => {
-            eprintln!("tollgate: {error:#}");
+            errln!("tollgate: {error:#}");
             let missing = error.is::<sources::NoConfiguration>();
             if missing { Exit::BadConfiguration.into() } else { Exit::Failed.into() }
         }

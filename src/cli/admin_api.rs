@@ -14,6 +14,7 @@ use serde_json::Value;
 pub(super) use self::request::{ApiRequest, ApiResponse};
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
+use crate::cli::output::{out, outln};
 use crate::config::Sources;
 use crate::net::listener::ListenAddress;
 
@@ -65,8 +66,8 @@ impl AdminArgs {
         text: impl FnOnce(&P) -> String,
     ) -> anyhow::Result<Exit> {
         match self.format {
-            OutputFormat::Json => println!("{}", serde_json::to_string_pretty(value)?),
-            OutputFormat::Text => print!("{}", text(&page(value)?)),
+            OutputFormat::Json => outln!("{}", serde_json::to_string_pretty(value)?),
+            OutputFormat::Text => out!("{}", text(&page(value)?)),
         }
         Ok(Exit::Ok)
     }

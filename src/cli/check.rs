@@ -13,6 +13,7 @@ use self::probe::{ProbeReport, probe};
 
 use super::Exit;
 use super::sources::{ConfigArgs, counted, report_all};
+use crate::cli::output::{errln, outln};
 use crate::config::{Included, Loaded, Sources, combined, load, worst_cases};
 use crate::policy::field::Field;
 
@@ -68,32 +69,32 @@ fn print_text(loaded: &Loaded, sources: &Sources) {
     let name = &sources.name;
     report_all(loaded, name);
     let Some(config) = &loaded.config else { return };
-    worst_cases(&config.policy).iter().for_each(|(_, words)| println!("{words}"));
-    combined(&config.policy).iter().for_each(|route| println!("{route}"));
+    worst_cases(&config.policy).iter().for_each(|(_, words)| outln!("{words}"));
+    combined(&config.policy).iter().for_each(|route| outln!("{route}"));
     for route in
         config.policy.routes.iter().filter(|route| route.reading.user.iter().any(Field::is_in_authorization))
     {
-        println!(
+        outln!(
             "{}: upstream connections that NTLM or Negotiate authenticated are not shared between clients",
             route.name
         );
     }
     if config.process.observes {
-        println!("mode = \"observe\": every limit only observes, nothing is refused");
+        outln!("mode = \"observe\": every limit only observes, nothing is refused");
     }
     let included = match sources.included.as_ref().map_or(0, Included::count) {
         0 => String::new(),
         count => format!(" with {}", counted(count, "included file")),
     };
-    println!("{name}{included}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
+    outln!("{name}{included}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
 }
 
 fn print_probed(probed: &ProbeReport) {
     let store = &probed.store;
-    probed.errors.iter().for_each(|error| eprintln!("error: the store ({store}) {error}"));
-    probed.warnings.iter().for_each(|warning| eprintln!("warning: the store ({store}): {warning}"));
+    probed.errors.iter().for_each(|error| errln!("error: the store ({store}) {error}"));
+    probed.warnings.iter().for_each(|warning| errln!("warning: the store ({store}): {warning}"));
     if probed.is_good() {
-        println!("store ({store}): ok, {}", counted(probed.warnings.len(), "warning"));
+        outln!("store ({store}): ok, {}", counted(probed.warnings.len(), "warning"));
     }
 }
 
@@ -103,6 +104,6 @@ fn print_json(loaded: &Loaded, probed: Option<&ProbeReport>) -> anyhow::Result<(
         result["ok"] = (loaded.config.is_some() && probed.is_good()).into();
         result["store"] = probed.to_json();
     }
-    println!("{}", serde_json::to_string_pretty(&result)?);
+    outln!("{}", serde_json::to_string_pretty(&result)?);
     Ok(())
 }

@@ -4,6 +4,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use super::Exit;
+use crate::cli::output::out;
 
 #[derive(Debug, Args)]
 pub(super) struct CompletionsArgs {
@@ -15,6 +16,6 @@ pub(super) fn completions(arguments: &CompletionsArgs) -> anyhow::Result<Exit> {
     let mut command = super::Cli::command();
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "tollgate", &mut script);
-    std::io::Write::write_all(&mut std::io::stdout(), &script)?;
+    out!("{}", String::from_utf8(script)?);
     Ok(Exit::Ok)
 }

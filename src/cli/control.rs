@@ -12,6 +12,7 @@ use tollgate_grammar::diagnostic::DiagnosticRecord;
 use super::Exit;
 use super::admin_api::{AdminArgs, ApiRequest, OutputFormat, page};
 use super::sources::ConfigArgs;
+use crate::cli::output::{errln, outln};
 use crate::observe::admin::pages::{
     DrainPage, FilePart, PolicyPart, ProblemPage, RefusedPolicy, ReloadPage, StatusPage, UpstreamPart,
 };
@@ -40,11 +41,11 @@ pub(super) fn reload(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
     let Some(response) = at.call(request)? else { return Ok(Exit::BadConfiguration) };
     if response.status == StatusCode::UNPROCESSABLE_ENTITY {
         match at.format {
-            OutputFormat::Json => println!("{}", serde_json::to_string_pretty(&response.value)?),
+            OutputFormat::Json => outln!("{}", serde_json::to_string_pretty(&response.value)?),
             OutputFormat::Text => {
                 let problem: ProblemPage = page(&response.value)?;
                 problem.diagnostics.iter().flatten().for_each(show);
-                eprintln!("refused, the old one stays: {}", problem.detail);
+                errln!("refused, the old one stays: {}", problem.detail);
             }
         }
         return Ok(Exit::BadConfiguration);
@@ -63,7 +64,7 @@ pub(super) fn drain(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
 }
 
 fn show(diagnostic: &DiagnosticRecord) {
-    eprintln!("{}\n", diagnostic.text.as_deref().unwrap_or_default());
+    errln!("{}\n", diagnostic.text.as_deref().unwrap_or_default());
 }
 
 fn text(status: &StatusPage) -> String {

@@ -21,6 +21,7 @@ use self::attack::{AttackBounds, Tally, attack};
 use super::Exit;
 use super::sources::report;
 use crate::app::{App, Inherited, Signals};
+use crate::cli::output::{errln, outln};
 use crate::config::{Sources, load};
 use crate::net::listener::ListenAddress;
 use crate::observe::messages;
@@ -76,12 +77,12 @@ async fn serve(arguments: &DemoArgs) -> anyhow::Result<Exit> {
 
 async fn run_attack(gate: SocketAddr, application: &Application, dashboard: &str) {
     match attack(gate, AttackBounds::default(), show).await {
-        Ok(tally) => println!(
+        Ok(tally) => outln!(
             "\nThe attacker gave up: {tally}. {} reached the application.\n\
              The dashboard stays until Ctrl-C: {dashboard}",
             application.attempts()
         ),
-        Err(error) => eprintln!("tollgate: the attacker: {error}"),
+        Err(error) => errln!("tollgate: the attacker: {error}"),
     }
 }
 
@@ -129,21 +130,21 @@ fn open_browser(dashboard: &str) {
 }
 
 fn print_what_to_try(gate: SocketAddr, application: SocketAddr, dashboard: &str, attacked: bool) {
-    println!(
+    outln!(
         "An old application with a sign-in form   http://{application}/\n\
          The same behind the gate                 http://{gate}/\n\
          The gate's dashboard                     {dashboard}\n\n\
          The gate's file:\n"
     );
-    config(gate, application).lines().for_each(|line| println!("    {line}"));
-    println!();
+    config(gate, application).lines().for_each(|line| outln!("    {line}"));
+    outln!("");
     if attacked {
-        println!(
+        outln!(
             "The attacker tries at most 300 passwords from three addresses; at most {MOST_ADMITTED} reach the application.\n\
              Sign in meanwhile: alice, wonderland. Ctrl-C ends the demonstration."
         );
     } else {
-        println!(
+        outln!(
             "Try in a browser: the sixth wrong password in a row is refused, with the time to wait.\n\
              The right one is alice, wonderland. In a terminal:\n\n    \
              for i in 1 2 3 4 5 6; do curl -si -d 'user=alice&password=guess' http://{gate}/login | head -n 1; done\n\n\

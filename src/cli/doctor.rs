@@ -16,6 +16,7 @@ use clap::Args;
 
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
+use crate::cli::output::outln;
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
@@ -95,7 +96,7 @@ pub(super) fn doctor(arguments: &DoctorArgs) -> anyhow::Result<Exit> {
     let Some(config) = load_and_report(&sources) else { return Ok(Exit::BadConfiguration) };
     let mut found = Vec::new();
     let mut show = |symptoms: Vec<Symptom>| {
-        symptoms.iter().for_each(|symptom| println!("{symptom}"));
+        symptoms.iter().for_each(|symptom| outln!("{symptom}"));
         found.extend(symptoms.iter().map(|symptom| symptom.severity));
     };
     show(listeners::look(&config));
@@ -107,6 +108,6 @@ pub(super) fn doctor(arguments: &DoctorArgs) -> anyhow::Result<Exit> {
     show(stores::look(&config.store));
     let count = |severity| found.iter().filter(|known| **known == severity).count();
     let (bad, doubtful) = (count(SymptomSeverity::Bad), count(SymptomSeverity::Doubtful));
-    println!("{}: {bad} bad, {doubtful} doubtful, {} good", sources.name, count(SymptomSeverity::Good));
+    outln!("{}: {bad} bad, {doubtful} doubtful, {} good", sources.name, count(SymptomSeverity::Good));
     Ok(if bad > 0 { Exit::Failed } else { Exit::Ok })
 }

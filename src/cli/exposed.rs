@@ -10,6 +10,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 
 use super::Exit;
+use crate::cli::output::outln;
 use crate::exposed::{self, Built};
 use crate::replay::decoded;
 
@@ -33,7 +34,7 @@ enum FilterCommand {
 pub(super) fn exposed(ExposedArgs { action }: &ExposedArgs) -> anyhow::Result<Exit> {
     let FilterCommand::Build { file, out } = action;
     let Built { hashes, bytes } = build(file, out)?;
-    println!("{hashes} hashes in {bytes} bytes: every one is found, and one in 1024 others");
+    outln!("{hashes} hashes in {bytes} bytes: every one is found, and one in 1024 others");
     Ok(Exit::Ok)
 }
 

@@ -8,7 +8,7 @@ mod device_keys;
 mod questions;
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -17,6 +17,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::Exit;
 use super::sources::report;
+use crate::cli::output::{self, out, outln};
 use crate::config::preset::{Preset, named};
 use crate::config::values::{ListenUrl, UpstreamUrl};
 use crate::config::{Config, Sources, combined, load, worst_cases};
@@ -75,14 +76,14 @@ pub(super) fn init(arguments: &InitArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::BadConfiguration);
     }
     if arguments.file == Path::new("-") {
-        io::stdout().write_all(text.as_bytes())?;
+        out!("{text}");
         return Ok(Exit::Ok);
     }
     write_new(&arguments.file, &text)?;
     if arguments.knows_devices() {
         device_keys::make(&arguments.file)?;
     }
-    eprint!("{}", arguments.next_commands());
+    output::tell(format_args!("{}", arguments.next_commands()));
     Ok(Exit::Ok)
 }
 
@@ -223,7 +224,7 @@ fn list(arguments: &InitArgs) -> anyhow::Result<Exit> {
         let mut lines = vec![format!("{:<9}{}", set.name, set.parts().0)];
         lines.extend(worst_cases(&config.policy).iter().map(|(_, words)| format!("  {words}")));
         lines.extend(combined(&config.policy).iter().map(|route| format!("  {route}")));
-        writeln!(io::stdout(), "{}\n", lines.join("\n"))?;
+        outln!("{}\n", lines.join("\n"));
     }
     Ok(Exit::Ok)
 }

@@ -11,6 +11,7 @@ use clap::Args;
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
 use super::store::open;
+use crate::cli::output::{errln, outln};
 use crate::config::{Sources, StoreSettings, policy_source};
 
 #[derive(Debug, Args)]
@@ -34,21 +35,18 @@ pub(super) fn migrate(arguments: &MigrateArgs) -> anyhow::Result<Exit> {
     };
     let store = &store;
     let Some(opened) = open(store)? else {
-        eprintln!("tollgate: the buckets are in memory: nothing has to be prepared");
+        errln!("tollgate: the buckets are in memory: nothing has to be prepared");
         return Ok(Exit::Ok);
     };
     let statements = opened.schema();
     if statements.is_empty() {
-        eprintln!(
-            "tollgate: the store ({}) needs nothing: buckets are written when they come",
-            store.address
-        );
+        errln!("tollgate: the store ({}) needs nothing: buckets are written when they come", store.address);
     } else if arguments.print {
-        statements.iter().for_each(|statement| println!("{statement}"));
+        statements.iter().for_each(|statement| outln!("{statement}"));
     } else {
         let prepared = opened.call(MIGRATE_TIMEOUT, |store| store.migrate());
         prepared.with_context(|| format!("the store ({})", store.address))?;
-        eprintln!("tollgate: the store ({}) is prepared; what was there is as it was", store.address);
+        errln!("tollgate: the store ({}) is prepared; what was there is as it was", store.address);
     }
     Ok(Exit::Ok)
 }

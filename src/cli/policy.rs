@@ -16,6 +16,7 @@ use clap::{Args, Subcommand};
 use super::Exit;
 use super::sources::ConfigArgs;
 use super::stored_policy::SharedPolicies;
+use crate::cli::output::out;
 use crate::config::{Sources, load, store_of};
 use crate::store::{FleetHead, PolicyEntry};
 
@@ -83,7 +84,7 @@ fn show(version: Option<u64>, config: &ConfigArgs) -> anyhow::Result<Exit> {
         let head = fleet.head().await?;
         Ok(fleet.policy(entry_of(&head, version)?).await?)
     })?;
-    print!("{text}");
+    out!("{text}");
     Ok(Exit::Ok)
 }
 

@@ -2,12 +2,11 @@
 //!
 //! A printed preset is a piece of a configuration file, to be pasted and edited.
 
-use std::io::{self, Write};
-
 use anyhow::anyhow;
 use clap::Args;
 
 use super::Exit;
+use crate::cli::output::out;
 use crate::config::preset::{UnknownPreset, named, presets};
 
 #[derive(Debug, Args)]
@@ -24,7 +23,7 @@ pub(super) fn presets_of(arguments: &PresetsArgs) -> anyhow::Result<Exit> {
         }
         None => list(),
     };
-    io::stdout().write_all(text.as_bytes())?;
+    out!("{text}");
     Ok(Exit::Ok)
 }
 

@@ -7,7 +7,7 @@ mod server_config;
 mod text;
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -16,6 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
+use crate::cli::output::out;
 use crate::config::{Config, Sources};
 use crate::replay::line::{AccessLogFormat, FormatChoice, LogPattern, LogPatternError};
 use crate::replay::{LogInput, ReplayReport, ReplaySettings, ReplayedPolicy, replay};
@@ -109,7 +110,7 @@ fn print(report: &ReplayReport, output: ReplayOutput) -> anyhow::Result<()> {
         ReplayOutput::Text => text::text(report),
         ReplayOutput::Json => serde_json::to_string_pretty(report)? + "\n",
     };
-    io::stdout().write_all(printed.as_bytes())?;
+    out!("{printed}");
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use clap::error::ErrorKind;
 
 use super::stored_policy::with_policy;
 use super::usage_error;
+use crate::cli::output::errln;
 use crate::config::{Config, Diagnostic, Loaded, Sources, load};
 
 /// Arguments of every command that reads a configuration.
@@ -122,7 +123,7 @@ pub(super) fn report_all(loaded: &Loaded, name: &str) {
     loaded.diagnostics.iter().for_each(report);
     if loaded.config.is_none() {
         let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
-        eprintln!("{name}: {}", counted(mistakes, "mistake"));
+        errln!("{name}: {}", counted(mistakes, "mistake"));
     }
 }
 
@@ -130,7 +131,7 @@ pub(super) fn report_all(loaded: &Loaded, name: &str) {
 pub(super) fn report(diagnostic: &Diagnostic) {
     let colour =
         io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    eprintln!("{}\n", diagnostic.render(colour).trim_end());
+    errln!("{}\n", diagnostic.render(colour).trim_end());
 }
 
 pub(super) fn counted(count: usize, what: &str) -> String {

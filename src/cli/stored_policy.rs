@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::store::{OpenedStore, open};
+use crate::cli::output::errln;
 use crate::config::{PolicySource, Sources, StoreSettings, StoredPolicy, policy_source};
 use crate::store::{Fleet, FleetKeys};
 
@@ -24,9 +25,9 @@ fn kept(PolicySource { copy, .. }: &PolicySource, why: &str) -> Option<StoredPol
     let kept = std::fs::read_to_string(copy).ok().and_then(|text| StoredPolicy::from_copy(&text));
     match &kept {
         Some(StoredPolicy { version, .. }) => {
-            eprintln!("tollgate: {why}: policy {version} is used, as it was kept in {}", copy.display());
+            errln!("tollgate: {why}: policy {version} is used, as it was kept in {}", copy.display());
         }
-        None => eprintln!("tollgate: {why}, and none is kept in {}", copy.display()),
+        None => errln!("tollgate: {why}, and none is kept in {}", copy.display()),
     }
     kept
 }

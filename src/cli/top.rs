@@ -20,6 +20,7 @@ use self::state::TopState;
 use super::Exit;
 use super::admin_api::{AdminArgs, OutputFormat};
 use super::sources::ConfigArgs;
+use crate::cli::output::out;
 use crate::config::values;
 use crate::time::Span;
 
@@ -70,7 +71,7 @@ pub(super) fn top(arguments: &TopArgs) -> anyhow::Result<Exit> {
     }
     let state = TopState::new(Overview::parse(&pages)?, query);
     if arguments.once || !std::io::stdout().is_terminal() {
-        print!("{}", screen::print(&state)?);
+        out!("{}", screen::print(&state)?);
         return Ok(Exit::Ok);
     }
     let palette = Palette::new(std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()));

@@ -13,6 +13,7 @@ mod access;
 mod buckets;
 mod caller;
 mod clients;
+mod conditions;
 mod control;
 mod dry_run;
 mod events;

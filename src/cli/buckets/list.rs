@@ -2,7 +2,7 @@
 //!
 //! The gate counts; a table is drawn here, once or again and again.
 
-use std::io::{ErrorKind, IsTerminal, Write, stdout};
+use std::io::{IsTerminal, stdout};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::table::{aligned, seconds};
 use crate::cli::Exit;
 use crate::cli::admin_api::{AdminArgs, ApiRequest, OutputFormat, page};
+use crate::cli::output::{self, out};
 use crate::observe::admin::pages::{ClientPart, ClientsPage, RatePart, RatesPage};
 
 #[derive(Debug, Args)]
@@ -46,11 +47,9 @@ impl ListArgs {
         loop {
             let request = ApiRequest { method: "GET", path: self.path(), body: None };
             let text = self.text(&request.call(&socket)?.success()?)?;
-            match self.print(&text) {
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Ok),
-                done => done?,
-            }
-            if !self.watch {
+            let clears = self.watch && self.admin.format == OutputFormat::Text && stdout().is_terminal();
+            out!("{}{text}", if clears { CLEAR } else { "" });
+            if !self.watch || output::is_closed() {
                 return Ok(Exit::Ok);
             }
             sleep(WATCH_INTERVAL);
@@ -73,15 +72,6 @@ impl ListArgs {
             OutputFormat::Text if self.own => rates(&page(response)?),
             OutputFormat::Text => clients(&page(response)?),
         })
-    }
-
-    fn print(&self, text: &str) -> std::io::Result<()> {
-        let mut stdout = stdout();
-        if self.watch && self.admin.format == OutputFormat::Text && stdout.is_terminal() {
-            stdout.write_all(CLEAR)?;
-        }
-        stdout.write_all(text.as_bytes())?;
-        stdout.flush()
     }
 }
 
@@ -133,7 +123,7 @@ fn owner(client: Option<&String>, account: Option<&String>) -> String {
 
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 /// Cursor home, erase the screen (ECMA-48).
-const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
+const CLEAR: &str = "\x1b[H\x1b[2J";
 
 #[cfg(test)]
 mod tests {

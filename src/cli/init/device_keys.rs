@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use crate::cli::output::errln;
 use anyhow::Context;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +23,7 @@ pub(super) fn make(config: &Path) -> anyhow::Result<()> {
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let mut file = match opened {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            eprintln!("{} is there already and stays", path.display());
+            errln!("{} is there already and stays", path.display());
             return Ok(());
         }
         opened => opened.with_context(cannot)?,

@@ -7,6 +7,7 @@ use similar::TextDiff;
 use super::super::Exit;
 use super::super::sources::{ConfigArgs, NoConfiguration};
 use super::{entry_of, opened};
+use crate::cli::output::out;
 use crate::config::Sources;
 
 pub(super) fn diff(file: Option<&Path>, config: &ConfigArgs) -> anyhow::Result<Exit> {
@@ -19,7 +20,7 @@ pub(super) fn diff(file: Option<&Path>, config: &ConfigArgs) -> anyhow::Result<E
         None => last_two(config)?,
     };
     let difference = TextDiff::from_lines(&before.1, &after.1);
-    print!("{}", difference.unified_diff().header(&before.0, &after.0));
+    out!("{}", difference.unified_diff().header(&before.0, &after.0));
     Ok(if before.1 == after.1 { Exit::Ok } else { Exit::Failed })
 }
 

@@ -7,6 +7,7 @@ use super::super::Exit;
 use super::super::buckets::aligned;
 use super::super::sources::ConfigArgs;
 use super::opened;
+use crate::cli::output::{out, outln};
 use crate::observe::timestamp::rfc3339;
 use crate::store::PolicyEntry;
 
@@ -22,13 +23,13 @@ pub(super) fn history(config: &ConfigArgs, format: HistoryFormat) -> anyhow::Res
     match format {
         HistoryFormat::Json => {
             let all: Vec<Value> = newest_first.map(to_json).collect();
-            println!("{}", serde_json::to_string_pretty(&all)?);
+            outln!("{}", serde_json::to_string_pretty(&all)?);
         }
-        HistoryFormat::Text if head.policies().is_empty() => println!("no policy has been pushed yet"),
+        HistoryFormat::Text if head.policies().is_empty() => outln!("no policy has been pushed yet"),
         HistoryFormat::Text => {
             let mut rows = vec![["VERSION", "HASH", "BYTES", "WHEN", "WHO", "WHY"].map(str::to_owned)];
             rows.extend(newest_first.map(row));
-            print!("{}", aligned(&rows));
+            out!("{}", aligned(&rows));
         }
     }
     Ok(Exit::Ok)

@@ -10,6 +10,7 @@ use super::super::sources::ConfigArgs;
 use super::super::stored_policy::SharedPolicies;
 use super::checked::CheckedPolicy;
 use super::{entry_of, opened};
+use crate::cli::output::{errln, outln};
 use crate::config::{StoreSettings, StoredPolicy};
 use crate::store::{Fleet, FleetError, PolicyEntry, PolicyNote};
 use crate::time::Clock;
@@ -66,7 +67,7 @@ impl RollbackArgs {
 
 fn push(store: Option<StoreSettings>, text: &str, comment: &str, replaces: bool) -> anyhow::Result<Exit> {
     let Some(store) = store else {
-        eprintln!("refused, the policy in the store stays");
+        errln!("refused, the policy in the store stays");
         return Ok(Exit::BadConfiguration);
     };
     let policies = SharedPolicies::open(&store)?;
@@ -84,13 +85,13 @@ fn push(store: Option<StoreSettings>, text: &str, comment: &str, replaces: bool)
     })?;
     match entry {
         Ok(PolicyEntry { version, hash, .. }) => {
-            println!(
+            outln!(
                 "policy {version} ({hash}) is in the store ({}): gates follow within two seconds",
                 policies.name
             );
         }
         Err(version) => {
-            println!("policy {version} in the store ({}) is the same: nothing to change", policies.name)
+            outln!("policy {version} in the store ({}) is the same: nothing to change", policies.name)
         }
     }
     Ok(Exit::Ok)
@@ -104,7 +105,7 @@ async fn replace(fleet: &Fleet, text: &str, note: PolicyNote) -> anyhow::Result<
     };
     let entry = fleet.replace(text, note).await?;
     if is_unreadable {
-        eprintln!(
+        errln!(
             "tollgate: what could not be read is gone: earlier policies, modes, and bans and exemptions of prefixes"
         );
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::poller::{PollReply, PollRequest, Poller};
@@ -23,6 +24,7 @@ use crate::time::{Clock, Time};
 /// If the terminal cannot be used.
 pub(super) fn run(socket: &Path, state: TopState, palette: Palette) -> anyhow::Result<()> {
     let is_stopped = stop_flag()?;
+    end_with_terminal(Arc::clone(&is_stopped))?;
     let poller = Poller::start(socket)?;
     let restore = RestoreTerminal;
     let mut terminal =
@@ -147,5 +149,28 @@ fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
+/// Ends the process where the loop cannot: crossterm reads an ended terminal for ever.
+fn end_with_terminal(is_stopped: Arc<AtomicBool>) -> anyhow::Result<()> {
+    let wait = move || {
+        // What a terminal has to say of its end, it says unasked (poll(2)).
+        let is_open = || {
+            let input = rustix::stdio::stdin();
+            let mut terminal = [PollFd::new(&input, PollFlags::empty())];
+            let _ = rustix::event::poll(&mut terminal, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+            !terminal[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+        };
+        while is_open() && !is_stopped.load(Ordering::Relaxed) {
+            std::thread::sleep(TICK);
+        }
+        std::thread::sleep(TIME_TO_END);
+        drop(RestoreTerminal);
+        std::process::exit(0);
+    };
+    std::thread::Builder::new().name("terminal-end".into()).spawn(wait)?;
+    Ok(())
+}
+
+/// For the loop to end by itself.
+const TIME_TO_END: Duration = Duration::from_millis(500);
 /// How soon an answer of the gate or a signal is seen; keys are seen at once.
 const TICK: Duration = Duration::from_millis(100);

@@ -142,6 +142,13 @@ fn the_gate_is_asked_at_the_given_pace_and_not_at_all_in_a_pause() {
     assert!(eventually(Duration::from_secs(10), || rounds() > before));
 }
 
+/// It went on for ever, deaf to signals, with most of a core.
+#[test]
+fn a_terminal_that_has_gone_ends_it() {
+    let gate = RecordedGate::start();
+    assert!(start(&gate).close());
+}
+
 #[test]
 fn a_real_gate_is_shown() {
     let upstream = Upstream::start();

@@ -5,7 +5,9 @@
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pty_process::Size;
@@ -17,7 +19,9 @@ use support::{binary, eventually};
 pub(crate) struct Terminal {
     pty: Arc<Pty>,
     /// Keeps the terminal open when the process has ended.
-    _pts: Pts,
+    _pts: Option<Pts>,
+    reader: Option<JoinHandle<()>>,
+    is_closed: Arc<AtomicBool>,
     process: Child,
     pub(crate) screen: Arc<Mutex<vt100::Parser>>,
 }
@@ -32,19 +36,37 @@ impl Terminal {
         let mut command = environment.iter().fold(command, |command, (name, value)| command.env(name, value));
         let process = command.spawn_borrowed(&pts).unwrap();
         let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 0)));
-        let terminal = Self { pty: Arc::new(pty), _pts: pts, process, screen };
-        terminal.read();
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let mut terminal =
+            Self { pty: Arc::new(pty), _pts: Some(pts), reader: None, is_closed, process, screen };
+        terminal.reader = Some(terminal.read());
         terminal
     }
 
-    fn read(&self) {
+    fn read(&self) -> JoinHandle<()> {
         let (pty, screen) = (Arc::clone(&self.pty), Arc::clone(&self.screen));
+        let is_closed = Arc::clone(&self.is_closed);
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = (&*pty).read(&mut bytes) {
                 screen.lock().unwrap().process(&bytes[..count]);
+                if is_closed.load(Ordering::Relaxed) {
+                    return;
+                }
             }
-        });
+        })
+    }
+
+    /// Closes the terminal under the program, as a window that goes away does. Returns whether the program ends by itself.
+    pub(crate) fn close(mut self) -> bool {
+        self.is_closed.store(true, Ordering::Relaxed);
+        // What it draws of the key ends the thread that reads.
+        self.press("?");
+        self.reader.take().unwrap().join().unwrap();
+        let (nothing, _) = open().unwrap();
+        drop(std::mem::replace(&mut self.pty, Arc::new(nothing)));
+        drop(self._pts.take());
+        eventually(Duration::from_secs(10), || self.process.try_wait().unwrap().is_some())
     }
 
     pub(crate) fn press(&self, keys: &str) {
