@@ -318,6 +318,17 @@ pub fn load_again(sources: &Sources, running: &RestartOnly) -> Loaded {
     load_with(sources, Some(running))
 }
 
+/// The text of `admin.token`, for commands that ask a gate over TCP; a gate keeps only its hash.
+#[must_use]
+pub fn admin_token(sources: &Sources) -> Option<String> {
+    let mut findings = Findings::default();
+    let (mut root, _) = stored_policy::merged(sources, &mut findings)?;
+    overrides::merge_environment(&mut root, sources, &mut findings);
+    overrides::merge_set(&mut root, &sources.set, &mut findings);
+    let raw = raw::RawFile::read(&root, &mut findings);
+    check::admin::token_text(&raw.admin, &mut check::files::Files::of(sources), &mut findings)
+}
+
 /// Bytes of a configuration; lists of networks have files of their own.
 const MAX_FILE: u64 = 64 << 20;
 

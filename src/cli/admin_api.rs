@@ -1,28 +1,33 @@
-//! The admin API of a running gate, as commands reach it: over its admin socket.
+//! The admin API of a running gate, as commands reach it: over its admin socket, or over TCP with a token.
 //!
-//! With `--socket` no configuration is read, so a user of the socket needs neither the file nor its secrets.
+//! With `--admin unix:PATH` no configuration is read, so a user of the socket needs neither the file nor its secrets.
 
 mod request;
+mod server;
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(super) use self::request::{ApiRequest, ApiResponse};
+use self::server::AdminServer;
 use super::Exit;
-use super::sources::{ConfigArgs, load_and_report};
+use super::sources::{ConfigArgs, report_all};
 use crate::cli::output::{out, outln};
-use crate::config::Sources;
-use crate::net::listener::ListenAddress;
+use crate::config::{Sources, admin_token, load};
 
 /// Selects the gate, and how its response is printed.
 #[derive(Debug, Args)]
 pub(super) struct AdminArgs {
-    /// The gate's admin socket [default: the first one in the configuration's admin.listen]
-    #[arg(long, value_name = "PATH")]
+    /// The gate's admin API: unix:PATH, http://HOST:PORT or https://HOST:PORT. Over TCP the token is
+    /// $TOLLGATE_ADMIN__TOKEN or the configuration's admin.token [default: the configuration's admin.listen]
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<AdminServer>,
+    /// The same as --admin unix:PATH
+    #[arg(long, value_name = "PATH", conflicts_with = "admin")]
     socket: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
@@ -47,8 +52,8 @@ impl AdminArgs {
     /// # Errors
     /// If no gate listens, or it does not answer.
     pub(super) fn call(&self, request: ApiRequest) -> anyhow::Result<Option<ApiResponse>> {
-        let Some(socket) = self.socket()? else { return Ok(None) };
-        request.call(&socket).map(Some)
+        let Some(gate) = self.gate()? else { return Ok(None) };
+        request.call(&gate).map(Some)
     }
 
     /// The configuration's sources.
@@ -72,28 +77,62 @@ impl AdminArgs {
         Ok(Exit::Ok)
     }
 
-    /// The gate's admin socket; `None` if the configuration is needed and bad, which is then reported.
+    /// Where the gate is asked; `None` if the configuration is needed and bad, which is then reported.
     ///
     /// # Errors
-    /// If there is no configuration, or it names no admin socket.
-    pub(super) fn socket(&self) -> anyhow::Result<Option<PathBuf>> {
-        if let Some(socket) = &self.socket {
-            return Ok(Some(socket.clone()));
-        }
-        let Some(config) = load_and_report(&self.config.sources()?) else { return Ok(None) };
-        let sockets = config.operators.admin.into_iter().filter_map(|address| match address {
-            ListenAddress::Unix(path) => Some(path),
-            ListenAddress::Tcp(_) | ListenAddress::Tls(_) | ListenAddress::Systemd { .. } => None,
-        });
-        match sockets.into_iter().next() {
-            Some(socket) => Ok(Some(socket)),
+    /// If there is no configuration, it names no address for operators, or a token would be sent unencrypted.
+    pub(super) fn gate(&self) -> anyhow::Result<Option<AdminGate>> {
+        let server = match (&self.admin, &self.socket) {
+            (Some(server), _) => server.clone(),
+            (None, Some(path)) => AdminServer::Unix(path.clone()),
+            (None, None) => match self.configured()? {
+                Some(server) => server,
+                None => return Ok(None),
+            },
+        };
+        let token = match server {
+            AdminServer::Unix(_) => None,
+            AdminServer::Http(_) => self.token(),
+        };
+        ensure!(
+            token.is_none() || server.keeps_token_secret(),
+            "the token would be sent to {server} unencrypted: use https://, or a tunnel to 127.0.0.1"
+        );
+        Ok(Some(AdminGate { server, token }))
+    }
+
+    /// The first address of `admin.listen`, a socket if there is one.
+    fn configured(&self) -> anyhow::Result<Option<AdminServer>> {
+        let loaded = load(&self.config.sources()?);
+        let Some(config) = &loaded.config else {
+            report_all(&loaded, &self.config.sources()?.name);
+            return Ok(None);
+        };
+        let mut servers: Vec<_> = config.operators.admin.iter().filter_map(AdminServer::of).collect();
+        servers.sort_by_key(|server| matches!(server, AdminServer::Http(_)));
+        match servers.into_iter().next() {
+            Some(server) => Ok(Some(server)),
             None => bail!(
                 "the configuration has no admin socket: write\n\n\
                  [admin]\nlisten = \"unix:/run/tollgate/admin.sock\"\n\n\
-                 and start the gate again, or name the socket of another gate with --socket PATH"
+                 and start the gate again, or name another gate with --admin unix:PATH or --admin http://HOST:PORT"
             ),
         }
     }
+
+    /// The token of the environment, or else of the configuration. Without one the gate says that it is missing.
+    fn token(&self) -> Option<String> {
+        let named = std::env::var("TOLLGATE_ADMIN__TOKEN").ok().filter(|token| !token.is_empty());
+        let is_reference = |token: &String| token.starts_with("${");
+        named.filter(|token| !is_reference(token)).or_else(|| admin_token(&self.config.sources().ok()?))
+    }
+}
+
+/// A gate that commands ask.
+#[derive(Debug, Clone)]
+pub(super) struct AdminGate {
+    server: AdminServer,
+    token: Option<String>,
 }
 
 /// Reads a page of the gate. Its texts lose their control characters and marks that turn the direction of writing, because

@@ -57,7 +57,7 @@ impl TopArgs {
 /// # Errors
 /// If no gate listens, or the terminal cannot be used.
 pub(super) fn top(arguments: &TopArgs) -> anyhow::Result<Exit> {
-    let Some(socket) = arguments.at.socket()? else { return Ok(Exit::BadConfiguration) };
+    let Some(gate) = arguments.at.gate()? else { return Ok(Exit::BadConfiguration) };
     let query = OverviewQuery {
         order: arguments.sort,
         minutes: arguments.minutes,
@@ -65,7 +65,7 @@ pub(super) fn top(arguments: &TopArgs) -> anyhow::Result<Exit> {
         every: arguments.every,
     };
     // Before the screen is taken: an error about a gate that is not there belongs on standard error.
-    let pages = overview::fetch(&socket, &query)?;
+    let pages = overview::fetch(&gate, &query)?;
     if arguments.at.format == OutputFormat::Json {
         return arguments.at.print(&pages, |_: &serde_json::Value| String::new());
     }
@@ -75,7 +75,7 @@ pub(super) fn top(arguments: &TopArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Ok);
     }
     let palette = Palette::new(std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()));
-    terminal::run(&socket, state, palette)?;
+    terminal::run(&gate, state, palette)?;
     Ok(Exit::Ok)
 }
 

@@ -7,7 +7,7 @@ mod account_lists;
 mod accounts;
 mod acme;
 mod addresses;
-mod admin;
+pub(super) mod admin;
 mod attack;
 mod bindings;
 mod buckets;

@@ -9,11 +9,16 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, header};
+use http::uri::Scheme;
+use http::{Request, Response, StatusCode, header, request};
 use http_body_util::Full;
 use serde_json::Value;
 use tokio::net::UnixStream;
-use tollgate_base::http_client::HttpConnection;
+use tollgate_base::http_client::{self, HttpConnection};
+use tollgate_base::tls::{self, Trust};
+
+use super::AdminGate;
+use super::server::AdminServer;
 
 /// A request to the admin API.
 pub(in super::super) struct ApiRequest {
@@ -45,29 +50,50 @@ impl ApiResponse {
 }
 
 impl ApiRequest {
-    /// Sends the request to the gate behind this socket.
+    /// Sends the request to this gate.
     ///
     /// # Errors
     /// If no gate listens, or its response cannot be read.
-    pub(in super::super) fn call(self, socket: &Path) -> anyhow::Result<ApiResponse> {
+    pub(in super::super) fn call(self, gate: &AdminGate) -> anyhow::Result<ApiResponse> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
-            let response = tokio::time::timeout(RESPONSE_TIMEOUT, self.send(socket));
-            response.await.with_context(|| format!("no answer from {} in time", socket.display()))?
+            let response = tokio::time::timeout(RESPONSE_TIMEOUT, self.send(gate));
+            response.await.with_context(|| format!("no answer from {} in time", gate.server))?
         })
     }
 
-    async fn send(self, socket: &Path) -> anyhow::Result<ApiResponse> {
-        let stream = UnixStream::connect(socket).await.map_err(|error| connect_error(socket, &error))?;
-        let mut connection = HttpConnection::over(stream).await?;
-        let response = connection.call(&mut Some(self.request()?), MAX_RESPONSE).await;
-        read(response.context("the gate did not answer")?)
+    async fn send(self, gate: &AdminGate) -> anyhow::Result<ApiResponse> {
+        let response = match &gate.server {
+            AdminServer::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(|error| connect_error(path, &error))?;
+                let request = self.request("", gate)?.header(header::HOST, "localhost");
+                let mut request = Some(request.body(Full::from(self.body()))?);
+                HttpConnection::over(stream).await?.call(&mut request, MAX_RESPONSE).await
+            }
+            AdminServer::Http(url) => {
+                let trust = match url.scheme() == Some(&Scheme::HTTPS) {
+                    true => Some(Trust::new(tls::system()?)?.for_http1()),
+                    false => None,
+                };
+                let origin = gate.server.to_string();
+                let request = self.request(&origin, gate)?.body(Full::from(self.body()))?;
+                http_client::exchange(request, trust.as_ref(), MAX_RESPONSE).await
+            }
+        };
+        read(response.with_context(|| format!("the gate at {} did not answer", gate.server))?)
     }
 
-    fn request(self) -> anyhow::Result<Request<Full<Bytes>>> {
-        let body = self.body.map(|body| body.to_string()).unwrap_or_default();
-        let request = Request::builder().method(self.method).uri(self.path).header(header::HOST, "localhost");
-        Ok(request.header(header::CONTENT_TYPE, "application/json").body(Full::from(body))?)
+    fn body(&self) -> Bytes {
+        self.body.as_ref().map(Value::to_string).unwrap_or_default().into()
+    }
+
+    fn request(&self, origin: &str, gate: &AdminGate) -> anyhow::Result<request::Builder> {
+        let request = Request::builder().method(self.method).uri(format!("{origin}{}", self.path));
+        let request = request.header(header::CONTENT_TYPE, "application/json").header(REQUEST_HEADER, "1");
+        Ok(match &gate.token {
+            Some(token) => request.header(header::AUTHORIZATION, format!("Bearer {token}")),
+            None => request,
+        })
     }
 }
 
@@ -89,5 +115,7 @@ fn connect_error(socket: &Path, error: &std::io::Error) -> anyhow::Error {
 }
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// What a form in a browser cannot send.
+const REQUEST_HEADER: &str = "x-tollgate-request";
 /// Bytes of a response.
 const MAX_RESPONSE: usize = 1024 * 1024;

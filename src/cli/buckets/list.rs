@@ -43,10 +43,10 @@ pub(super) struct ListArgs {
 impl ListArgs {
     pub(super) fn run(&self) -> anyhow::Result<Exit> {
         // Read once: a list that is drawn again does not repeat the warnings of the configuration.
-        let Some(socket) = self.admin.socket()? else { return Ok(Exit::BadConfiguration) };
+        let Some(gate) = self.admin.gate()? else { return Ok(Exit::BadConfiguration) };
         loop {
             let request = ApiRequest { method: "GET", path: self.path(), body: None };
-            let text = self.text(&request.call(&socket)?.success()?)?;
+            let text = self.text(&request.call(&gate)?.success()?)?;
             let clears = self.watch && self.admin.format == OutputFormat::Text && stdout().is_terminal();
             out!("{}{text}", if clears { CLEAR } else { "" });
             if !self.watch || output::is_closed() {

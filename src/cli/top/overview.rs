@@ -3,15 +3,13 @@
 //! Text loses its control characters when it is read, so nothing that comes later has to think of them. A page that the
 //! gate does not offer, or that has another form, is missing alone; the others are shown.
 
-use std::path::Path;
-
 use clap::ValueEnum;
 use http::StatusCode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::super::admin_api::{ApiRequest, is_shown, page};
+use super::super::admin_api::{AdminGate, ApiRequest, is_shown, page};
 use crate::observe::admin::pages::{ClientsPage, HistoryPage, LimitsPage, StatusPage};
 use crate::time::Span;
 
@@ -65,8 +63,8 @@ pub(super) struct PlainError(String);
 ///
 /// # Errors
 /// If no gate listens, or it does not say how it is.
-pub(super) fn fetch(socket: &Path, query: &OverviewQuery) -> anyhow::Result<Value> {
-    let get = |path: &str| ApiRequest { method: "GET", path: path.to_owned(), body: None }.call(socket);
+pub(super) fn fetch(gate: &AdminGate, query: &OverviewQuery) -> anyhow::Result<Value> {
+    let get = |path: &str| ApiRequest { method: "GET", path: path.to_owned(), body: None }.call(gate);
     let ask = |path: &str| {
         let answer = get(path).and_then(|response| match response.status {
             StatusCode::NOT_FOUND => anyhow::bail!("this gate does not offer it"),

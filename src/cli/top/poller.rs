@@ -3,13 +3,12 @@
 //! One question is open at a time. The thread ends when the poller is dropped.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::super::admin_api::ApiRequest;
+use super::super::admin_api::{AdminGate, ApiRequest};
 use super::overview::{Overview, OverviewQuery, PlainError, fetch};
 use super::state::OperatorAction;
 use crate::observe::admin::pages::PrefixRequest;
@@ -35,13 +34,13 @@ pub(super) struct Poller {
 impl Poller {
     /// # Errors
     /// If no thread can be started.
-    pub(super) fn start(socket: &Path) -> io::Result<Self> {
+    pub(super) fn start(gate: &AdminGate) -> io::Result<Self> {
         let (requests, incoming) = sync_channel::<PollRequest>(1);
         let (outgoing, replies) = sync_channel(1);
-        let socket: PathBuf = socket.into();
+        let gate = gate.clone();
         thread::Builder::new().name("poller".into()).spawn(move || {
             for request in incoming {
-                if outgoing.send(reply(&socket, request)).is_err() {
+                if outgoing.send(reply(&gate, request)).is_err() {
                     return;
                 }
             }
@@ -67,14 +66,14 @@ impl Poller {
     }
 }
 
-fn reply(socket: &Path, request: PollRequest) -> PollReply {
+fn reply(gate: &AdminGate, request: PollRequest) -> PollReply {
     match request {
         PollRequest::Overview(query) => {
-            let overview = fetch(socket, &query).and_then(|pages| Overview::parse(&pages));
+            let overview = fetch(gate, &query).and_then(|pages| Overview::parse(&pages));
             PollReply::Overview(overview.map(Box::new).map_err(PlainError::from))
         }
         PollRequest::Act(action) => {
-            let done = api_request(&action).call(socket).and_then(|response| response.success());
+            let done = api_request(&action).call(gate).and_then(|response| response.success());
             PollReply::Acted(action, done.map(|_| ()).map_err(PlainError::from))
         }
     }

@@ -2,7 +2,6 @@
 //!
 //! The terminal is given back on every way out: by a drop, and in a panic by the hook that ratatui sets.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,16 +15,17 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use super::poller::{PollReply, PollRequest, Poller};
 use super::screen::{self, Palette};
 use super::state::{KeyEffect, OperatorAction, TopState};
+use crate::cli::admin_api::AdminGate;
 use crate::time::{Clock, Time};
 
 /// Shows the gate until the operator quits or a signal ends the process.
 ///
 /// # Errors
 /// If the terminal cannot be used.
-pub(super) fn run(socket: &Path, state: TopState, palette: Palette) -> anyhow::Result<()> {
+pub(super) fn run(gate: &AdminGate, state: TopState, palette: Palette) -> anyhow::Result<()> {
     let is_stopped = stop_flag()?;
     end_with_terminal(Arc::clone(&is_stopped))?;
-    let poller = Poller::start(socket)?;
+    let poller = Poller::start(gate)?;
     let restore = RestoreTerminal;
     let mut terminal =
         ratatui::try_init().context("the terminal cannot be used; --once prints one overview")?;

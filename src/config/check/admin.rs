@@ -44,6 +44,15 @@ pub(super) fn listen(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<ListenAddre
 
 /// `admin.token`; `None` if there is none.
 pub(super) fn token(raw: &raw::RawAdmin, files: &mut Files<'_>, f: &mut Findings) -> Option<AdminToken> {
+    token_text(raw, files, f).map(|text| AdminToken::new(&text))
+}
+
+/// The text of `admin.token`.
+pub(in crate::config) fn token_text(
+    raw: &raw::RawAdmin,
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Option<String> {
     let secret = raw.token.as_ref().filter(|token| !token.value.0.is_empty())?;
     let (text, origin) = resolve(secret, files, f)?;
     let text = text.trim_end();
@@ -56,7 +65,7 @@ pub(super) fn token(raw: &raw::RawAdmin, files: &mut Files<'_>, f: &mut Findings
         f.error(&secret.spot, format!("{origin} cannot be sent in a header"), hint);
         return None;
     }
-    Some(AdminToken::new(text))
+    Some(text.to_owned())
 }
 
 const MIN_TOKEN_LEN: usize = 16;
