@@ -10,6 +10,7 @@ pub mod inherited;
 pub mod listener;
 pub mod proxy_protocol;
 pub mod shutdown;
+pub mod socket_file;
 pub mod stream;
 pub mod tls;
 pub mod tls_stream;

@@ -12,12 +12,12 @@ use tokio::sync::Notify;
 use super::{App, limits_page};
 
 use crate::config::Sources;
-use crate::engine::{Engine, OpenAttempts};
+use crate::engine::{Engine, ModeOverride, OpenAttempts};
 use crate::net::connection_limit::ConnectionLimit;
 use crate::net::listener::ListenAddress;
 use crate::observe::admin::ControlApi;
 use crate::observe::admin::pages::{
-    EndpointPart, FilePart, PolicyPart, RefusedPolicy, StatusPage, StorePart, UpstreamPart,
+    EndpointPart, FilePart, ModePage, PolicyPart, RefusedPolicy, StatusPage, StorePart, UpstreamPart,
 };
 use crate::observe::readiness::Readiness;
 use crate::observe::timestamp::rfc3339;
@@ -144,7 +144,7 @@ impl Status {
             let listen = self.endpoints.iter().filter(|(name, _)| *name == endpoint.name);
             EndpointPart {
                 name: endpoint.name.to_string(),
-                kind: "forward-auth".to_owned(),
+                kind: endpoint.kind.name().to_owned(),
                 listen: listen.map(|(_, address)| address.to_string()).collect(),
                 open: open.len() as u64,
             }
@@ -169,6 +169,7 @@ impl Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             mode: self.mode().to_owned(),
+            modes: self.engine.rules().overrides.modes().iter().map(mode_page).collect(),
             state: if is_draining { "draining" } else { "running" }.to_owned(),
             since: rfc3339(self.since),
             uptime: now.since(self.since).to_std().as_secs(),
@@ -185,5 +186,13 @@ impl Status {
             config: self.file.file(),
             policy: self.file.policy(),
         }
+    }
+}
+
+fn mode_page(mode: &ModeOverride) -> ModePage {
+    ModePage {
+        limit: mode.limit.as_deref().map(str::to_owned),
+        mode: mode.mode.name().to_owned(),
+        until: mode.until.map(rfc3339),
     }
 }

@@ -5,6 +5,7 @@
 
 pub(super) mod probe;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -12,7 +13,7 @@ use clap::{Args, ValueEnum};
 use self::probe::{ProbeReport, probe};
 
 use super::Exit;
-use super::sources::{ConfigArgs, counted, report_all};
+use super::sources::{ALIKE, ConfigArgs, counted, report_all, shortened};
 use crate::cli::output::{errln, outln};
 use crate::config::{Included, Loaded, Sources, combined, load, worst_cases};
 use crate::policy::field::Field;
@@ -27,6 +28,12 @@ pub(super) struct CheckArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
     format: CheckFormat,
+    /// Show the worst case of each limit and route, also of many that are alike
+    #[arg(long)]
+    worst: bool,
+    /// Fail on warnings: exit status 1
+    #[arg(long)]
+    strict: bool,
     /// Check the store, too: whether it is reachable, lets the gate in and is set up as it should be
     #[arg(long)]
     probe: bool,
@@ -53,7 +60,7 @@ pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
     let probed = selected.map(|config| probe(&config.store));
     match arguments.format {
         CheckFormat::Text => {
-            print_text(&loaded, &sources);
+            print_text(&loaded, &sources, arguments.worst);
             probed.iter().for_each(print_probed);
         }
         CheckFormat::Json => print_json(&loaded, probed.as_ref())?,
@@ -61,16 +68,21 @@ pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
     Ok(match (&loaded.config, &probed) {
         (None, _) => Exit::BadConfiguration,
         (Some(_), Some(probed)) if !probed.is_good() => Exit::Failed,
+        (Some(_), _) if arguments.strict && !loaded.diagnostics.is_empty() => Exit::Failed,
         (Some(_), _) => Exit::Ok,
     })
 }
 
-fn print_text(loaded: &Loaded, sources: &Sources) {
+fn print_text(loaded: &Loaded, sources: &Sources, all: bool) {
     let name = &sources.name;
     report_all(loaded, name);
     let Some(config) = &loaded.config else { return };
-    worst_cases(&config.policy).iter().for_each(|(_, words)| outln!("{words}"));
-    combined(&config.policy).iter().for_each(|route| outln!("{route}"));
+    let limits = worst_cases(&config.policy).into_iter().map(|(_, words)| words).collect();
+    let routes = combined(&config.policy).iter().map(ToString::to_string).collect();
+    for lines in [limits, routes] {
+        let lines = if all { lines } else { alike_as_one(lines) };
+        lines.iter().for_each(|line| outln!("{line}"));
+    }
     for route in
         config.policy.routes.iter().filter(|route| route.reading.user.iter().any(Field::is_in_authorization))
     {
@@ -87,6 +99,26 @@ fn print_text(loaded: &Loaded, sources: &Sources) {
         count => format!(" with {}", counted(count, "included file")),
     };
     outln!("{name}{included}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
+}
+
+/// Lines as in "shop: at most 10 at once", of which those that differ in their names only become one.
+fn alike_as_one(lines: Vec<String>) -> Vec<String> {
+    let form = |line: &str| line.split_once(": ").map_or(line, |(_, words)| words).to_owned();
+    let mut names: HashMap<String, Vec<String>> = HashMap::new();
+    for line in &lines {
+        let name = line.split_once(": ").map_or("", |(name, _)| name);
+        names.entry(form(line)).or_default().push(name.to_owned());
+    }
+    let one = |line: String| {
+        let form = form(&line);
+        match names.get(&form) {
+            Some(alike) if alike.len() < ALIKE => Some(line),
+            // The first of them stands for all.
+            Some(_) => names.remove(&form).map(|alike| format!("{}: {form}", shortened(&alike))),
+            None => None,
+        }
+    };
+    lines.into_iter().filter_map(one).collect()
 }
 
 fn print_probed(probed: &ProbeReport) {
@@ -106,4 +138,22 @@ fn print_json(loaded: &Loaded, probed: Option<&ProbeReport>) -> anyhow::Result<(
     }
     outln!("{}", serde_json::to_string_pretty(&result)?);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_lines_that_differ_in_their_names_only_are_one() {
+        let lines =
+            |names: &[&str]| names.iter().map(|name| format!("{name}: at most 10")).collect::<Vec<_>>();
+        let mut all = lines(&["a", "b", "c", "d"]);
+        all.insert(1, "other: at most 3".to_owned());
+        assert_eq!(alike_as_one(all), ["a, b, c, d: at most 10", "other: at most 3"]);
+        assert_eq!(alike_as_one(lines(&["a", "b", "c"])), lines(&["a", "b", "c"]));
+        let many: Vec<String> = (0..1000).map(|number| format!("site{number}: at most 10")).collect();
+        let words = "site0, site1, site2, site3, site4, site5, site6, site7 and 992 more: at most 10";
+        assert_eq!(alike_as_one(many), [words]);
+    }
 }

@@ -9,9 +9,9 @@ use clap::Args;
 use http::StatusCode;
 use tollgate_grammar::diagnostic::DiagnosticRecord;
 
-use super::Exit;
 use super::admin_api::{AdminArgs, ApiRequest, OutputFormat, page};
 use super::sources::ConfigArgs;
+use super::{Exit, mode};
 use crate::cli::output::{errln, outln};
 use crate::observe::admin::pages::{
     DrainPage, FilePart, PolicyPart, ProblemPage, RefusedPolicy, ReloadPage, StatusPage, UpstreamPart,
@@ -76,6 +76,12 @@ fn text(status: &StatusPage) -> String {
     };
     line("version", status.version.clone());
     line("state", format!("{} since {}, process {}", status.state, status.since, status.pid));
+    if status.mode == "observe" {
+        line("mode", "observe: no limit refuses anything".to_owned());
+    }
+    for mode in &status.modes {
+        line("mode", mode::words(mode));
+    }
     line("listen", status.listen.join(", "));
     line("admin", status.admin.join(", "));
     line("connections", format!("{} in {} workers", status.connections, status.workers));

@@ -76,6 +76,10 @@ impl ExplainArgs {
     /// The method and the address; other words are a usage error.
     fn target(&self) -> (Method, Uri) {
         let (method, url) = match (&self.method, self.url.as_str()) {
+            (Some(method), path) if !path.contains('/') => wrong_target(
+                path,
+                &format!("is no address: write a path, as in {} /{path}", method.to_uppercase()),
+            ),
             (Some(method), url) => (method.as_str(), url),
             (None, url) if url.contains('/') => url.split_once(' ').unwrap_or(("POST", url)),
             (None, word) => wrong_target(word, "is no address: write a path, as in POST /login"),

@@ -50,7 +50,12 @@ pub(super) fn mode(ModeArgs { mode, limit, lasts, admin }: &ModeArgs) -> anyhow:
     admin.print(&response.success()?, text)
 }
 
-fn text(ModePage { limit, mode, until }: &ModePage) -> String {
+fn text(page: &ModePage) -> String {
+    format!("{}\n", words(page))
+}
+
+/// As in "limit `address`: observe until 2026-11-28T10:00:00Z".
+pub(super) fn words(ModePage { limit, mode, until }: &ModePage) -> String {
     let limits = limit.as_ref().map_or_else(|| "all limits".to_owned(), |name| format!("limit `{name}`"));
-    format!("{limits}: {mode} until {}\n", until.as_deref().unwrap_or("the next reload"))
+    format!("{limits}: {mode} until {}", until.as_deref().unwrap_or("the next reload"))
 }

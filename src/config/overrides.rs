@@ -6,11 +6,13 @@
 
 use std::sync::Arc;
 
+use tollgate_grammar::diagnostic::nearest;
 use tollgate_grammar::document::{TomlEntry, TomlTable, TomlValue, parse_value};
-use tollgate_grammar::{Findings, Located, SourceKind, SourceText, Spot};
+use tollgate_grammar::{Findings, Located, RawTable as _, SourceKind, SourceText, Spot};
 use toml::de::{DeTable, DeValue};
 
 use super::Sources;
+use super::raw::RawFile;
 use super::secrets::DIALECT;
 
 /// Merges the variables that are settings, and leaves all others alone.
@@ -24,6 +26,13 @@ pub(super) fn merge_environment(root: &mut TomlTable, sources: &Sources, finding
         let path: Vec<String> = setting.to_lowercase().split("__").map(str::to_owned).collect();
         if path.iter().any(String::is_empty) {
             findings.error(&whole_value(&source), format!("`{name}` names no setting"), LEVELS);
+            continue;
+        }
+        // A near name is a mistake of this gate's operator; another one may belong to another program.
+        let known = RawFile::key_names();
+        if !known.contains(&&*path[0]) && nearest(&path[0], known.into_iter()).is_none() {
+            let hint = "it is left alone; `tollgate schema` lists the keys";
+            findings.warning(&whole_value(&source), format!("`{name}` names no setting"), hint);
             continue;
         }
         merge(root, &path, &source, KeyCase::Case, findings);

@@ -107,6 +107,12 @@ impl Overrides {
         &self.bans
     }
 
+    /// The modes that limits have for a while, the last one in force.
+    #[must_use]
+    pub fn modes(&self) -> &[ModeOverride] {
+        &self.modes
+    }
+
     /// The mode that this limit has for a while, if it has one; for one that is off in the file only if it is named.
     #[must_use]
     pub fn mode_of(&self, limit: &str, configured: Mode) -> Option<&ModeOverride> {

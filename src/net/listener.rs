@@ -6,18 +6,18 @@
 //! [`connection_limit`](super::connection_limit).
 
 use std::fmt;
-use std::fs::Permissions;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener as StdUnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::inherited::InheritedSockets;
+use super::socket_file::SocketFile;
 use super::stream::{NetStream, PeerAddr};
 
 /// An address to listen at.
@@ -28,7 +28,7 @@ pub enum ListenAddress {
     /// The same for TLS.
     Tls(SocketAddr),
     /// A Unix socket.
-    Unix(PathBuf),
+    Unix(SocketFile),
     /// The socket that systemd passes under this name: TCP, with or without TLS, or a Unix socket.
     Systemd {
         /// `FileDescriptorName=` of the socket unit.
@@ -43,7 +43,7 @@ impl fmt::Display for ListenAddress {
         match self {
             Self::Tcp(address) => write!(f, "http://{address}"),
             Self::Tls(address) => write!(f, "https://{address}"),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Unix(file) => write!(f, "unix:{}", file.path.display()),
             Self::Systemd { name, tls: false } => write!(f, "systemd:{name}"),
             Self::Systemd { name, tls: true } => write!(f, "systemd+https:{name}"),
         }
@@ -97,8 +97,8 @@ impl ListenAddress {
         let mut bound = self.bind(1, inherited)?;
         let first = bound.pop().ok_or_else(|| io::ErrorKind::NotFound.into());
         let private = first.and_then(|bound: BoundSocket| {
-            if let (Self::Unix(path), false) = (self, bound.inherited) {
-                std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+            if let (Self::Unix(file), false) = (self, bound.inherited) {
+                file.admit(Some(0o600))?;
             }
             Ok(bound)
         });
@@ -115,7 +115,7 @@ impl ListenAddress {
     pub(super) fn socket_name(&self) -> String {
         match self {
             Self::Tcp(address) | Self::Tls(address) => format!("tcp:{address}"),
-            Self::Unix(path) => format!("unix:{}", path.display()),
+            Self::Unix(file) => format!("unix:{}", file.path.display()),
             Self::Systemd { name, .. } => format!("systemd:{name}"),
         }
     }
@@ -124,7 +124,7 @@ impl ListenAddress {
         match self {
             Self::Tcp(address) => bind_tcp(*address, count, Self::Tcp),
             Self::Tls(address) => bind_tcp(*address, count, Self::Tls),
-            Self::Unix(path) => bind_unix(path, count),
+            Self::Unix(file) => bind_unix(file, count),
             Self::Systemd { .. } => {
                 let names = inherited.names().join(", ");
                 let others = if names.is_empty() { String::new() } else { format!(", but {names}") };
@@ -158,9 +158,9 @@ impl ListenAddress {
 
     /// Removes the file of a Unix socket that no process listens at any more.
     pub fn remove_socket_file(&self) {
-        if let Self::Unix(path) = self {
+        if let Self::Unix(file) = self {
             // A file that cannot be removed is replaced at the next start.
-            let _ = remove_stale(path);
+            let _ = remove_stale(&file.path);
         }
     }
 }
@@ -354,13 +354,17 @@ fn set_notsent_lowat(socket: &Socket) {
     let _ = socket.set_tcp_notsent_lowat(NOTSENT_LOWAT);
 }
 
-fn bind_unix(path: &Path, count: usize) -> io::Result<Vec<BoundSocket>> {
-    remove_stale(path)?;
-    let listener = StdUnixListener::bind(path)?;
+fn bind_unix(file: &SocketFile, count: usize) -> io::Result<Vec<BoundSocket>> {
+    remove_stale(&file.path)?;
+    let listener = StdUnixListener::bind(&file.path)?;
     listener.set_nonblocking(true)?;
+    if let Err(error) = file.admit(None) {
+        let _ = std::fs::remove_file(&file.path);
+        return Err(error);
+    }
     let bound = |_| {
         let socket = std::os::fd::OwnedFd::from(listener.try_clone()?).into();
-        let address = ListenAddress::Unix(path.to_owned());
+        let address = ListenAddress::Unix(file.clone());
         let socket_name = address.socket_name();
         Ok(BoundSocket { socket_name, address, socket, inherited: false, endpoint: None })
     };
@@ -377,7 +381,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 /// What would help.
 fn hint(address: &ListenAddress, error: &io::Error) -> String {
     match (address, error.kind()) {
-        (ListenAddress::Unix(path), kind) => unix_hint(path, kind),
+        (ListenAddress::Unix(file), kind) => unix_hint(&file.path, kind),
         (_, io::ErrorKind::AddrInUse) => {
             "; another program listens there: stop it or choose another port".into()
         }
@@ -410,6 +414,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn local() -> ListenAddress {
@@ -437,7 +443,7 @@ mod tests {
     #[test]
     fn a_stale_socket_file_is_replaced_and_a_living_one_is_not() {
         let path = std::env::temp_dir().join(format!("tollgate-listener-{}.sock", std::process::id()));
-        let address = ListenAddress::Unix(path.clone());
+        let address = ListenAddress::Unix(path.clone().into());
         let living = bind(&address, 2).unwrap();
         assert!(bind(&address, 1).is_err());
         drop(living);
@@ -467,7 +473,7 @@ mod tests {
     #[test]
     fn an_operators_socket_is_private_and_goes_with_the_gate() {
         let path = std::env::temp_dir().join(format!("tollgate-private-{}.sock", std::process::id()));
-        let address = ListenAddress::Unix(path.clone());
+        let address = ListenAddress::Unix(path.clone().into());
         let bound = address.bind_private(&mut InheritedSockets::default()).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         address.remove_socket_file();

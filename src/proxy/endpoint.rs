@@ -33,6 +33,17 @@ pub enum EndpointKind {
     EnvoyRls,
 }
 
+impl EndpointKind {
+    /// Its word in the file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ForwardAuth => "forward-auth",
+            Self::EnvoyRls => "envoy-rls",
+        }
+    }
+}
+
 impl Endpoint {
     /// Whether this peer may ask. Who may open a Unix socket is decided by its permissions.
     #[must_use]

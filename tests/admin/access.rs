@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::caller::{LOGIN, RIGHT, TOKEN, ask, ask_locally, attempts, call, gate, send};
+use crate::caller::{LOGIN, RIGHT, TOKEN, ask, ask_locally, attempts, call, gate, send, tollgate_with_token};
 use support::authority::{Authority, BOTH, TABLE, encrypted};
 use support::{Client, Launch, Upstream, eventually, free_port, get_with, post_with};
 
@@ -321,4 +321,34 @@ fn operators_over_tcp_are_named_in_the_log() {
         assert!(line.contains("127.0.0.1"), "{line}");
         assert_eq!(line.contains("203.0.113.0/24"), word.contains("exempted"), "{line}");
     }
+}
+
+#[test]
+fn commands_ask_over_tcp_with_the_token_of_the_environment_or_the_file() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, LOGIN);
+    let address = format!("http://{}", gate.admin);
+    for words in
+        [&["status"][..], &["buckets", "list"], &["top", "--once"], &["mode", "observe", "--for", "1m"]]
+    {
+        let words = [words, &["--admin", &address]].concat();
+        let (code, _, error) = tollgate_with_token(&words, TOKEN);
+        assert_eq!((code, &*error), (Some(0), ""), "{words:?}");
+    }
+    let words = ["status", "--admin", &address];
+    let (code, _, error) = tollgate_with_token(&words, "a wrong token of this length");
+    assert_eq!((code, error.contains("the token is not that of admin.token")), (Some(1), true), "{error}");
+    let (code, _, error) = tollgate_with_token(&["status", "--admin", "http://192.0.2.1:9"], TOKEN);
+    assert_eq!((code, error.contains("unencrypted")), (Some(1), true), "{error}");
+    let (code, _, error) = tollgate_with_token(&["status", "--admin", "192.0.2.1:9"], TOKEN);
+    assert_eq!((code, error.contains("unix:PATH, http://HOST:PORT")), (Some(2), true), "{error}");
+
+    // A file whose only listener for operators is this one.
+    let folder = support::Folder::new();
+    let file = format!(
+        "listen = \"http://127.0.0.1:1\"\nupstream = \"http://127.0.0.1:2\"\n{LOGIN}\n[admin]\nlisten = \"{address}\"\ntoken = \"{TOKEN}\"\n"
+    );
+    std::fs::write(folder.0.join("config.toml"), file).unwrap();
+    let said = folder.run(&["status"]);
+    assert_eq!((said.code, &*said.err), (Some(0), ""));
 }

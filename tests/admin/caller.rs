@@ -85,3 +85,12 @@ pub(crate) fn attempts(gate: &Gate, from: [u8; 4], count: usize) -> Vec<u16> {
     };
     (0..count).map(attempt).collect()
 }
+
+/// The same with these words alone and this token in the environment.
+pub(crate) fn tollgate_with_token(words: &[&str], token: &str) -> (Option<i32>, String, String) {
+    let mut command = Command::new(binary());
+    command.args(words).env_remove("TOLLGATE_CONFIG").env("TOLLGATE_ADMIN__TOKEN", token);
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}

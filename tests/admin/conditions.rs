@@ -58,6 +58,7 @@ impl Conditions {
         let file =
             format!("listen = \"http://127.0.0.1:1\"\nupstream = \"http://127.0.0.1:2\"\n{ONE_AN_HOUR}");
         std::fs::write(folder.0.join("gate.toml"), file).unwrap();
+        std::fs::create_dir(folder.0.join("man")).unwrap();
         std::fs::set_permissions(&folder.0, PermissionsExt::from_mode(0o755)).unwrap();
         Self { gate, folder }
     }

@@ -91,6 +91,9 @@ fn all_limits_observe_for_a_time_that_outlasts_a_reload() {
     let (code, out, error) = tollgate(&gate, &["mode", "observe", "--for", "4s"]);
     assert_eq!(code, Some(0), "{error}");
     assert!(out.starts_with("all limits: observe until 2"), "{out}");
+    let (_, status, _) = tollgate(&gate, &["status"]);
+    assert!(status.contains("\nmode         observe: no limit refuses anything\n"), "{status}");
+    assert!(status.contains("\nmode         all limits: observe until 2"), "{status}");
     assert!(gate.reload(&upstream.file(LOGIN)));
     assert_eq!(attempts(&gate, [127, 1, 1, 1], 4), [200; 4]);
     assert!(eventually(Duration::from_secs(10), || attempts(&gate, [127, 1, 1, 1], 1) == [429]));

@@ -274,3 +274,46 @@ fn first_line_of_output(folder: &Folder) -> String {
     process.wait().unwrap();
     line
 }
+
+#[test]
+fn a_path_without_its_slash_is_an_error_of_use() {
+    for words in [&["explain", "post", "login"][..], &["explain", "login"]] {
+        let said = with_file().run(&[words, &["-c", "site.toml"]].concat());
+        assert_eq!(said.code, Some(2), "{words:?}");
+        assert!(said.err.contains("`login` is no address: write a path, as in POST /login"), "{}", said.err);
+    }
+}
+
+#[test]
+fn many_findings_that_are_alike_are_shown_once_and_mistakes_come_first() {
+    let folder = Folder::new();
+    let sites: String =
+        (0..30).map(|number| format!("[route.site{number}]\nmatch = \"POST /{number}\"\n")).collect();
+    let user = "[limit.account]\nkey = \"user\"\nrate = \"5 per 1m\"\n";
+    fs::write(
+        folder.0.join("site.toml"),
+        format!("{}{sites}{user}", MINIMAL.replace("[route.login]\nmatch = \"POST /login\"\n", "")),
+    )
+    .unwrap();
+    let said = folder.run(&["check", "site.toml"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(said.err.matches("names no `user`").count(), 1, "{}", said.err);
+    assert!(said.err.contains("the same 2") && said.err.contains(" more\n"), "{}", said.err);
+    assert!(said.out.lines().count() < 10, "{}", said.out);
+    let all = folder.run(&["check", "site.toml", "--worst"]);
+    assert!(all.out.lines().count() > 30, "{}", all.out);
+    assert_eq!(folder.run(&["check", "site.toml", "--strict"]).code, Some(1));
+    fs::write(folder.0.join("bad.toml"), format!("{}\nwrong = 1\n", folder.read("site.toml"))).unwrap();
+    let said = folder.run(&["check", "bad.toml"]);
+    assert!(said.code == Some(78) && said.err.starts_with("error: "), "{}", said.err);
+}
+
+#[test]
+fn a_variable_of_another_program_is_left_alone_and_a_misspelt_one_is_not() {
+    let folder = with_file();
+    let said = folder.run_in(&["check", "site.toml"], &[("TOLLGATE_BUILD_URL", "x")], "");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("warning: `TOLLGATE_BUILD_URL` names no setting"), "{}", said.err);
+    let said = folder.run_in(&["check", "site.toml"], &[("TOLLGATE_UPSTREM", "x")], "");
+    assert_eq!(said.code, Some(78), "{}", said.err);
+}

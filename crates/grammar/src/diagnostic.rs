@@ -235,6 +235,20 @@ impl Diagnostic {
         text
     }
 
+    /// What it has in common with others about other names: the message and the hint without what they quote in backticks.
+    #[must_use]
+    pub fn form(&self) -> String {
+        let texts = [Some(self.message.as_str()), self.hint.as_deref()];
+        let unquoted = |text: &str| text.split('`').step_by(2).collect::<Vec<_>>().join("`");
+        texts.into_iter().flatten().map(unquoted).collect::<Vec<_>>().join("\n")
+    }
+
+    /// As in `sites/shop.toml:3:8`.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.spot.place()
+    }
+
     /// For programs. Lines and columns count from 1, columns in characters; they are `None` for the file as a whole.
     #[must_use]
     pub fn record(&self) -> DiagnosticRecord {

@@ -50,7 +50,7 @@ impl AllowedPaths {
         let asked = config.endpoints.iter().flat_map(|endpoint| &endpoint.listen);
         let addresses = config.front.listen.iter().chain(&config.operators.admin).chain(asked);
         let sockets = addresses.filter_map(|address| match address {
-            ListenAddress::Unix(path) => Some(directory_of(path)),
+            ListenAddress::Unix(file) => Some(directory_of(&file.path)),
             _ => None,
         });
         Self { read, write, remove: sockets.collect() }

@@ -24,7 +24,7 @@ impl AdminServer {
     /// Where a gate on this machine listens; `None` for a socket of systemd, whose address the file does not give.
     pub(super) fn of(address: &ListenAddress) -> Option<Self> {
         let url = match address {
-            ListenAddress::Unix(path) => return Some(Self::Unix(path.clone())),
+            ListenAddress::Unix(file) => return Some(Self::Unix(file.path.clone())),
             // Every address of this machine is this machine.
             ListenAddress::Tcp(address) if address.ip().is_unspecified() => {
                 format!("http://127.0.0.1:{}", address.port())

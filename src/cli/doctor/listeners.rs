@@ -25,7 +25,7 @@ pub(super) fn look(config: &Config) -> Vec<Symptom> {
 /// Whether a gate answers at the admin socket of this configuration.
 fn is_running(config: &Config) -> bool {
     config.operators.admin.iter().any(|address| match address {
-        ListenAddress::Unix(path) => UnixStream::connect(path).is_ok(),
+        ListenAddress::Unix(file) => UnixStream::connect(&file.path).is_ok(),
         _ => false,
     })
 }
@@ -34,7 +34,7 @@ fn listener(key: &str, address: &ListenAddress, running: bool) -> Symptom {
     let place = format!("{key} {address}");
     match address {
         ListenAddress::Tcp(at) | ListenAddress::Tls(at) => tcp(place, *at, running),
-        ListenAddress::Unix(path) => unix(place, path),
+        ListenAddress::Unix(file) => unix(place, &file.path),
         ListenAddress::Systemd { name, .. } => {
             Symptom::good(place, format!("a socket unit has to say FileDescriptorName={name}"))
         }

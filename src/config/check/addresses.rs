@@ -63,7 +63,7 @@ fn refuse_own(cx: &CheckContext<'_>, f: &mut Findings) {
 
 fn leads_to(upstream: &UpstreamAddress, own: &ListenAddress) -> bool {
     match (upstream, own) {
-        (UpstreamAddress::Unix(path), ListenAddress::Unix(own)) => path == own,
+        (UpstreamAddress::Unix(path), ListenAddress::Unix(own)) => *path == own.path,
         (UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port }, own) => {
             let Some(own) = socket_address(own) else { return false };
             let ip = host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)).to_canonical();

@@ -25,6 +25,12 @@ pub(super) fn resolve(
     };
     match reference.strip_suffix('}') {
         Some(inner) => match inner.strip_prefix("file:") {
+            Some(path) if !path.is_empty() && !files.is_sealed && !files.resolve(path).exists() => {
+                let name = files.resolve(path).display().to_string();
+                let hint = format!("there is no such file: `openssl rand -base64 32 > {name}` makes one");
+                f.error(spot, format!("cannot read `{name}`"), hint);
+                None
+            }
             Some(path) if !path.is_empty() => {
                 Some((files.text(path, spot, f)?.text.clone(), format!("`{path}`")))
             }

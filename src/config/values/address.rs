@@ -2,7 +2,7 @@
 //!
 //! Both are origins: a path, a query, a name or a password would have no effect, and is refused.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -10,6 +10,7 @@ use tollgate_grammar::{Mistake, Syntax};
 
 use crate::config::features::{self, TLS};
 use crate::net::listener::ListenAddress;
+use crate::net::socket_file::SocketFile;
 use crate::net::tls::trust::is_server_name;
 use crate::proxy::upstream::{UpstreamAddress, UpstreamHost};
 
@@ -40,7 +41,7 @@ impl FromStr for ListenUrl {
     fn from_str(text: &str) -> Result<Self, Mistake> {
         refuse_credentials(text, LISTEN)?;
         match scheme(text) {
-            ("unix", _) => socket_path(text).map(|path| Self(ListenAddress::Unix(path))),
+            ("unix", _) => socket_file(text).map(|file| Self(ListenAddress::Unix(file))),
             ("http", Some(authority)) => {
                 let (host, port) = host_and_port(text, authority, HTTP, LISTEN)?;
                 let ip: IpAddr = host.parse().map_err(|_| not_an_address(text, "http", host, port))?;
@@ -60,14 +61,17 @@ impl FromStr for ListenUrl {
                 let name = socket_name(text, "systemd+https:")?;
                 Ok(Self(ListenAddress::Systemd { name, tls: true }))
             }
-            _ => Err(Mistake::new(format!("`{text}` is not an address to listen at"), LISTEN)),
+            _ => match bare_address(text) {
+                Some(address) => Ok(Self(ListenAddress::Tcp(address))),
+                None => Err(Mistake::new(format!("`{text}` is not an address to listen at"), LISTEN)),
+            },
         }
     }
 }
 
 impl Syntax for ListenUrl {
     fn pattern() -> Option<String> {
-        Some(r"^(https?://\S+|unix:.+|systemd(\+https)?:.+)$".to_owned())
+        Some(r"^(https?://\S+|unix:.+|systemd(\+https)?:.+|(\S*:)?[0-9]+)$".to_owned())
     }
 }
 
@@ -181,6 +185,16 @@ fn scheme(text: &str) -> (&str, Option<&str>) {
     (scheme, rest.strip_prefix("//"))
 }
 
+/// As nginx and Caddy write it: a port, `:8080` or `127.0.0.1:8080`.
+fn bare_address(text: &str) -> Option<SocketAddr> {
+    let port = text.strip_prefix(':').unwrap_or(text);
+    let is_port = !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit());
+    match is_port {
+        true => Some((Ipv6Addr::UNSPECIFIED, port.parse().ok()?).into()),
+        false => text.parse().ok(),
+    }
+}
+
 /// A name that systemd accepts (`sd_listen_fds_with_names(3)`).
 fn socket_name(text: &str, scheme: &str) -> Result<String, Mistake> {
     let name = text.strip_prefix(scheme).unwrap_or_default();
@@ -202,6 +216,33 @@ pub(super) fn socket_path(text: &str) -> Result<PathBuf, Mistake> {
         return Err(Mistake::new(format!("`{text}` is too long"), "a socket's path has at most 107 bytes"));
     }
     Ok(path.into())
+}
+
+/// A socket to listen at: `unix:/run/app.sock?mode=0660&user=gate&group=www-data`.
+fn socket_file(text: &str) -> Result<SocketFile, Mistake> {
+    let (path, access) = text.split_once('?').unwrap_or((text, ""));
+    let mut file = SocketFile::from(socket_path(path)?);
+    for part in access.split('&').filter(|_| text.contains('?')) {
+        match part.split_once('=') {
+            Some(("mode", mode)) => file.mode = Some(file_mode(mode)?),
+            Some(("user", name)) if is_name_of_system(name) => file.user = Some(name.to_owned()),
+            Some(("group", name)) if is_name_of_system(name) => file.group = Some(name.to_owned()),
+            _ => return Err(Mistake::new(format!("`{part}` says nothing about a socket"), SOCKET)),
+        }
+    }
+    Ok(file)
+}
+
+fn file_mode(text: &str) -> Result<u32, Mistake> {
+    let is_octal = (3..=4).contains(&text.len()) && text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| is_octal && *mode <= 0o777);
+    mode.ok_or_else(|| Mistake::new(format!("`{text}` are no permissions of a socket"), SOCKET))
+}
+
+/// Whether a user or a group can have this name, or number.
+fn is_name_of_system(name: &str) -> bool {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    !name.is_empty() && name.bytes().all(is_of_name)
 }
 
 /// Refuses a name or a password in an address, before another mistake could repeat it.
@@ -267,6 +308,7 @@ fn not_an_address(text: &str, scheme: &str, host: &str, port: u16) -> Mistake {
 const MAX_SOCKET_PATH_LEN: usize = 107;
 const HTTP: &str = "80";
 const HTTPS: &str = "443";
+const SOCKET: &str = "as in \"unix:/run/app.sock?mode=0660&group=www-data\"; user=NAME as well";
 const LISTEN: &str = "write it as \"http://[::]:8080\", \"unix:/run/tollgate.sock\" or \"systemd:NAME\"";
 const COLLECTOR: &str = "write it as \"http://127.0.0.1:4318\"";
 const UPSTREAM_HOST: &str = "write the name alone, as in \"api.example.org\"";
@@ -292,9 +334,36 @@ mod tests {
         assert_eq!(listen("http://127.0.0.1"), "http://127.0.0.1:80");
         assert_eq!(listen("http://[::1]/"), "http://[::1]:80");
         assert_eq!(listen("unix:///run/a.sock"), "unix:/run/a.sock");
+        assert_eq!([listen("8080"), listen(":8080")], ["http://[::]:8080", "http://[::]:8080"]);
+        assert_eq!([listen("1.2.3.4:80"), listen("[::1]:80")], ["http://1.2.3.4:80", "http://[::1]:80"]);
         assert_eq!(listen("https://[::]"), "https://[::]:443");
         assert_eq!(listen("systemd:web.socket"), "systemd:web.socket");
         assert_eq!(listen("systemd+https:web"), "systemd+https:web");
+    }
+
+    #[test]
+    fn a_socket_may_say_who_may_connect() {
+        let file = |text: &str| match text.parse::<ListenUrl>() {
+            Ok(ListenUrl(ListenAddress::Unix(file))) => Some(file),
+            _ => None,
+        };
+        let given = file("unix:/run/a.sock?mode=0660&user=gate&group=www-data").unwrap();
+        assert_eq!((given.path.to_str(), given.mode), (Some("/run/a.sock"), Some(0o660)));
+        assert_eq!((given.user.as_deref(), given.group.as_deref()), (Some("gate"), Some("www-data")));
+        assert_eq!(file("unix:/run/a.sock?mode=777").unwrap().mode, Some(0o777));
+        for wrong in [
+            "?",
+            "?mode=",
+            "?mode=0999",
+            "?mode=1777",
+            "?mode=66",
+            "?group=",
+            "?group=a:b",
+            "?owner=x",
+            "?mode=660&",
+        ] {
+            assert!(file(&format!("unix:/run/a.sock{wrong}")).is_none(), "{wrong}");
+        }
     }
 
     #[test]
@@ -339,8 +408,10 @@ mod tests {
     fn what_is_no_place_is_refused() {
         let wrong = [
             "",
-            "8080",
-            ":8080",
+            ":",
+            "65536",
+            "+80",
+            "1.2.3.4",
             "http://",
             "http://:8080",
             "http://*:80",

@@ -19,6 +19,8 @@ records! {
         pid: u32,
         /// "observe" if no limit refuses anything, else "enforce".
         mode: String,
+        /// Modes that operators gave for a while.
+        modes: Vec<ModePage>,
         /// "running" or "draining".
         state: String,
         /// When it began.
