@@ -1,32 +1,49 @@
 //! The optional defences of a route, and the only list of them.
 //!
 //! Each is a module below with all of it: its keys and their check, what it knows of attempts, what it does with one, and
-//! its words. `policy` and `engine` call what a file turns on, by [`Defence`](crate::policy::Defence).
+//! its words. All other layers call what a file turns on by [`Defence`](crate::policy::Defence).
 
 mod bait;
+pub(crate) mod exposed;
 mod quick;
 mod repeats;
 mod slots;
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 use tollgate_grammar::kind::{Checked as _, Given, Whole};
 use tollgate_grammar::{Findings, Spot, StringList, tables};
 
-use crate::policy::Route;
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::key::PrefixLengths;
+use crate::policy::{DefenceCounter, Route};
 
 use self::bait::RawBait;
+use self::exposed::{PasswordList, RawExposed, RawExposedList};
 use self::quick::{LastFailures, RawQuick};
 use self::repeats::{FailedRequests, RawRepeats};
 
 tables! {
     /// The keys of a route that turn defences on.
-    pub(crate) RawDefences {} + {
-        bait: RawBait,
-        quick: RawQuick,
-        repeats: RawRepeats,
+    pub(crate) RawDefences {
+        exposed: RawExposed = Part,
+        bait: RawBait = Part,
+        quick: RawQuick = Part,
+        repeats: RawRepeats = Part,
+    }
+
+    /// The tables that say what all routes need of a defence.
+    pub(crate) RawDefenceTables {
+        exposed: RawExposedList,
     }
 }
+
+/// Headers in which applications are told of attempts: no client may send them.
+pub(crate) const HEADERS: &[&str] = &[exposed::HEADER];
+
+/// What the defences count.
+pub(crate) const COUNTERS: &[&DefenceCounter] = &[&exposed::COUNTER];
 
 /// A route that may turn defences on; its limits are known.
 pub(crate) struct DefendedRoute<'r> {
@@ -36,29 +53,53 @@ pub(crate) struct DefendedRoute<'r> {
     pub(crate) has_address_limit: bool,
     /// Whether the file says which answers are failures.
     pub(crate) knows_failures: bool,
+    /// Whether the file says where passwords stand.
+    pub(crate) names_password: bool,
+}
+
+/// What a file names outside itself.
+pub(crate) trait DefenceFiles {
+    /// Reads a list of accounts.
+    fn accounts(&mut self, list: &StringList, f: &mut Findings) -> Vec<Fingerprint>;
+
+    /// The path of a file that its caller reads, and that is watched from now on; `None` if nothing is read.
+    fn path_of(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<PathBuf>;
+
+    /// Reports a file that cannot be read.
+    fn cannot_read(&self, path: &Path, error: &io::Error, spot: &Spot, f: &mut Findings);
 }
 
 /// Checks the defences of the routes of one file, which share what they know.
 pub(crate) struct DefenceCheck<'c> {
     /// The prefixes of `[client]`.
-    pub(crate) prefixes: PrefixLengths,
-    /// Reads a list of accounts.
-    pub(crate) accounts: &'c mut dyn FnMut(&StringList, &mut Findings) -> Vec<Fingerprint>,
+    prefixes: PrefixLengths,
+    /// Whether no route does more than count.
+    observes: bool,
+    files: &'c mut dyn DefenceFiles,
+    passwords: PasswordList<'c>,
     last_failures: LastFailures,
     failed_requests: FailedRequests,
 }
 
 impl<'c> DefenceCheck<'c> {
-    pub(crate) fn new(
+    /// `routes` are all that this will check; `prefixes` are those of `[client]`, and `observes` is whether no route does
+    /// more than count.
+    pub(crate) fn new<'a>(
+        raw: &'c RawDefenceTables,
+        routes: impl Iterator<Item = &'a RawDefences>,
         prefixes: PrefixLengths,
-        accounts: &'c mut dyn FnMut(&StringList, &mut Findings) -> Vec<Fingerprint>,
+        observes: bool,
+        files: &'c mut dyn DefenceFiles,
+        f: &mut Findings,
     ) -> Self {
+        let passwords = PasswordList::open(&raw.exposed, routes.map(|route| &route.exposed), files, f);
         let (last_failures, failed_requests) = Default::default();
-        Self { prefixes, accounts, last_failures, failed_requests }
+        Self { prefixes, observes, files, passwords, last_failures, failed_requests }
     }
 
     /// Gives a route what its file turns on.
     pub(crate) fn check(&mut self, raw: &RawDefences, mut to: DefendedRoute<'_>, f: &mut Findings) {
+        exposed::check(&raw.exposed, self, &mut to, f);
         bait::check(&raw.bait, self, &mut to, f);
         quick::check(&raw.quick, self, &mut to, f);
         repeats::check(&raw.repeats, self, &mut to, f);

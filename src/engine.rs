@@ -55,7 +55,7 @@ use crate::event::{Event, Events, LimitDecision};
 use crate::policy::attempt::Attempt;
 use crate::policy::key::KeyHasher;
 use crate::policy::{
-    AccountAddress, Charge, Charges, ExposedAction, MatchedRoutes, Policy, Remembered, Unchargeable,
+    AccountAddress, Charge, Charges, DefenceRefusal, MatchedRoutes, Policy, Remembered, Unchargeable,
 };
 use crate::store::memory::{CombinedVerdict, Stale, TooLarge, Withdrawal};
 use crate::store::shared::Unavailable;
@@ -86,8 +86,8 @@ pub enum Decision {
     Refused(Refusal),
     /// The store is unavailable, and `on_error` says to deny.
     Denied,
-    /// The password is exposed, and the route refuses such attempts. No token was taken.
-    Exposed,
+    /// A defence refuses the attempt, whatever the limits say. No token was taken.
+    RefusedByDefence(&'static DefenceRefusal),
 }
 
 /// Why nothing was decided, and nothing taken.
@@ -280,11 +280,8 @@ impl Engine {
         let own = now;
         let now = self.store.time(own);
         let mut found = self.charges_of(rules, attempt, routes, own, now)?;
-        if let Some(action) = found.facts.exposed {
-            self.count_exposed(rules, &found);
-            if action == ExposedAction::Refuse {
-                return Ok(DecisionState::Ready(Decision::Exposed));
-            }
+        if let Some(refusal) = self.refusal_by_defence(rules, &found) {
+            return Ok(DecisionState::Ready(Decision::RefusedByDefence(refusal)));
         }
         self.raise_cost_under_attack(rules, &mut found, false);
         if let Some(verdict) = Self::banned_verdict(rules, &found, attempt.client, now) {
@@ -433,11 +430,18 @@ impl Engine {
         self.store.apply(decided_by, ops.into_iter().map(of_bucket));
     }
 
-    /// An attempt with an exposed password came.
-    fn count_exposed(&self, rules: &Rules, found: &Charges) {
-        let routes = found.routes.iter().map(|&route| &rules.policy.routes[route]);
-        let asking = routes.filter(|route| route.exposed.is_some());
-        asking.for_each(|route| self.events.emit(&Event::ExposedPassword { route: &route.name }));
+    /// Why a defence refuses the attempt, if one does; also emits what the defences noted.
+    fn refusal_by_defence(&self, rules: &Rules, found: &Charges) -> Option<&'static DefenceRefusal> {
+        let notes = &found.unsettled.notes;
+        if notes.is_empty() {
+            return None;
+        }
+        for route in found.routes.iter().map(|&route| &rules.policy.routes[route]) {
+            for counter in route.defences.counters().filter(|counter| notes.are_counted(counter)) {
+                self.events.emit(&Event::Noted { counter, route: &route.name });
+            }
+        }
+        notes.refusal()
     }
 
     /// The status of each limit; also emits each limit's decision.

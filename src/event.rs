@@ -25,7 +25,7 @@ pub use crate::policy::outcome::Outcome;
 
 use crate::bucket::Continuous;
 use crate::policy::attempt::Client;
-use crate::policy::{AttemptFacts, Mode, Policy};
+use crate::policy::{AttemptFacts, DefenceCounter, Mode, Policy};
 use crate::time::{Span, Time};
 
 /// Any event.
@@ -58,8 +58,10 @@ pub enum Event<'a> {
         /// The outcome of the attempt.
         outcome: Outcome,
     },
-    /// An attempt brought a password that is on the list of exposed ones.
-    ExposedPassword {
+    /// A defence of a route noted something of an attempt that it counts.
+    Noted {
+        /// What is counted.
+        counter: &'static DefenceCounter,
         /// The name of the route.
         route: &'a Arc<str>,
     },

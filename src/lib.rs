@@ -62,7 +62,6 @@
 //! - [`bucket`]: the arithmetic of one bucket, without a clock and without a store.
 //! - [`policy`]: which requests are attempts, and which buckets they pay from.
 //! - [`store`]: buckets in memory and in databases. [`engine`] decides over them.
-//! - [`exposed`]: lists of exposed passwords.
 //! - [`config`]: the file. [`replay`]: what it would have refused, by access logs.
 //! - [`net`], [`proxy`], [`observe`], [`app`] and [`cli`]: sockets, HTTP, logs and metrics, the life of a gate, the command
 //!   line.
@@ -75,7 +74,6 @@ pub mod config;
 mod defences;
 pub mod engine;
 pub mod event;
-pub mod exposed;
 pub mod net;
 pub mod observe;
 pub mod proxy;

@@ -125,7 +125,7 @@ fn an_attempt_on_two_limits_allocates_nothing_whether_admitted_or_refused() {
                 match decide(u8::try_from(number % 100).unwrap()).unwrap() {
                     Decision::Admitted(_) => admitted += 1,
                     Decision::Refused(_) => refused += 1,
-                    Decision::Uncounted | Decision::Denied | Decision::Exposed => {}
+                    Decision::Uncounted | Decision::Denied | Decision::RefusedByDefence(_) => {}
                 }
             }
         });

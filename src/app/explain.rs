@@ -18,7 +18,7 @@ use crate::observe::admin::ExplainRequest;
 use crate::observe::admin::pages::{ExplainPage, ExplainPart};
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::network::embedded_ipv4;
-use crate::policy::{Charges, Cost, ExposedAction, LimitKind, Policy, Route, canonical, path_info};
+use crate::policy::{Charges, Cost, DefenceRefusal, LimitKind, Policy, Route, canonical, path_info};
 use crate::proxy::error::MalformedRequest;
 use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::request::target;
@@ -46,8 +46,8 @@ enum ExplainedOutcome {
     Refused(Option<Span>),
     /// Held for this time, then forwarded.
     Forwarded(Span),
-    /// Refused, because the password is exposed.
-    Exposed,
+    /// Refused by a defence, whatever the limits say.
+    RefusedByDefence(&'static DefenceRefusal),
 }
 
 impl Explanation {
@@ -90,7 +90,7 @@ impl Explanation {
         let (after, outcome) = match &decision {
             Decision::Admitted(admitted) => (&admitted.statuses, ExplainedOutcome::Forwarded(admitted.hold)),
             Decision::Refused(refusal) => (&refusal.statuses, ExplainedOutcome::Refused(refusal.wait)),
-            Decision::Exposed => (&before, ExplainedOutcome::Exposed),
+            Decision::RefusedByDefence(refusal) => (&before, ExplainedOutcome::RefusedByDefence(refusal)),
             Decision::Uncounted | Decision::Denied => (&before, ExplainedOutcome::Forwarded(Span::ZERO)),
         };
         steps.limits(
@@ -137,10 +137,11 @@ impl Explanation {
                 (describe::name(limit), describe::would_take(status), describe::left(status))
             }),
         );
-        let outcome = match statuses.iter().any(|status| status.refuses()) {
-            _ if found.facts.exposed == Some(ExposedAction::Refuse) => ExplainedOutcome::Exposed,
-            true => ExplainedOutcome::Refused(rules.longest_wait(&statuses)),
-            false => ExplainedOutcome::Forwarded(Rules::longest_hold(&statuses)),
+        let is_refused = statuses.iter().any(|status| status.refuses());
+        let outcome = match found.unsettled.notes.refusal() {
+            Some(refusal) => ExplainedOutcome::RefusedByDefence(refusal),
+            None if is_refused => ExplainedOutcome::Refused(rules.longest_wait(&statuses)),
+            None => ExplainedOutcome::Forwarded(Rules::longest_hold(&statuses)),
         };
         Ok(steps.outcome(&view, rules, &attempt, &outcome))
     }
@@ -265,15 +266,8 @@ impl Explanation {
             Some(count) => self.step("account", format!("{count} named")),
             None => {}
         }
-        if found.facts.exposed.is_some() {
-            self.step("password", "exposed");
-        }
-        if found.facts.is_bait {
-            let weight = found.unsettled.notes.weight_of_attempt();
-            self.step(
-                "bait",
-                format!("counts as {weight} for limits by address, as far as they have tokens"),
-            );
+        for (step, says) in found.unsettled.notes.explain() {
+            self.step(step, says);
         }
         let exempt = found.exempt.iter().map(|&limit| &rules.policy.limits[limit]);
         for limit in exempt.filter(|limit| limit.kind == LimitKind::Rate) {
@@ -309,7 +303,9 @@ impl Explanation {
             ExplainedOutcome::Refused(Some(wait)) => {
                 format!("{}: try again in {}", view.status, describe::time(wait))
             }
-            ExplainedOutcome::Exposed => "403: the password is exposed".to_owned(),
+            ExplainedOutcome::RefusedByDefence(DefenceRefusal { status, why, .. }) => {
+                format!("{}: {why}", status.as_u16())
+            }
             ExplainedOutcome::Refused(None) => {
                 "refused: the attempt costs more than a bucket holds".to_owned()
             }

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 
 use super::Exit;
 use crate::cli::output::outln;
-use crate::exposed::{self, Built};
+use crate::defences::exposed::{self, Built};
 use crate::replay::decoded;
 
 #[derive(Debug, Args)]

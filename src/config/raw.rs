@@ -19,7 +19,7 @@ use super::values::{
 use super::values::{DirectoryUrl, UpstreamHostValue, UpstreamUrl};
 use super::words;
 use crate::bucket::Escalation;
-use crate::defences::RawDefences;
+use crate::defences::{RawDefenceTables, RawDefences};
 
 /// Bits of an IPv4 prefix.
 type Ipv4Bits = Whole<u8, 0, 32>;
@@ -61,7 +61,7 @@ tables! {
         /// Where other proxies ask before they forward.
         endpoints("endpoint"): Vec<RawNamed<RawEndpoint>>,
         device: RawDevice,
-        exposed: RawExposed,
+        defences: RawDefenceTables = Part,
         store: RawStore,
         refuse: RawRefuse,
         proxy: RawProxy,
@@ -112,13 +112,11 @@ tables! {
         user: Option<List<Text<FieldValue>>> = Example,
         password: Option<List<Text<FieldValue>>> = Example,
         user_length: Key<Whole<usize, 1, 4096>> = Example,
-        exposed: Key<Word<words::ExposedActions>> = Example,
         step: Key<Word<words::Steps>> = Example,
         step_cookie: Key<Text<SessionCookieName>> = Example,
         attack: Option<RawNamed<RawAttack>>,
         refuse: Option<RawNamed<RawPages>>,
-    } + {
-        defences: RawDefences,
+        defences: RawDefences = Part,
     }
 
     /// Pages and texts for refusals of this route.
@@ -221,11 +219,6 @@ tables! {
         address_ttl: Key<KnownFor>,
         address_ipv4: Key<Ipv4Bits>,
         address_ipv6: Key<Ipv6Bits>,
-    }
-
-    /// Exposed passwords.
-    pub(in crate::config) RawExposed {
-        file: Key<Free>,
     }
 
     /// Where buckets live.

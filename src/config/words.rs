@@ -8,7 +8,7 @@ use crate::net::tls::{ChallengeKind, MinVersion};
 use crate::observe::settings::{AccessLogStyle, ClientsShown, LogFormat, LogLevel};
 use crate::policy::canonical::Case;
 use crate::policy::outcome::Outcome;
-use crate::policy::{ChargeOn, ExposedAction, Mode, Unit};
+use crate::policy::{ChargeOn, Mode, Unit};
 use crate::proxy::endpoint::EndpointKind;
 use crate::proxy::headers::passed::HeaderCase;
 use crate::proxy::respond::ShowLimits;
@@ -52,14 +52,6 @@ words! {
         "failure" => Outcome::Failure,
         "success" => Outcome::Success,
         "neutral" => Outcome::Neutral,
-    }
-}
-words! {
-    /// What happens to an exposed password.
-    pub(super) ExposedActions: ExposedAction {
-        "mark" => ExposedAction::Mark,
-        "charge" => ExposedAction::Charge,
-        "refuse" => ExposedAction::Refuse,
     }
 }
 words! {

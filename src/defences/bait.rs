@@ -36,7 +36,7 @@ pub(super) fn check(
     if list.is_empty {
         f.error(&list.spot, "`bait` is empty", "leave it out to mean none");
     }
-    let accounts: HashSet<Fingerprint> = (check.accounts)(list, f).into_iter().collect();
+    let accounts: HashSet<Fingerprint> = check.files.accounts(list, f).into_iter().collect();
     to.warn_of_addresses("bait", &list.spot, f);
     if to.route.as_ref().is_some_and(|route| route.reading.user.is_empty()) {
         to.warn(&list.spot, "names no `user`, so none is bait", "add user = \"form:username\"", f);
@@ -51,14 +51,14 @@ impl Defence for Bait {
         "bait"
     }
 
-    fn describe(&self) -> String {
+    fn describe(&self) -> Option<String> {
         let names = grouped(u64::try_from(self.accounts.len()).unwrap_or(u64::MAX));
         let words = "for its address; an attacker who tries other names does not meet them";
-        format!("an attempt at a bait name ({names} listed) counts as {} {words}", self.weight)
+        Some(format!("an attempt at a bait name ({names} listed) counts as {} {words}", self.weight))
     }
 
     fn needs(&self) -> Needs {
-        Needs { accounts: true, body: false }
+        Needs { accounts: true, ..Needs::default() }
     }
 
     fn note(&self, attempt: &ReadAttempt<'_>) -> Option<AttemptNote> {
@@ -67,6 +67,10 @@ impl Defence for Bait {
 
     fn weight_of_attempt(&self, AttemptNote(weight, _): AttemptNote) -> u32 {
         u32::try_from(weight).unwrap_or(self.weight)
+    }
+
+    fn explain(&self, AttemptNote(weight, _): AttemptNote) -> Option<(&'static str, String)> {
+        Some(("bait", format!("counts as {weight} for limits by address, as far as they have tokens")))
     }
 }
 

@@ -57,10 +57,11 @@ impl Defence for Quick {
         "quick"
     }
 
-    fn describe(&self) -> String {
+    fn describe(&self) -> Option<String> {
         let words = "for its address; an attacker who waits, or has many addresses, does not pay it";
         let Self { within, weight, .. } = self;
-        format!("a failure within {} of its client's last counts as {weight} {words}", Duration(*within))
+        let within = Duration(*within);
+        Some(format!("a failure within {within} of its client's last counts as {weight} {words}"))
     }
 
     fn note(&self, attempt: &ReadAttempt<'_>) -> Option<AttemptNote> {

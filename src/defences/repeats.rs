@@ -57,13 +57,13 @@ impl Defence for FreeRepeats {
         "repeats"
     }
 
-    fn describe(&self) -> String {
-        "a request that failed before costs nothing where failures are counted, if it comes again as it was"
-            .into()
+    fn describe(&self) -> Option<String> {
+        let words = "a request that failed before costs nothing where failures are counted, if it comes again as it was";
+        Some(words.into())
     }
 
     fn needs(&self) -> Needs {
-        Needs { accounts: false, body: true }
+        Needs { body: true, ..Needs::default() }
     }
 
     fn note(&self, attempt: &ReadAttempt<'_>) -> Option<AttemptNote> {

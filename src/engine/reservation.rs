@@ -3,7 +3,7 @@
 //! A reservation is a value: dropping it keeps the charge. A success refunds only its own tokens, because an attacker can have
 //! successes, too. Only the buckets of the account that signed in become full again.
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
 use super::weights::{Weight, extra};
@@ -63,6 +63,11 @@ impl Reservation {
     #[must_use]
     pub fn claim(&self) -> Option<&Claim> {
         self.unsettled.claim.as_deref()
+    }
+
+    /// The headers in which defences tell the application of the attempt.
+    pub fn marks(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        self.unsettled.notes.marks()
     }
 
     /// Remembers whose sign-in got the cookies that the response sets.

@@ -258,7 +258,7 @@ impl EventListener for Messages {
             | Event::Decided { .. }
             | Event::Challenge(_)
             | Event::Settled { .. }
-            | Event::ExposedPassword { .. }
+            | Event::Noted { .. }
             | Event::RequestCompleted(_)
             | Event::Connection(ConnectionEvent::Opened)
             | Event::Connection(ConnectionEvent::Closed) => {}

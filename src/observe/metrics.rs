@@ -264,7 +264,7 @@ impl EventListener for Metrics {
                 self.rules.decided(generation, route, limit, decision);
             }
             Event::Settled { generation, route, outcome } => self.rules.settled(generation, route, outcome),
-            Event::ExposedPassword { route } => self.rules.count_exposed(route),
+            Event::Noted { counter, route } => self.rules.count_noted(counter, route),
             Event::RequestCompleted(entry) => self.responses.count(entry),
             Event::Connection(ConnectionEvent::Opened) => drop(self.connections.inc()),
             Event::Connection(ConnectionEvent::Closed) => drop(self.connections.dec()),

@@ -5,7 +5,7 @@
 use crate::engine::{NoSuchReceipt, Undecided};
 use crate::event::Failure;
 use crate::policy::body_coding::UndecodableBody;
-use crate::policy::{Unchargeable, canonical};
+use crate::policy::{DefenceRefusal, Unchargeable, canonical};
 use crate::proxy::respond::ProblemKind;
 use crate::time::Span;
 
@@ -54,9 +54,9 @@ pub enum Error {
     /// The store is unavailable, and `store.on_error` is `deny`.
     #[error("store unavailable")]
     StoreUnavailable,
-    /// The password is exposed, and the route refuses such attempts.
-    #[error("the password is exposed")]
-    ExposedPassword,
+    /// A defence refuses the attempt, whatever the limits say.
+    #[error("{}", .0.why)]
+    RefusedByDefence(&'static DefenceRefusal),
     /// The upstream failed.
     #[error("the upstream failed: {0:?}")]
     Upstream(Failure),
@@ -134,7 +134,7 @@ impl Error {
             }
             Self::MalformedReport => ProblemKind::Malformed,
             Self::UntrustedAsker => ProblemKind::Forbidden,
-            Self::ExposedPassword => ProblemKind::ExposedPassword,
+            Self::RefusedByDefence(refusal) => ProblemKind::RefusedByDefence(refusal),
             Self::NoSuchReceipt(_) => ProblemKind::Gone,
             Self::Connect => ProblemKind::MethodNotAllowed,
             Self::TargetTooLong => ProblemKind::TargetTooLong,

@@ -175,9 +175,6 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The header in which the application is told what marking limits would have refused.
 pub const REFUSED: HeaderName = HeaderName::from_static("x-tollgate-refused");
 
-/// The header in which the application is told that a password is exposed, with the value `1`.
-pub const EXPOSED: HeaderName = HeaderName::from_static("exposed-credential-check");
-
 /// The header in which the application is told of failures before a stranger's attempt.
 pub const FAILURES: HeaderName = HeaderName::from_static("x-tollgate-failures");
 

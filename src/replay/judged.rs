@@ -60,7 +60,6 @@ fn by_route_name(policy: &Policy) -> Policy {
             },
             ..route.reading
         },
-        exposed: None,
         defences: RouteDefences::default(),
         ..route
     });

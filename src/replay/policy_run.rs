@@ -137,7 +137,9 @@ impl PolicyRun {
                 Replayed { is_refused: true, outcome, reservation: None }
             }
             // The gate answers what cannot be charged with 400.
-            Ok(Decision::Uncounted | Decision::Denied | Decision::Exposed) | Err(_) => return None,
+            Ok(Decision::Uncounted | Decision::Denied | Decision::RefusedByDefence(_)) | Err(_) => {
+                return None;
+            }
         };
         self.attempts += 1;
         Some(replayed)

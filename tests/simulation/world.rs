@@ -131,7 +131,7 @@ impl World {
         let (refused, standings) = match &ruling {
             Decision::Admitted(reservation) => (None, &reservation.statuses),
             Decision::Refused(refusal) => (Some(refusal.wait.unwrap_or(DAY)), &refusal.statuses),
-            Decision::Uncounted | Decision::Denied | Decision::Exposed => {
+            Decision::Uncounted | Decision::Denied | Decision::RefusedByDefence(_) => {
                 self.broken("the route was not found")
             }
         };
@@ -218,7 +218,7 @@ impl World {
                 self.seen.held += u64::from(reservation.hold > Span::ZERO);
                 self.seen.obeyed += u64::from(told.is_some());
             }
-            Decision::Uncounted | Decision::Denied | Decision::Exposed => {}
+            Decision::Uncounted | Decision::Denied | Decision::RefusedByDefence(_) => {}
         }
     }
 

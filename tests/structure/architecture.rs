@@ -28,18 +28,16 @@ const ARROWS: &[(&str, &str)] = &[
     ("event", "bucket time policy"),
     // Not `net`: a decision knows no sockets.
     ("engine", "bucket time policy store event"),
-    // Siblings: neither may use the other.
-    ("proxy", "bucket time policy store net event engine"),
-    ("observe", "base bucket time policy store net event engine"),
-    // It names decisions and times as the logs do.
-    ("replay", "bucket time policy store event engine observe"),
-    // A file, and the formula that reads it.
-    ("exposed", "policy"),
     // The modules of a route that a file may turn on; they are called by a trait of the policy.
     ("defences", "grammar time policy"),
-    ("config", "grammar bucket time policy store net event engine proxy observe exposed defences"),
+    // Siblings: neither may use the other. Of defences they take the list of headers and that of counters.
+    ("proxy", "bucket time policy store net event engine defences"),
+    ("observe", "base bucket time policy store net event engine defences"),
+    // It names decisions and times as the logs do.
+    ("replay", "bucket time policy store event engine observe"),
+    ("config", "grammar bucket time policy store net event engine proxy observe defences"),
     ("app", "allocator base bucket time policy store net event engine proxy observe config"),
-    ("cli", "base bucket time policy store net event engine proxy observe replay exposed config app"),
+    ("cli", "base bucket time policy store net event engine proxy observe replay defences config app"),
     // It only calls `cli::main`, and chooses the allocator.
     ("main", "allocator cli"),
     // It only names the layers.
@@ -72,7 +70,7 @@ const CRATES: &[(&str, &str)] = &[
     ("prost", "proxy observe"),
     ("tracing", "observe app cli"),
     ("tracing_subscriber", "observe"),
-    ("xorf", "exposed"),
+    ("xorf", "defences"),
     ("toml", "grammar config cli"),
     ("annotate_snippets", "grammar"),
     ("landlock", "app"),

@@ -10,62 +10,65 @@ use super::schema::Schema;
 /// Declares tables of the file.
 ///
 /// Each line is a key: the field, its name in the file if that is another one, its type, and what is special about it. The
-/// comment of a table or a key is its description where the sample file has none. `+` adds parts: other declared tables
-/// whose keys stand in this one.
+/// comment of a table or a key is its description where the sample file has none. `= Part` is no key, but another declared
+/// table whose keys stand in this one.
 #[macro_export]
 macro_rules! tables {
     (@key $field:ident) => { stringify!($field) };
     (@key $field:ident $key:literal) => { $key };
+    (@keys $field:ident: $part:ty; $about:expr; Part) => { <$part as $crate::table::RawTable>::keys() };
+    (@keys $field:ident $($key:literal)?: $kind:ty; $about:expr; $($special:ident)*) => {
+        vec![$crate::table::KeyDeclaration {
+            name: $crate::tables!(@key $field $($key)?),
+            kind: <$kind as $crate::table::FromKey>::key_type(),
+            about: $about,
+            traits: &[$($crate::table::KeyTrait::$special),*],
+        }]
+    };
+    (@names $field:ident: $part:ty; Part) => { <$part as $crate::table::RawTable>::key_names() };
+    (@names $field:ident $($key:literal)?: $kind:ty; $($special:ident)*) => {
+        vec![$crate::tables!(@key $field $($key)?)]
+    };
+    (@read $field:ident: $part:ty; $table:ident $f:ident; Part) => {
+        <$part as $crate::table::RawTable>::values($table, $f)
+    };
+    (@read $field:ident $($key:literal)?: $kind:ty; $table:ident $f:ident; $($special:ident)*) => {
+        $crate::table::FromKey::from_key($table.get($crate::tables!(@key $field $($key)?)), $f)
+    };
     ($(
         $(#[doc = $about:literal])*
         $vis:vis $table:ident $((named $names:expr))? $((requires $required:expr))? {
             $($(#[doc = $note:literal])* $field:ident $(($key:literal))?: $kind:ty $(= $($special:ident)+)?,)*
-        } $(+ {
-            $($part:ident: $part_table:ty,)+
-        })?
+        }
     )*) => {$(
         $(#[doc = $about])*
         $vis struct $table {
             $($(#[doc = $note])* $vis $field: $kind,)*
-            $($($vis $part: $part_table,)+)?
         }
 
         impl $crate::table::RawTable for $table {
-            const KEYS: &'static [&'static str] = &[$($crate::tables!(@key $field $($key)?)),*];
             const ABOUT: &'static str = concat!($($about),*);
             $(const NAMES: &'static str = $names;)?
             $(const REQUIRED: &'static [&'static str] = &$required;)?
 
             fn keys() -> Vec<$crate::table::KeyDeclaration> {
-                [
-                    vec![$($crate::table::KeyDeclaration {
-                        name: $crate::tables!(@key $field $($key)?),
-                        kind: <$kind as $crate::table::FromKey>::key_type(),
-                        about: concat!($($note),*),
-                        traits: &[$($($crate::table::KeyTrait::$special),+)?],
-                    }),*],
-                    $($(<$part_table as $crate::table::RawTable>::keys(),)+)?
-                ]
+                [$($crate::tables!(
+                    @keys $field $($key)?: $kind; concat!($($note),*); $($($special)+)?
+                )),*]
                 .into_iter()
                 .flatten()
                 .collect()
             }
 
             fn key_names() -> Vec<&'static str> {
-                [
-                    Self::KEYS.to_vec(),
-                    $($(<$part_table as $crate::table::RawTable>::key_names(),)+)?
-                ]
-                .concat()
+                [$($crate::tables!(@names $field $($key)?: $kind; $($($special)+)?)),*].concat()
             }
 
             fn values(table: &$crate::document::TomlTable, f: &mut $crate::diagnostic::Findings) -> Self {
                 Self {
-                    $($field: $crate::table::FromKey::from_key(
-                        table.get($crate::tables!(@key $field $($key)?)),
-                        f,
+                    $($field: $crate::tables!(
+                        @read $field $($key)?: $kind; table f; $($($special)+)?
                     ),)*
-                    $($($part: <$part_table as $crate::table::RawTable>::values(table, f),)+)?
                 }
             }
         }
@@ -74,8 +77,6 @@ macro_rules! tables {
 
 /// A table whose keys are known.
 pub trait RawTable: Sized {
-    /// Its own keys, in the order in which hints list them.
-    const KEYS: &'static [&'static str];
     /// What it is for.
     const ABOUT: &'static str;
     /// The pattern of its names, if it is one of several with names of the user's choice.
@@ -86,7 +87,7 @@ pub trait RawTable: Sized {
     /// Its keys with the types of their values, and those of its parts.
     fn keys() -> Vec<KeyDeclaration>;
 
-    /// Their names.
+    /// Their names, in the order in which hints list them.
     fn key_names() -> Vec<&'static str>;
 
     /// Reads the value of each key.

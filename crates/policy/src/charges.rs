@@ -16,9 +16,8 @@ use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
 use super::defence::{AttemptNotes, ReadAttempt};
 use super::device::Claim;
-use super::exposed::ExposedAction;
 use super::facts::AttemptFacts;
-use super::field::{RequestFields, has_authorization};
+use super::field::{Passwords, RequestFields, has_authorization};
 use super::geo::Origin;
 use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
@@ -122,6 +121,13 @@ impl IdentityState {
         }
     }
 
+    fn passwords(&self) -> Option<&Passwords> {
+        match self {
+            Self::Known(identity) => identity.passwords.as_ref(),
+            Self::NotNeeded | Self::Unknown => None,
+        }
+    }
+
     /// Whether the request carries credentials elsewhere than in `Authorization`; `None` if the route's fields
     /// were not read.
     fn is_beside_authorization(&self) -> Option<bool> {
@@ -174,6 +180,8 @@ struct ChargePlan<'b> {
     origin: Origin,
     hasher: &'b KeyHasher,
     cost: u32,
+    /// As how many times that rates charge it.
+    cost_factor: u32,
     locations: CredentialLocations,
     identity: IdentityState,
 }
@@ -220,15 +228,14 @@ impl Policy {
                     let sign_in = found.unsettled.sign_in.get_or_insert_default();
                     sign_in.and(identity.sign_in(route, &request, hasher)?);
                 }
-                found.facts.exposed = found.facts.exposed.max(route.exposed.filter(|_| identity.is_exposed));
             }
             if let Some(rule) = &route.attack {
                 let source = &mut found.unsettled.source;
                 *source = Some(rule.source_of(*source, hasher, origin, attempt.client));
             }
             let (is_owner, named) = (found.facts.is_owner, identity.named());
-            let read = ReadAttempt { attempt, hasher, now, is_owner, named };
-            found.unsettled.notes.add(&route.defences, &read);
+            let read = ReadAttempt { attempt, hasher, now, is_owner, named, passwords: identity.passwords() };
+            let cost_factor = found.unsettled.notes.add(&route.defences, &read);
             let here = identity.proven_by_success();
             proven = Some(match proven {
                 None => here,
@@ -237,7 +244,8 @@ impl Policy {
             let known = route.with_known_host(attempt);
             let is_beside = identity.is_beside_authorization();
             let locations = CredentialLocations::of(self.slotted(index), &request, is_beside);
-            let plan = ChargePlan { route, attempt: &known, origin, hasher, cost, locations, identity };
+            let plan =
+                ChargePlan { route, attempt: &known, origin, hasher, cost, cost_factor, locations, identity };
             for &limit in &route.limits {
                 match self.charge(limit, &plan, &mut found) {
                     // A candidate refuses nothing, not even what it cannot charge.
@@ -287,15 +295,14 @@ impl Policy {
         let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
         ((self.knows_owners() || self.has_second_steps || route.attack.is_some())
             && !route.reading.user.is_empty())
-            || route.exposed.is_some()
-            || route.defences.needs().accounts
+            || route.defences.needs().identity()
             || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
     /// Whether this route needs the passwords of an attempt.
     fn needs_passwords(&self, route: &Route) -> bool {
         let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_passwords();
-        route.exposed.is_some() || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
+        route.defences.needs().passwords || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
     /// Whether this route has buckets for passwords.
@@ -310,8 +317,7 @@ impl Policy {
             |limit: &Limit| limit.mode != Mode::Off && limit.candidate_of.is_none() && limit.needs_accounts();
         !self.knows_owners()
             && !self.has_second_steps
-            && route.exposed.is_none()
-            && !route.defences.needs().accounts
+            && !route.defences.needs().identity()
             && !route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
@@ -341,11 +347,11 @@ impl Policy {
         }
         let readers = IdentityReaders {
             devices: self.devices.as_deref(),
-            exposed: self.exposed.as_deref().filter(|_| route.exposed.is_some()),
             addresses: self.addresses.as_ref().map(|addresses| (addresses, remembered.is_known)),
             signed_in: remembered.signed_in,
             keeps_passwords: self.keeps_passwords(route),
             reads_passwords: self.needs_passwords(route) || has_authorization(request.attempt),
+            shows_passwords: route.defences.needs().passwords,
             lists_users: self.lists_users,
         };
         match Identity::of(slotted, request, hasher, readers, now) {
@@ -443,12 +449,6 @@ impl ChargePlan<'_> {
         KeyInputs { attempt: self.attempt, origin: self.origin, passwords }
     }
 
-    /// Whether the limit takes twice the cost, because the password is exposed; never more than its bucket holds.
-    fn costs_twice(&self, limit: &Limit) -> bool {
-        let is_charged = self.route.exposed == Some(ExposedAction::Charge) && limit.kind == LimitKind::Rate;
-        is_charged && matches!(&self.identity, IdentityState::Known(identity) if identity.is_exposed)
-    }
-
     /// The tag of what is counted once, and the tokens that the attempt costs; `None` if that is not known yet.
     fn split_cost(&self, limit: &Limit, spec: &Spec) -> Option<(Option<u64>, SplitCost)> {
         let (tag, times) = match (limit.unit, &self.identity) {
@@ -463,10 +463,12 @@ impl ChargePlan<'_> {
         // An attempt with many guesses is refused when `max_failures` is reached, not because it can never fit.
         let max = if limit.kind == LimitKind::Cap { spec.burst() } else { u32::MAX };
         let tokens = self.cost.saturating_mul(times.unwrap_or(1).max(1)).min(max);
-        let tokens = if self.costs_twice(limit) {
-            tokens.saturating_mul(2).min(spec.burst().max(tokens))
-        } else {
-            tokens
+        let tokens = match self.cost_factor {
+            // Never more than its bucket holds.
+            factor @ 2.. if limit.kind == LimitKind::Rate => {
+                tokens.saturating_mul(factor).min(spec.burst().max(tokens))
+            }
+            _ => tokens,
         };
         let split = match times {
             Some(_) => self.locations.once(tokens),

@@ -8,8 +8,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use http::header::CONTENT_ENCODING;
+use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::attempt::{Attempt, AttemptBody, SearchedBody};
+use super::field::Passwords;
 use super::fingerprint::Fingerprint;
 use super::key::{KeyHasher, NamedAccount, PrefixLengths, write_bytes};
 use tollgate_bucket::Time;
@@ -19,8 +21,15 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
     /// The key that turns it on.
     fn name(&self) -> &'static str;
 
-    /// Its worst case, in words.
-    fn describe(&self) -> String;
+    /// Its worst case, in words, if limits alone do not say it.
+    fn describe(&self) -> Option<String> {
+        None
+    }
+
+    /// Whether the file says the same of another one of this name: what they know of attempts makes no difference.
+    fn is_same(&self, other: &dyn Defence) -> bool {
+        self.describe() == other.describe()
+    }
 
     /// What has to be read of an attempt for it.
     fn needs(&self) -> Needs {
@@ -29,6 +38,31 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
 
     /// What it notes of an attempt, as one route reads it.
     fn note(&self, attempt: &ReadAttempt<'_>) -> Option<AttemptNote>;
+
+    /// The counter of the attempts that it notes anything of.
+    fn counter(&self) -> Option<&'static DefenceCounter> {
+        None
+    }
+
+    /// Why the attempt is refused, whatever the limits say; nothing is taken for it.
+    fn refusal(&self, _: AttemptNote) -> Option<&'static DefenceRefusal> {
+        None
+    }
+
+    /// As how many times its cost the rates of this route charge the attempt, from 1, as far as a bucket holds it.
+    fn cost_factor(&self, _: AttemptNote) -> u32 {
+        1
+    }
+
+    /// The header in which the application is told of it, once it is admitted. No client may send it.
+    fn mark(&self, _: AttemptNote) -> Option<(HeaderName, HeaderValue)> {
+        None
+    }
+
+    /// The step of an explanation, and what it says.
+    fn explain(&self, _: AttemptNote) -> Option<(&'static str, String)> {
+        None
+    }
 
     /// As how many attempts this one counts for the address of its client, from 1; asked once it is admitted.
     fn weight_of_attempt(&self, _: AttemptNote) -> u32 {
@@ -56,12 +90,53 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
 pub struct Needs {
     /// The accounts that it names.
     pub accounts: bool,
+    /// The passwords that it carries.
+    pub passwords: bool,
     /// The whole body, as far as the route reads bodies.
     pub body: bool,
+    /// Whether an attempt is refused if these cannot be read.
+    pub is_strict: bool,
 }
 
-/// What a defence keeps of an attempt until it is settled; what the numbers mean, the defence knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+impl Needs {
+    fn or(self, other: Self) -> Self {
+        Self {
+            accounts: self.accounts || other.accounts,
+            passwords: self.passwords || other.passwords,
+            body: self.body || other.body,
+            is_strict: self.is_strict || other.is_strict,
+        }
+    }
+
+    /// Whether the identity of an attempt has to be read.
+    pub(super) fn identity(self) -> bool {
+        self.accounts || self.passwords
+    }
+}
+
+/// A counter of attempts, for each route.
+#[derive(Debug, PartialEq, Eq)]
+pub struct DefenceCounter {
+    /// Its name in metrics.
+    pub name: &'static str,
+    /// What it counts.
+    pub help: &'static str,
+}
+
+/// A refusal by no limit: time does not help.
+#[derive(Debug, PartialEq, Eq)]
+pub struct DefenceRefusal {
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// The reason, for operators.
+    pub why: &'static str,
+    /// What the client reads: the remedy, and nothing of the request.
+    pub detail: &'static str,
+}
+
+/// What a defence keeps of an attempt until it is settled; what the numbers mean, the defence knows. Where one answer is
+/// given for the notes of several routes, the greatest counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AttemptNote(pub u64, pub u64);
 
 /// When a failed attempt came and when it failed, by the clock of the store.
@@ -83,6 +158,8 @@ pub struct ReadAttempt<'a> {
     pub(super) is_owner: bool,
     /// What it names; nothing if the body was not read yet, or nobody needs accounts.
     pub(super) named: &'a [NamedAccount],
+    /// Its passwords; `None` if the body was not read yet, or nobody needs them.
+    pub(super) passwords: Option<&'a Passwords>,
 }
 
 impl ReadAttempt<'_> {
@@ -104,6 +181,11 @@ impl ReadAttempt<'_> {
     pub fn is_strangers_at(&self, accounts: &HashSet<Fingerprint>) -> bool {
         let mut strangers = self.named.iter().filter(|named| named.owner.is_none());
         strangers.any(|named| named.listed.is_some_and(|account| accounts.contains(&account)))
+    }
+
+    /// The passwords that it carries, decoded as by the application.
+    pub fn passwords(&self) -> impl Iterator<Item = &[u8]> {
+        self.passwords.into_iter().flat_map(Passwords::iter)
     }
 
     /// The hash of the whole request, under a key that lives for a day in the memory of this process; `None` if its body
@@ -138,30 +220,36 @@ impl ReadAttempt<'_> {
 
 /// The defences that a route has turned on.
 #[derive(Debug, Clone, Default)]
-pub struct RouteDefences(Vec<Arc<dyn Defence>>);
+pub struct RouteDefences {
+    list: Vec<Arc<dyn Defence>>,
+    needs: Needs,
+}
 
 impl RouteDefences {
     /// With another one.
     pub fn add(&mut self, defence: impl Defence) {
-        self.0.push(Arc::new(defence));
+        self.needs = self.needs.or(defence.needs());
+        self.list.push(Arc::new(defence));
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &dyn Defence> {
-        self.0.iter().map(|defence| &**defence)
+        self.list.iter().map(|defence| &**defence)
+    }
+
+    /// The counters of all of them.
+    pub fn counters(&self) -> impl Iterator<Item = &'static DefenceCounter> {
+        self.iter().filter_map(Defence::counter)
     }
 
     /// What has to be read for any of them.
     pub(super) fn needs(&self) -> Needs {
-        self.iter().map(Defence::needs).fold(Needs::default(), |one, other| Needs {
-            accounts: one.accounts || other.accounts,
-            body: one.body || other.body,
-        })
+        self.needs
     }
 
     /// Takes over what those of the former rules know.
     pub fn carry_over(&mut self, former: &Self) {
-        for defence in self.0.iter_mut().filter_map(Arc::get_mut) {
+        for defence in self.list.iter_mut().filter_map(Arc::get_mut) {
             if let Some(former) = former.iter().find(|former| former.name() == defence.name()) {
                 defence.carry_over(former);
             }
@@ -169,10 +257,12 @@ impl RouteDefences {
     }
 }
 
-/// Two are equal if they say the same: what they know of attempts makes no difference.
+/// Two are equal if the file says the same of both.
 impl PartialEq for RouteDefences {
     fn eq(&self, other: &Self) -> bool {
-        self.iter().map(Defence::describe).eq(other.iter().map(Defence::describe))
+        let is_same =
+            |(one, other): (&dyn Defence, &dyn Defence)| one.name() == other.name() && one.is_same(other);
+        self.list.len() == other.list.len() && self.iter().zip(other.iter()).all(is_same)
     }
 }
 
@@ -189,10 +279,13 @@ struct DefenceNote {
 }
 
 impl AttemptNotes {
-    /// Adds what the defences of a route note; of equal notes of one defence the last rule counts.
-    pub(super) fn add(&mut self, defences: &RouteDefences, attempt: &ReadAttempt<'_>) {
-        for defence in &defences.0 {
+    /// Adds what the defences of a route note; of equal notes of one defence the last rule counts. Returns as how many
+    /// times its cost the rates of this route charge the attempt.
+    pub(super) fn add(&mut self, defences: &RouteDefences, attempt: &ReadAttempt<'_>) -> u32 {
+        let mut cost_factor = 1;
+        for defence in &defences.list {
             let Some(note) = defence.note(attempt) else { continue };
+            cost_factor = cost_factor.max(defence.cost_factor(note));
             let is_same =
                 |known: &&mut DefenceNote| known.defence.name() == defence.name() && known.note == note;
             match self.0.iter_mut().find(is_same) {
@@ -203,11 +296,44 @@ impl AttemptNotes {
                 None => self.0.push(DefenceNote { defence: Arc::clone(defence), note, routes: 1 }),
             }
         }
+        cost_factor
     }
 
     /// Whether the defence of this name noted anything.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|noted| noted.defence.name() == name)
+    }
+
+    /// Whether nothing was noted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether this counter counts the attempt.
+    #[must_use]
+    pub fn are_counted(&self, counter: &DefenceCounter) -> bool {
+        self.0.iter().any(|noted| noted.defence.counter() == Some(counter))
+    }
+
+    /// Why the attempt is refused, whatever the limits say.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&'static DefenceRefusal> {
+        self.0.iter().find_map(|noted| noted.defence.refusal(noted.note))
+    }
+
+    /// The headers in which the application is told of the attempt.
+    pub fn marks(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        self.0.iter().filter_map(|noted| noted.defence.mark(noted.note))
+    }
+
+    /// The steps of an explanation, at most one of each defence.
+    pub fn explain(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let is_greatest = |noted: &&DefenceNote| {
+            let mut same = self.0.iter().filter(|other| other.defence.name() == noted.defence.name());
+            same.all(|other| other.note <= noted.note)
+        };
+        self.0.iter().filter(is_greatest).filter_map(|noted| noted.defence.explain(noted.note))
     }
 
     /// As how many attempts this one counts for the address of its client, from 1.

@@ -70,6 +70,10 @@ pub struct Values {
     is_beside_authorization: bool,
 }
 
+/// Passwords, which are overwritten when they are dropped.
+#[derive(Debug, Clone)]
+pub(super) struct Passwords(pub(super) Values);
+
 impl Field {
     /// A field of a form; `None` if a form cannot have a field of this name. Case and the number of separators between
     /// words do not matter.
@@ -300,6 +304,18 @@ impl Values {
         }
         self.found.push(value.to_vec());
         Ok(())
+    }
+}
+
+impl Passwords {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter()
+    }
+}
+
+impl Drop for Passwords {
+    fn drop(&mut self) {
+        self.0.wipe();
     }
 }
 

@@ -1,6 +1,6 @@
 //! The identity of an attempt: the accounts that it names, each as a keyed hash, and the devices known for them.
 //!
-//! Names and passwords are read, hashed and forgotten here. If a body names no account, or none that can be read, the
+//! Names and passwords are read, hashed and forgotten here, but for passwords that a defence needs. If a body names no account, or none that can be read, the
 //! attempt is charged to its client: see [`AccountName::None`].
 
 use std::hash::Hasher;
@@ -13,8 +13,7 @@ use super::account::Account;
 use super::attempt::Client;
 use super::descriptor::Descriptor;
 use super::device::{Claim, Devices};
-use super::exposed::{ExposedPasswords, is_any_exposed};
-use super::field::{Field, Half, RequestFields, Values, values_of};
+use super::field::{Field, Half, Passwords, RequestFields, Values, values_of};
 use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
@@ -39,8 +38,8 @@ pub(super) struct Identity {
     pub(super) accounts: u32,
     /// Whether a guess stands elsewhere than in `Authorization: Basic`.
     pub(super) is_beside_authorization: bool,
-    /// Whether a password is on the list of exposed ones.
-    pub(super) is_exposed: bool,
+    /// The passwords, if a defence needs them.
+    pub(super) passwords: Option<Passwords>,
     /// Whether it is that of a second step, and nothing is proven by a success.
     pub(super) is_second_step: bool,
     /// The claim to a device token, if there is a single account.
@@ -62,8 +61,8 @@ pub(super) struct IdentityReaders<'p> {
     pub(super) reads_passwords: bool,
     /// Whether passwords have buckets.
     pub(super) keeps_passwords: bool,
-    /// The list in which passwords are looked up, if they are.
-    pub(super) exposed: Option<&'p dyn ExposedPasswords>,
+    /// Whether defences need the passwords themselves.
+    pub(super) shows_passwords: bool,
     /// Whether the file lists accounts.
     pub(super) lists_users: bool,
 }
@@ -191,7 +190,9 @@ impl Identity {
         readers: IdentityReaders<'_>,
         now: Time,
     ) -> Result<(), TooManyValues> {
-        let mut passwords = values_of(&route.reading.password, &slots.password, Half::Password, request)?;
+        let values = values_of(&route.reading.password, &slots.password, Half::Password, request)?;
+        let held = Passwords(values);
+        let passwords = &held.0;
         self.is_beside_authorization |= passwords.is_beside_authorization();
         let mut all = passwords.iter();
         let first = all.next();
@@ -204,10 +205,9 @@ impl Identity {
             self.password = Some(hasher.of_password(*only, password));
         }
         if readers.keeps_passwords {
-            self.tried = tried(&passwords, hasher, now);
+            self.tried = tried(passwords, hasher, now);
         }
-        self.is_exposed = readers.exposed.is_some_and(|list| is_any_exposed(list, passwords.iter()));
-        passwords.wipe();
+        self.passwords = readers.shows_passwords.then_some(held);
         Ok(())
     }
 

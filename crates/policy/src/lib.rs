@@ -18,7 +18,6 @@ mod credential_locations;
 mod defence;
 pub mod descriptor;
 pub mod device;
-mod exposed;
 mod facts;
 pub mod field;
 mod file_name;
@@ -49,9 +48,9 @@ mod urlencoded;
 pub use self::attack::{AttackRule, AttemptSource, NetworkRecord};
 pub use self::charges::{Charge, Charges, Unchargeable, Unsettled};
 pub use self::defence::{
-    AttemptNote, AttemptNotes, Defence, FailedAttempt, Needs, ReadAttempt, RouteDefences,
+    AttemptNote, AttemptNotes, Defence, DefenceCounter, DefenceRefusal, FailedAttempt, Needs, ReadAttempt,
+    RouteDefences,
 };
-pub use self::exposed::{ExposedAction, ExposedPasswords};
 pub use self::facts::AttemptFacts;
 pub use self::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
@@ -89,8 +88,6 @@ pub struct Policy {
     pub limits: Vec<Limit>,
     /// The known devices, if `[device]` is configured.
     pub devices: Option<Arc<Devices>>,
-    /// The exposed passwords, if a route asks for them.
-    pub exposed: Option<Arc<dyn ExposedPasswords>>,
     /// Where addresses come from, if `[geo]` names files.
     pub geo: Option<Arc<Geo>>,
     /// What proofs of work may earn; `None` if nothing.
@@ -165,7 +162,6 @@ impl Policy {
             limits,
             devices: None,
             challenge: None,
-            exposed: None,
             geo: None,
             addresses: None,
             names,
@@ -182,12 +178,6 @@ impl Policy {
     #[must_use]
     pub fn with_devices(self, devices: Option<Arc<Devices>>) -> Self {
         Self { devices, ..self }
-    }
-
-    /// The same policy with a list of exposed passwords.
-    #[must_use]
-    pub fn with_exposed(self, exposed: Option<Arc<dyn ExposedPasswords>>) -> Self {
-        Self { exposed, ..self }
     }
 
     /// The same policy with files that say where addresses come from.
@@ -378,7 +368,7 @@ impl Policy {
     ) -> Result<Option<BodyRequirement>, Unchargeable> {
         let mut found: Option<BodyRequirement> = None;
         for route in routes.iter().map(|&route| &self.routes[route]) {
-            let needs_whole = route.defences.needs().body;
+            let Needs { body: needs_whole, is_strict, .. } = route.defences.needs();
             if !needs_whole && !route.reads_bodies() {
                 continue;
             }
@@ -388,7 +378,7 @@ impl Policy {
             if !(needs_cost || needs_accounts || is_uncertain || needs_whole) {
                 continue;
             }
-            let is_needed = (needs_accounts && route.exposed == Some(ExposedAction::Refuse))
+            let is_needed = (needs_accounts && is_strict)
                 || (could_refuse
                     && (needs_cost
                         || is_uncertain

@@ -13,7 +13,6 @@ use super::attempt::{Attempt, AttemptBody};
 use super::canonical::Case;
 use super::count::{Count, UnreadableBody};
 use super::defence::RouteDefences;
-use super::exposed::ExposedAction;
 use super::field::{BodySearch, Field, FieldNames, FieldSlots, Half, RequestFields, values_but_cookies};
 use super::key::TooManyValues;
 use super::matcher::{HostPattern, MethodReading, Pattern};
@@ -35,8 +34,6 @@ pub struct Route {
     pub reading: RouteReading,
     /// What it follows, if it is a second step of sign-ins by other routes: `step = "after"`.
     pub step: Option<SecondStep>,
-    /// What happens to an attempt with an exposed password; `None` looks none up.
-    pub exposed: Option<ExposedAction>,
     /// The optional defences that it turns on.
     pub defences: RouteDefences,
     /// When it is under attack, and what follows; `None` if it never is.
@@ -210,7 +207,6 @@ impl Route {
             matching: RouteMatch { patterns, ..RouteMatch::default() },
             reading: RouteReading::default(),
             step: None,
-            exposed: None,
             defences: RouteDefences::default(),
             attack: None,
             rules: outcome::OutcomeRules::default(),

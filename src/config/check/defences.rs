@@ -1,25 +1,46 @@
 //! The optional [`defences`](crate::defences) of routes: which file and which route each is given.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 use tollgate_grammar::list::distinct;
-use tollgate_grammar::{Findings, RawNamed, StringList};
+use tollgate_grammar::{Findings, RawNamed, Spot, StringList};
 
 use super::account_lists::{account, listed_accounts};
 use super::context::CheckContext;
-use super::files::Files;
-use crate::defences::{DefenceCheck, DefendedRoute};
+use super::files::{Files, words};
+use crate::defences::{DefenceCheck, DefenceFiles, DefendedRoute};
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::{Limit, Mode, Route};
 
 /// Gives each route its defences. Limits have to be bound to routes by now.
 pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
-    let mut accounts = |list: &StringList, f: &mut Findings| accounts(list, &mut cx.files, f);
-    let mut check = DefenceCheck::new(cx.client.prefixes, &mut accounts);
+    let (tables, prefixes) = (&cx.raw.defences, cx.client.prefixes);
+    let routes = cx.raw.routes.iter().map(|route| &route.value.defences);
+    let mut check = DefenceCheck::new(tables, routes, prefixes, cx.observes, &mut cx.files, f);
     for (RawNamed { value: raw, .. }, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
         let route = route.as_mut();
         let has_address_limit = route.as_ref().is_some_and(|route| has_address_limit(route, &cx.limits));
         let knows_failures =
             raw.otherwise.is_some() || route.as_ref().is_some_and(|route| says_failures(route));
-        check.check(&raw.defences, DefendedRoute { route, has_address_limit, knows_failures }, f);
+        let names_password =
+            raw.password.is_some() || route.as_ref().is_some_and(|route| !route.reading.password.is_empty());
+        let to = DefendedRoute { route, has_address_limit, knows_failures, names_password };
+        check.check(&raw.defences, to, f);
+    }
+}
+
+impl DefenceFiles for Files<'_> {
+    fn accounts(&mut self, list: &StringList, f: &mut Findings) -> Vec<Fingerprint> {
+        accounts(list, self, f)
+    }
+
+    fn path_of(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<PathBuf> {
+        Files::path_of(self, path, spot, f)
+    }
+
+    fn cannot_read(&self, path: &Path, error: &io::Error, spot: &Spot, f: &mut Findings) {
+        f.error(spot, format!("cannot read `{}`", path.display()), words(error));
     }
 }
 

@@ -88,7 +88,7 @@ fn warn_of_kept(given: &Located<String>, kind: Option<SenderRule>, f: &mut Findi
         }
         Some(SenderRule::Never | SenderRule::Rewritten) => {}
         None => {
-            let listed = [lists::NEVER, lists::UNLESS_TRUSTED].concat();
+            let listed = [lists::NEVER, lists::OF_DEFENCES, lists::UNLESS_TRUSTED].concat();
             let hint = nearest(name, listed.into_iter()).map(|known| format!("did you mean `{known}`?"));
             f.warning(&given.spot, format!("`{name}` is not removed anyway"), hint.unwrap_or_default());
         }

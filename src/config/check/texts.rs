@@ -55,11 +55,7 @@ fn given(raw: &RawTexts) -> impl Iterator<Item = (&'static str, &Located<String>
     let RawTexts { offer, earn, working, days, hours, minutes, seconds, list, .. } = raw;
     let texts =
         [title, wait, now, never, back, request, offer, earn, working, days, hours, minutes, seconds, list];
-    <RawTexts as RawTable>::KEYS
-        .iter()
-        .copied()
-        .zip(texts)
-        .filter_map(|(key, text)| Some((key, text.as_deref()?)))
+    RawTexts::key_names().into_iter().zip(texts).filter_map(|(key, text)| Some((key, text.as_deref()?)))
 }
 
 fn hint(error: &TextError) -> &'static str {

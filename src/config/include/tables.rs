@@ -101,7 +101,7 @@ fn refuse(key: &Located<String>, f: &mut Findings) {
     let own = ["tls"].into_iter().chain(NAMED.iter().map(|(table, _)| *table));
     match name {
         KEY => f.error(&key.spot, "an included file includes no others", "name them in the main file"),
-        _ if name.contains('.') || RawFile::KEYS.contains(&name) => {
+        _ if name.contains('.') || RawFile::key_names().contains(&name) => {
             f.error(&key.spot, format!("an included file has no `{name}`"), HOLDS);
         }
         _ => f.error(&key.spot, format!("unknown key `{name}`"), suggest(name, own)),

@@ -151,7 +151,7 @@ fn notes(route: &Route) -> Vec<String> {
         )),
         _ => None,
     };
-    route.defences.iter().map(Defence::describe).chain(documents).collect()
+    route.defences.iter().filter_map(Defence::describe).chain(documents).collect()
 }
 
 /// What limits by account do on a route that names none.

@@ -13,9 +13,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::defences::COUNTERS;
 use crate::event::{LimitDecision, Outcome};
 use crate::observe::decision_line::{outcome_name, verdict_name};
-use crate::policy::{LimitKind, Mode, Policy};
+use crate::policy::{DefenceCounter, LimitKind, Mode, Policy};
 
 /// Counts decisions and outcomes of attempts.
 #[derive(Debug, Default)]
@@ -23,11 +24,15 @@ pub(super) struct RuleCounters {
     decisions: Family<DecisionLabels, Counter>,
     attempts: Family<AttemptLabels, Counter>,
     attack_modes: Family<RouteLabels, Gauge>,
-    exposed: Family<RouteLabels, Counter>,
+    noted: NotedCounters,
     guesses_worked: Family<RouteLabels, Counter>,
     /// The newest first.
     generations: ArcSwap<Vec<Arc<RuleGeneration>>>,
 }
+
+/// What defences count: for each of [`COUNTERS`] its routes.
+#[derive(Debug)]
+struct NotedCounters([Family<RouteLabels, Counter>; COUNTERS.len()]);
 
 /// The counters of one generation of rules, by position.
 #[derive(Debug)]
@@ -64,9 +69,9 @@ impl RuleCounters {
         self.attack_modes.get_or_create_owned(&RouteLabels { route: route.to_owned() }).set(on.into());
     }
 
-    /// An attempt on a route brought an exposed password.
-    pub(super) fn count_exposed(&self, route: &str) {
-        self.exposed.get_or_create_owned(&RouteLabels { route: route.to_owned() }).inc();
+    /// A defence of a route noted something of an attempt.
+    pub(super) fn count_noted(&self, counter: &DefenceCounter, route: &str) {
+        self.noted.of(counter, route).inc();
     }
 
     /// A stranger signed in after many failures.
@@ -81,8 +86,9 @@ impl RuleCounters {
         registry.register("tollgate_attempts", "Outcomes of admitted attempts", attempts);
         let attack_modes = self.attack_modes.clone();
         registry.register("tollgate_attack_mode", "Whether a route is in attack mode", attack_modes);
-        let exposed = self.exposed.clone();
-        registry.register("tollgate_exposed_passwords", "Attempts with exposed passwords", exposed);
+        for (counter, routes) in COUNTERS.iter().zip(&self.noted.0) {
+            registry.register(counter.name, counter.help, routes.clone());
+        }
         let guesses = self.guesses_worked.clone();
         registry.register("tollgate_guesses_worked", "Sign-ins of strangers after many failures", guesses);
     }
@@ -94,8 +100,8 @@ impl RuleCounters {
             // Exists from now on, at 0.
             drop(self.attack_modes.get_or_create_owned(&RouteLabels { route: route.name.to_string() }));
         }
-        for route in policy.routes.iter().filter(|route| route.exposed.is_some()) {
-            drop(self.exposed.get_or_create_owned(&RouteLabels { route: route.name.to_string() }));
+        for route in &policy.routes {
+            route.defences.counters().for_each(|counter| drop(self.noted.of(counter, &route.name)));
         }
         let counts_failures = |limit: &usize| policy.limits[*limit].kind == LimitKind::Cap;
         for route in policy.routes.iter().filter(|route| route.limits.iter().any(counts_failures)) {
@@ -193,6 +199,23 @@ impl RuleCounters {
 
     fn attempt(&self, route: &Arc<str>, outcome: &'static str) -> Counter {
         self.attempts.get_or_create_owned(&AttemptLabels { route: Arc::clone(route), outcome })
+    }
+}
+
+impl NotedCounters {
+    /// The counter of a route; one that is not shown, if no list has it.
+    fn of(&self, counter: &DefenceCounter, route: &str) -> Counter {
+        let at = COUNTERS.iter().position(|known| *known == counter);
+        let routes = at.and_then(|at| self.0.get(at));
+        routes
+            .map(|routes| routes.get_or_create_owned(&RouteLabels { route: route.to_owned() }))
+            .unwrap_or_default()
+    }
+}
+
+impl Default for NotedCounters {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Family::default()))
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use http::HeaderName;
 
-use self::lists::{ALWAYS_PASSED, NEVER, REWRITTEN, UNLESS_TRUSTED};
+use self::lists::{ALWAYS_PASSED, NEVER, OF_DEFENCES, REWRITTEN, UNLESS_TRUSTED};
 
 /// Which headers are dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +84,7 @@ impl Default for HeaderFilter {
         for (list, kind) in [
             (REWRITTEN, SenderRule::Rewritten),
             (NEVER, SenderRule::Never),
+            (OF_DEFENCES, SenderRule::Never),
             (UNLESS_TRUSTED, SenderRule::UnlessTrusted),
         ] {
             list.iter().for_each(|name| filter.set(&NamePattern::of(name), Some(kind)));

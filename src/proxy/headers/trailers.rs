@@ -3,6 +3,7 @@
 
 use http::{HeaderMap, HeaderName};
 
+use super::filter::lists::OF_DEFENCES;
 use super::is_hop_by_hop;
 
 /// The trailers that pass, without those that `drops` selects; `None` if there are none.
@@ -18,19 +19,19 @@ pub fn passed_trailers(mut trailers: HeaderMap, drops: impl Fn(&HeaderName) -> b
 fn is_refused(name: &str) -> bool {
     is_hop_by_hop(name)
         || REFUSED.contains(&name)
+        || OF_DEFENCES.contains(&name)
         || ["content-", "if-", "proxy-", "x-forwarded-", "x-tollgate-"]
             .iter()
             .any(|prefix| name.starts_with(prefix))
 }
 
-const REFUSED: [&str; 22] = [
+const REFUSED: [&str; 21] = [
     "accept",
     "age",
     "authorization",
     "cache-control",
     "cookie",
     "date",
-    "exposed-credential-check",
     "expires",
     "forwarded",
     "host",

@@ -8,6 +8,7 @@ use super::details::ProblemDetails;
 use super::language::Language;
 use super::pages::LocalizedPages;
 use super::retry_after;
+use crate::policy::DefenceRefusal;
 use crate::time::Span;
 
 /// The kinds of error responses.
@@ -17,8 +18,8 @@ pub enum ProblemKind {
     Malformed,
     /// 403: the peer may not ask at this decision endpoint.
     Forbidden,
-    /// 403: the password is exposed, whatever the account is.
-    ExposedPassword,
+    /// A defence refuses the attempt, whatever the limits say.
+    RefusedByDefence(&'static DefenceRefusal),
     /// 410: a report names no open attempt.
     Gone,
     /// 405: `CONNECT`, which a reverse proxy does not serve.
@@ -55,7 +56,7 @@ impl ProblemKind {
         match self {
             Self::Malformed => StatusCode::BAD_REQUEST,
             Self::Forbidden => StatusCode::FORBIDDEN,
-            Self::ExposedPassword => StatusCode::FORBIDDEN,
+            Self::RefusedByDefence(refusal) => refusal.status,
             Self::Gone => StatusCode::GONE,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -94,9 +95,7 @@ impl ProblemKind {
         match self {
             Self::Malformed => "This request cannot be understood.",
             Self::Forbidden => "Only the proxies that the configuration names may ask here.",
-            Self::ExposedPassword => {
-                "Published lists have this password. Reset it, and choose one that you use nowhere else."
-            }
+            Self::RefusedByDefence(refusal) => refusal.detail,
             Self::Gone => "This receipt is unknown, used or late.",
             Self::MethodNotAllowed => "This method is not available here.",
             Self::RequestTimeout => "The request took too long to arrive. Please try again.",

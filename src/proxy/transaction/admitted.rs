@@ -13,7 +13,7 @@ use super::server::Server;
 use crate::engine::{OpenAttempt, Reservation};
 use crate::policy::Route;
 use crate::policy::outcome::{BodyPrefix, Judgement, Outcome, ResponseView};
-use crate::proxy::headers::{EXPOSED, FAILURES, REFUSED};
+use crate::proxy::headers::{FAILURES, REFUSED};
 use crate::proxy::respond::{RateLimitHeaders, refused_mark};
 use crate::proxy::runtime_config::WorkerConfig;
 use crate::time::Span;
@@ -64,9 +64,7 @@ impl AdmittedAttempt {
         if let Some(refused) = refused_mark(&self.config.shared.rules, &reservation.statuses) {
             set(REFUSED, refused);
         }
-        if reservation.attempt.facts.is_marked_as_exposed() {
-            set(EXPOSED, HeaderValue::from_static("1"));
-        }
+        reservation.marks().for_each(|(name, value)| set(name, value));
         if reservation.attempt.facts.failures_before > 0 {
             set(FAILURES, reservation.attempt.facts.failures_before.into());
         }

@@ -151,7 +151,9 @@ impl Server {
         match *decision {
             Decision::Uncounted => Answered::free(context),
             Decision::Denied => Answered::undecided(context, &Error::StoreUnavailable),
-            Decision::Exposed => Answered::undecided(context, &Error::ExposedPassword),
+            Decision::RefusedByDefence(refusal) => {
+                Answered::undecided(context, &Error::RefusedByDefence(refusal))
+            }
             Decision::Refused(refusal) => {
                 context.record.refused(rules, &refusal);
                 let form = shared.refuse_on(connection);

@@ -324,7 +324,9 @@ impl Server {
         let (shared, rules) = (&config.shared, &config.shared.rules);
         let reservation = match *decision {
             Decision::Uncounted => None,
-            Decision::Exposed => return context.finish_with_error(&Error::ExposedPassword, connection),
+            Decision::RefusedByDefence(refusal) => {
+                return context.finish_with_error(&Error::RefusedByDefence(refusal), connection);
+            }
             Decision::Denied => return context.finish_with_error(&Error::StoreUnavailable, connection),
             Decision::Admitted(reservation) => {
                 let reservation = Box::new(reservation);

@@ -171,7 +171,7 @@ impl World {
             Habit::Parallel | Habit::Insider | Habit::Stuffing | Habit::Spraying | Habit::Mob
         );
         match ruling {
-            Decision::Uncounted | Decision::Denied | Decision::Exposed => {
+            Decision::Uncounted | Decision::Denied | Decision::RefusedByDefence(_) => {
                 self.broken("the route was not found")
             }
             Decision::Admitted(reservation) => {

@@ -4,6 +4,8 @@
 //! Headers with a client's own credentials are left out on purpose: `X-Auth-Token`, `X-User-Id`, `X-Access-Token`,
 //! `Cf-Access-Client-Id`. If an application trusts one of them as a proxy's, `proxy.strip` has to name it.
 
+use crate::defences::HEADERS;
+
 /// Headers that give a request its meaning: passed unchanged, and never under another spelling.
 pub const ALWAYS_PASSED: &[&str] = &[
     "host",
@@ -38,10 +40,13 @@ pub const NEVER: &[&str] = &[
     "x-forwarded-path", "x-forwarded-method", "x-script-name", "script-name", "path-info", "x-envoy-original-path",
     "x-replaced-path", "x-waws-unencoded-url",
     // What the gate tells applications.
-    "x-tollgate-refused", "x-tollgate-failures", "exposed-credential-check",
+    "x-tollgate-refused", "x-tollgate-failures",
     // Files sent in place of the response.
     "x-sendfile-type", "x-accel-mapping",
 ];
+
+/// What defences tell applications: never passed either.
+pub const OF_DEFENCES: &[&str] = HEADERS;
 
 /// Account, certificate and scheme, as asserted by a proxy.
 #[rustfmt::skip]

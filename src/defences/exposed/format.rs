@@ -38,7 +38,7 @@ pub(super) struct Partition {
 
 /// Why a head or a partition cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum FormatError {
+pub(super) enum FormatError {
     /// It has another beginning.
     #[error("it is no filter of exposed passwords")]
     Magic,

@@ -12,7 +12,7 @@ use super::hash_list::{HashList, HashListError};
 
 /// Why no filter was built.
 #[derive(Debug, thiserror::Error)]
-pub enum BuildError {
+pub(crate) enum BuildError {
     /// The list cannot be used.
     #[error(transparent)]
     List(#[from] HashListError),
@@ -29,18 +29,18 @@ pub enum BuildError {
 
 /// A filter that was built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Built {
+pub(crate) struct Built {
     /// Hashes of the list, each counted once.
-    pub hashes: u64,
+    pub(crate) hashes: u64,
     /// Bytes of the file.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Builds a filter of all hashes of a list.
 ///
 /// # Errors
 /// See [`BuildError`]; then what was written is no filter.
-pub fn build(list: impl BufRead, out: &mut (impl Write + Seek)) -> Result<Built, BuildError> {
+pub(crate) fn build(list: impl BufRead, out: &mut (impl Write + Seek)) -> Result<Built, BuildError> {
     let mut hashes = HashList::new(list);
     let mut partitions: Vec<Partition> = Vec::new();
     let mut head = Head { hashes: 0, directory: 0, partitions: 0, checksum: 0 };

@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 
 /// Why a list cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum HashListError {
+pub(crate) enum HashListError {
     /// It cannot be read.
     #[error(transparent)]
     Read(#[from] io::Error),

@@ -10,10 +10,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::format::{ENTRY, FormatError, HEAD, Head, Partition, checksum, place, unpack};
-use crate::policy::ExposedPasswords;
 
-/// A list of exposed passwords.
-pub struct PasswordFilter {
+/// A list of passwords, by their SHA-1.
+pub(super) struct PasswordFilter {
     bytes: FilterBytes,
     partitions: Vec<Partition>,
     hashes: u64,
@@ -27,7 +26,7 @@ enum FilterBytes {
 
 /// Why a filter cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum FilterError {
+pub(super) enum FilterError {
     /// It cannot be read.
     #[error(transparent)]
     Read(#[from] io::Error),
@@ -41,7 +40,7 @@ impl PasswordFilter {
     ///
     /// # Errors
     /// See [`FilterError`].
-    pub fn open(path: &Path) -> Result<Self, FilterError> {
+    pub(super) fn open(path: &Path) -> Result<Self, FilterError> {
         Self::open_within(path, IN_MEMORY)
     }
 
@@ -74,15 +73,16 @@ impl PasswordFilter {
     }
 
     /// The number of hashes in the list.
-    #[must_use]
-    pub fn len(&self) -> u64 {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> u64 {
         self.hashes
     }
 
-    /// Whether there are none, which no list of a file has.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.hashes == 0
+    /// Whether the list has a password with this hash. A listed one is always found, and one in 1,024 others. What cannot be
+    /// read is not on the list.
+    pub(super) fn contains(&self, sha1: &[u8; 20]) -> bool {
+        let hash = sha1.first_chunk().map_or(0, |start| u64::from_be_bytes(*start));
+        self.find(hash).unwrap_or(false)
     }
 
     fn find(&self, hash: u64) -> io::Result<bool> {
@@ -119,13 +119,6 @@ impl FilterBytes {
                 Ok(())
             }
         }
-    }
-}
-
-impl ExposedPasswords for PasswordFilter {
-    fn contains(&self, sha1: &[u8; 20]) -> bool {
-        let hash = sha1.first_chunk().map_or(0, |start| u64::from_be_bytes(*start));
-        self.find(hash).unwrap_or(false)
     }
 }
 
