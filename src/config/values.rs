@@ -1,4 +1,4 @@
-//! The small grammars of the file: rates, prefixes, addresses, keys.
+//! The small grammars of the file: prefixes, addresses, keys.
 //!
 //! Each is a type that only a valid text can make (`FromStr`), and an error names the part of the text that the caret
 //! points at. Nothing here knows the key that a text belongs to.
@@ -11,7 +11,6 @@ mod field;
 mod key;
 mod pattern;
 mod prefix;
-mod rate;
 mod status;
 mod syslog;
 
@@ -23,9 +22,9 @@ pub use field::FieldValue;
 pub use key::LimitKey;
 pub use pattern::{CorsOrigin, PresetName, RequestPattern};
 pub use prefix::Prefix;
-pub use rate::{RateOrOff, RateValue};
 pub use status::StatusKind;
 pub use syslog::SyslogTarget;
 pub use tollgate_grammar::duration::{Duration, in_words};
+pub use tollgate_grammar::rate::{RateOrOff, RateValue};
 pub use tollgate_grammar::size::Size;
 pub use tollgate_grammar::{Mistake, leading_number};

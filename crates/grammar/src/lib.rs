@@ -12,6 +12,7 @@ pub mod duration;
 pub mod kind;
 pub mod list;
 pub mod name;
+pub mod rate;
 pub mod record;
 pub mod schema;
 pub mod size;

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use tollgate_grammar::duration::Duration;
-use tollgate_grammar::kind::TextPattern;
-use tollgate_grammar::{Mistake, Syntax};
-
-use crate::time::Span;
+use super::duration::Duration;
+use super::kind::TextPattern;
+use super::syntax::{Mistake, Syntax};
+use tollgate_bucket::Span;
 
 /// A count, a period and a burst, none of them zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
