@@ -5,8 +5,8 @@
 
 #[cfg(feature = "acme")]
 mod acme;
+mod alarms;
 mod allocator;
-mod attack_mode;
 mod background;
 mod certificates;
 mod config_diff;

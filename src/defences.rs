@@ -3,6 +3,7 @@
 //! Each is a module below with all of it: its keys and their check, what it knows of attempts, what it does with one, and
 //! its words. All other layers call what a file turns on by [`Defence`](crate::policy::Defence).
 
+mod attack;
 mod bait;
 pub(crate) mod exposed;
 mod quick;
@@ -11,6 +12,7 @@ mod slots;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tollgate_grammar::kind::{Checked as _, Given, Whole};
 use tollgate_grammar::{Findings, Spot, StringList, tables};
@@ -19,6 +21,7 @@ use crate::policy::fingerprint::Fingerprint;
 use crate::policy::key::PrefixLengths;
 use crate::policy::{DefenceCounter, Route};
 
+use self::attack::{NetworkOutcomes, RawAttack};
 use self::bait::RawBait;
 use self::exposed::{PasswordList, RawExposed, RawExposedList};
 use self::quick::{LastFailures, RawQuick};
@@ -28,6 +31,7 @@ tables! {
     /// The keys of a route that turn defences on.
     pub(crate) RawDefences {
         exposed: RawExposed = Part,
+        attack: RawAttack = Part,
         bait: RawBait = Part,
         quick: RawQuick = Part,
         repeats: RawRepeats = Part,
@@ -51,6 +55,8 @@ pub(crate) struct DefendedRoute<'r> {
     pub(crate) route: Option<&'r mut Route>,
     /// Whether a limit by address applies to it.
     pub(crate) has_address_limit: bool,
+    /// Whether a limit that applies to it refuses attempts of strangers.
+    pub(crate) refuses_strangers: bool,
     /// Whether the file says which answers are failures.
     pub(crate) knows_failures: bool,
     /// Whether the file says where passwords stand.
@@ -69,37 +75,44 @@ pub(crate) trait DefenceFiles {
     fn cannot_read(&self, path: &Path, error: &io::Error, spot: &Spot, f: &mut Findings);
 }
 
+/// What a file says for all routes.
+pub(crate) struct SharedSettings {
+    /// The prefixes of `[client]`.
+    pub(crate) prefixes: PrefixLengths,
+    /// Whether no route does more than count.
+    pub(crate) observes: bool,
+    /// The message and the hint for a program that was built without TLS.
+    pub(crate) missing_tls: Option<(String, &'static str)>,
+}
+
 /// Checks the defences of the routes of one file, which share what they know.
 pub(crate) struct DefenceCheck<'c> {
-    /// The prefixes of `[client]`.
-    prefixes: PrefixLengths,
-    /// Whether no route does more than count.
-    observes: bool,
+    shared: SharedSettings,
     files: &'c mut dyn DefenceFiles,
     passwords: PasswordList<'c>,
+    networks: Arc<NetworkOutcomes>,
     last_failures: LastFailures,
     failed_requests: FailedRequests,
 }
 
 impl<'c> DefenceCheck<'c> {
-    /// `routes` are all that this will check; `prefixes` are those of `[client]`, and `observes` is whether no route does
-    /// more than count.
+    /// `routes` are all that this will check.
     pub(crate) fn new<'a>(
         raw: &'c RawDefenceTables,
         routes: impl Iterator<Item = &'a RawDefences>,
-        prefixes: PrefixLengths,
-        observes: bool,
+        shared: SharedSettings,
         files: &'c mut dyn DefenceFiles,
         f: &mut Findings,
     ) -> Self {
         let passwords = PasswordList::open(&raw.exposed, routes.map(|route| &route.exposed), files, f);
-        let (last_failures, failed_requests) = Default::default();
-        Self { prefixes, observes, files, passwords, last_failures, failed_requests }
+        let (networks, last_failures, failed_requests) = Default::default();
+        Self { shared, files, passwords, networks, last_failures, failed_requests }
     }
 
     /// Gives a route what its file turns on.
     pub(crate) fn check(&mut self, raw: &RawDefences, mut to: DefendedRoute<'_>, f: &mut Findings) {
         exposed::check(&raw.exposed, self, &mut to, f);
+        attack::check(&raw.attack, self, &mut to, f);
         bait::check(&raw.bait, self, &mut to, f);
         quick::check(&raw.quick, self, &mut to, f);
         repeats::check(&raw.repeats, self, &mut to, f);

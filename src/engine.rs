@@ -4,7 +4,6 @@
 //! the charge, so that a client gains nothing by hanging up.
 
 mod address_admin;
-mod attack_mode;
 mod bucket_admin;
 mod concurrency_limit;
 mod decided_attempt;
@@ -16,6 +15,7 @@ mod open_attempts;
 mod overrides;
 mod own_rates;
 mod pending_decision;
+mod raised_cost;
 mod recent_sign_ins;
 mod reservation;
 mod rules;
@@ -27,7 +27,6 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 
-pub use self::attack_mode::OutcomeCounts;
 pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
 pub use self::concurrency_limit::{ConcurrencyPermits, PermitRequest};
 pub use self::decided_attempt::DecidedAttempt;
@@ -44,7 +43,6 @@ pub use self::reservation::Reservation;
 pub use self::rules::Rules;
 pub use self::store_observer::store_observer;
 
-use self::attack_mode::{AttackModes, RecentOutcomes};
 use self::earned_attempts::EarnedAttempts;
 use self::known_addresses::AddressSets;
 use self::own_rates::RateOwners;
@@ -71,7 +69,6 @@ pub struct Engine {
     rules: ArcSwap<Rules>,
     rate_owners: RateOwners,
     sign_ins: RecentSignIns,
-    outcomes: RecentOutcomes,
 }
 
 /// The decision on a request.
@@ -140,15 +137,7 @@ impl Engine {
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         let (hasher, rules, rate_owners) =
             (KeyHasher::default(), ArcSwap::from_pointee(rules), RateOwners::default());
-        Ok(Self {
-            store,
-            hasher,
-            events,
-            rules,
-            rate_owners,
-            sign_ins: RecentSignIns::default(),
-            outcomes: RecentOutcomes::default(),
-        })
+        Ok(Self { store, hasher, events, rules, rate_owners, sign_ins: RecentSignIns::default() })
     }
 
     /// The store with the buckets.
@@ -198,7 +187,6 @@ impl Engine {
         let in_flight = policy.limits.iter().map(|limit| old.in_flight_of(&limit.name)).collect();
         let addresses = AddressSets::under(old.addresses.as_ref(), &policy, &self.store, now)?;
         let generation = old.generation + 1;
-        let attack_modes = AttackModes::of(&policy);
         let earned = EarnedAttempts::of(&policy, old.earned.as_ref(), &self.store, now)?;
         let rules = Rules {
             generation,
@@ -211,10 +199,7 @@ impl Engine {
             addresses,
             concurrency_limits: limits,
             in_flight,
-            attack_modes,
         };
-        rules.keep_attack_modes(&old);
-        self.forget_outcomes(&rules.policy);
         let rules = Arc::new(rules);
         self.events.emit(&Event::Rules { generation: rules.generation, policy: &rules.policy });
         for former in &old.buckets {
@@ -283,7 +268,7 @@ impl Engine {
         if let Some(refusal) = self.refusal_by_defence(rules, &found) {
             return Ok(DecisionState::Ready(Decision::RefusedByDefence(refusal)));
         }
-        self.raise_cost_under_attack(rules, &mut found, false);
+        Self::raise_cost(rules, &mut found, false, now);
         if let Some(verdict) = Self::banned_verdict(rules, &found, attempt.client, now) {
             let statuses = self.limit_statuses(rules, &found, &verdict);
             return Ok(DecisionState::Ready(self.conclude(rules, found, statuses, None, now)));
@@ -374,7 +359,7 @@ impl Engine {
         if self.must_ask_for_address(rules, &found, now) {
             return Ok(None);
         }
-        self.raise_cost_under_attack(rules, &mut found, rules.policy.knows_owners());
+        Self::raise_cost(rules, &mut found, rules.policy.knows_owners(), now);
         let refused = self.store.refuse(&rules.withdrawals(&found), now);
         let Some(verdict) = refused.map_err(|stale| self.undecided(stale))? else { return Ok(None) };
         let mut statuses = self.limit_statuses(rules, &found, &verdict);
@@ -393,7 +378,7 @@ impl Engine {
     ) -> Result<(Charges, LimitStatuses), Unchargeable> {
         let now = self.clock().now();
         let mut found = rules.charges(self, attempt)?;
-        self.raise_cost_under_attack(rules, &mut found, false);
+        Self::raise_cost(rules, &mut found, false, self.time());
         let status = |charge: &Charge| {
             let Withdrawal { buckets, bucket, cost, .. } = rules.withdrawal(charge);
             LimitStatus { charge: *charge, verdict: buckets.in_memory().peek(&bucket, now, cost) }

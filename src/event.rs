@@ -3,7 +3,7 @@
 //! The request path emits an event and goes on: a listener may neither block nor fail. Events carry positions of routes
 //! and limits instead of names, so that a counter is one array index away.
 
-mod attack;
+mod alarm;
 mod challenge;
 mod connection;
 mod failure;
@@ -16,7 +16,7 @@ use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use ipnet::IpNet;
 use smallvec::SmallVec;
 
-pub use self::attack::{AttackChange, GuessWorked};
+pub use self::alarm::{AlarmChange, GuessWorked};
 pub use self::challenge::ChallengeResult;
 pub use self::connection::{ConnectionEvent, RejectReason};
 pub use self::failure::{BrokenAnswer, Failure};
@@ -110,8 +110,8 @@ pub enum Event<'a> {
         /// The caller's address.
         peer: IpAddr,
     },
-    /// Attack mode began or ended on a route.
-    AttackMode(AttackChange<'a>),
+    /// An alarm began or ended on a route.
+    Alarm(AlarmChange<'a>),
     /// A stranger signed in after many failures: a guess may have worked.
     GuessWorked(GuessWorked<'a>),
     /// The gate seems to be wired wrongly; said once an hour while it lasts.

@@ -21,6 +21,7 @@ pub mod metrics;
 pub mod otel;
 pub mod readiness;
 pub mod refusal_summary;
+pub mod reports;
 #[cfg(test)]
 mod samples;
 pub mod settings;

@@ -15,7 +15,7 @@ use super::signals::{self, Signals};
 use super::supervisor::supervise;
 use super::ticks::next_tick;
 use super::upgrade::BinaryUpgrade;
-use super::{AppStartError, Parts, attack_mode, grammar, memory, service_manager, watchdog};
+use super::{AppStartError, Parts, alarms, grammar, memory, service_manager, watchdog};
 use crate::engine::OpenAttempts;
 use crate::event::Event;
 use crate::net::listener::{BoundSocket, ListenSocket, Listener, ListenerKind};
@@ -75,7 +75,7 @@ impl Parts {
             () = reopen.for_each(async || self.observers.logs.reopen(self.sandbox.broker()).await) => None,
             () = self.supervised("memory", async || memory::watch(&self.serving.connection_limit, heartbeats).await) => None,
             () = watchdog::watch(heartbeats, &self.readiness, service_manager::watchdog_interval()) => None,
-            () = self.supervised("attack mode", async || attack_mode::watch(self).await) => None,
+            () = self.supervised("attack mode", async || alarms::watch(self).await) => None,
             () = self.supervised("wiring", async || self.watch_wiring().await) => None,
             () = self.supervised("certificates", async || self.keep_certificates().await) => None,
             () = self.expire_open_attempts() => None,

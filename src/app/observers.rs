@@ -15,7 +15,7 @@ use crate::observe::heavy_hitters::HeavyHitters;
 use crate::observe::history::AttemptHistory;
 use crate::observe::messages::Messages;
 use crate::observe::metrics::Metrics;
-use crate::observe::webhook::GuessReports;
+use crate::observe::reports::WaitingReports;
 use crate::observe::wiring::Wiring;
 use crate::time::Clock;
 
@@ -28,8 +28,8 @@ pub(super) struct Observers {
     /// For viewers of the admin API.
     pub(super) feed: Arc<EventFeed>,
     pub(super) wiring: Arc<Wiring>,
-    /// For webhooks.
-    pub(super) guesses: Arc<GuessReports>,
+    /// For the operators' web servers.
+    pub(super) reports: Arc<WaitingReports>,
     /// Only where operators can see them.
     pub(super) history: Option<Arc<AttemptHistory>>,
     pub(super) hitters: Option<Arc<HeavyHitters>>,
@@ -48,8 +48,8 @@ impl Observers {
         let otel = OtelExport::start(config, &clients, metrics, clock)?;
         let feed = Arc::new(EventFeed::new(clients.clone(), clock.clone()));
         let wiring = Arc::new(Wiring::new(clients.clone(), clock.clone()));
-        let guesses = Arc::<GuessReports>::default();
-        let messages = Arc::new(Messages::new(clients.clone(), clock.clone(), Arc::clone(&guesses)));
+        let reports = Arc::<WaitingReports>::default();
+        let messages = Arc::new(Messages::new(clients.clone(), clock.clone(), Arc::clone(&reports)));
         let has_operators = !config.operators.admin.is_empty();
         let history = has_operators.then(Arc::<AttemptHistory>::default);
         let hitters = has_operators.then(Arc::<HeavyHitters>::default);
@@ -63,6 +63,6 @@ impl Observers {
             .chain(logs.listeners())
             .collect();
         let metrics = Arc::clone(metrics);
-        Ok(Self { clients, metrics, logs, otel, feed, wiring, guesses, history, hitters, events })
+        Ok(Self { clients, metrics, logs, otel, feed, wiring, reports, history, hitters, events })
     }
 }

@@ -182,7 +182,7 @@ impl Status {
             store: StorePart { url: self.store.clone(), up: self.engine.store().is_up() },
             upstreams: upstreams.collect(),
             warnings: self.readiness.warnings().into_iter().map(|warning| warning.text.to_string()).collect(),
-            attacks: self.engine.rules().under_attack().map(str::to_owned).collect(),
+            attacks: self.engine.rules().alarmed().map(str::to_owned).collect(),
             config: self.file.file(),
             policy: self.file.policy(),
         }

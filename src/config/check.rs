@@ -8,7 +8,6 @@ mod accounts;
 mod acme;
 mod addresses;
 pub(super) mod admin;
-mod attack;
 mod bindings;
 mod buckets;
 mod challenge;
@@ -84,7 +83,6 @@ pub(super) fn check(
     hosts::warn(&cx, f);
     headers::warn_of_dropped(raw, f);
     accounts::check(&mut cx, f);
-    attack::check(&mut cx, f);
     defences::check(&mut cx, f);
     let policy = limit_kinds::complete(&mut cx, f);
     let upstream_trust = tls::upstream_trust(&mut cx, &policy, f);

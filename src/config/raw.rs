@@ -5,8 +5,8 @@
 
 use tollgate_grammar::duration::{DAY, HOUR, SECOND};
 use tollgate_grammar::kind::{
-    Anything, Buffer, Bytes, Fraction, Free, Given, Key, Lasting, Like, Secret, Share, Switch, Text, Whole,
-    Wholes, Word,
+    Anything, Buffer, Bytes, Free, Given, Key, Lasting, Like, Secret, Share, Switch, Text, Whole, Wholes,
+    Word,
 };
 use tollgate_grammar::{List, RawItem, RawKey, RawNamed, name, tables};
 
@@ -114,7 +114,6 @@ tables! {
         user_length: Key<Whole<usize, 1, 4096>> = Example,
         step: Key<Word<words::Steps>> = Example,
         step_cookie: Key<Text<SessionCookieName>> = Example,
-        attack: Option<RawNamed<RawAttack>>,
         refuse: Option<RawNamed<RawPages>>,
         defences: RawDefences = Part,
     }
@@ -126,16 +125,6 @@ tables! {
         text: Key<Free> = Example,
         /// Texts in the place of those of the built-in page.
         texts: Vec<RawNamed<RawTexts>>,
-    }
-
-    /// Attack mode.
-    pub(in crate::config) RawAttack {
-        failures: Key<Rate>,
-        share: Key<Fraction<10>>,
-        scale: Key<Fraction<1>>,
-        worst: Key<Fraction<1>> = Example,
-        calm: Key<Lasting<SECOND, DAY>>,
-        webhook: Key<Free> = Example,
     }
 
     /// A rule about an answer.

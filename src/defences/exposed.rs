@@ -10,7 +10,6 @@ mod filter;
 mod format;
 mod hash_list;
 
-use std::any::Any;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -125,7 +124,7 @@ pub(super) fn check(
         to.warn(&word.spot, "names no `password`, so none is looked up", hint, f);
     }
     if let (Some(route), Some(action)) = (to.route.as_deref_mut(), action) {
-        let action = if check.observes { ExposedAction::Observe } else { action };
+        let action = if check.shared.observes { ExposedAction::Observe } else { action };
         route.defences.add(ExposedPasswords { action, filter: list.filter.clone() });
     }
 }
@@ -135,8 +134,8 @@ impl Defence for ExposedPasswords {
         "exposed"
     }
 
-    fn is_same(&self, other: &dyn Defence) -> bool {
-        (other as &dyn Any).downcast_ref::<Self>().is_some_and(|other| self.action == other.action)
+    fn settings(&self) -> String {
+        format!("{:?}", self.action)
     }
 
     fn needs(&self) -> Needs {

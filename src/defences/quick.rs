@@ -48,7 +48,7 @@ pub(super) fn check(
     to.warn_of_failures(&text.spot, f);
     if let (Some(route), Some(within)) = (to.route.as_deref_mut(), within) {
         let (weight, last_failures) = (weight.unwrap_or(WEIGHT), check.last_failures.clone());
-        route.defences.add(Quick { within, weight, prefixes: check.prefixes, last_failures });
+        route.defences.add(Quick { within, weight, prefixes: check.shared.prefixes, last_failures });
     }
 }
 

@@ -82,7 +82,7 @@ impl Engine {
         let route = rules.policy.routes.get(refusal.route)?;
         let may_be_lifted = refusal.violated().all(|status| is_lifted(rules, status));
         // A proof comes without the body that chose the route.
-        if refusal.attempt.facts.is_under_attack || route.is_conditional() || !may_be_lifted {
+        if refusal.attempt.facts.is_alarmed || route.is_conditional() || !may_be_lifted {
             return None;
         }
         let mut earned_before = 0;
@@ -134,8 +134,8 @@ impl Engine {
             return None;
         }
         let mut found = self.charges_of(rules, attempt, routes, now, at_store).ok()?;
-        self.raise_cost_under_attack(rules, &mut found, true);
-        if found.facts.is_under_attack {
+        Self::raise_cost(rules, &mut found, true, at_store);
+        if found.facts.is_alarmed {
             return None;
         }
         let refusing = self.lifted_by_proof(rules, &found.charges).await?;
@@ -207,20 +207,19 @@ mod tests {
     use crate::event::Events;
     use crate::policy::attempt::{AttemptBody, Client};
     use crate::policy::key::PrefixLengths;
-    use crate::policy::{AttackRule, Limit, Route};
+    use crate::policy::{AttemptNote, Defence, Limit, ReadAttempt, Route, RouteDefences};
     use crate::time::Clock;
 
     const PER_HOUR: Span = Span::from_secs(3600);
 
     /// One attempt an hour from an address, two from a network of 256; five may be earned.
-    fn engine(attack: Option<AttackRule>) -> Engine {
+    fn engine(defences: RouteDefences) -> Engine {
         let limit = |name, burst, ipv4| Limit {
             prefixes: PrefixLengths { ipv4, ipv6: 64 },
             ..Limit::new(name, Spec::Continuous(Continuous::new(burst, PER_HOUR, burst).unwrap()))
         };
         let patterns = vec!["POST /login".parse().unwrap()];
-        let route =
-            Route { limits: vec![0, 1], attack: attack.map(Box::new), ..Route::new("login", patterns) };
+        let route = Route { limits: vec![0, 1], defences, ..Route::new("login", patterns) };
         let rule = ChallengeRule::new(Continuous::new(5, PER_HOUR, 5).unwrap()).unwrap();
         let policy = Policy::new(vec![route], vec![limit("address", 1, 32), limit("net", 2, 24)]);
         let clock = Clock::manual(Time::from_nanos(1_800_000_000_000_000_000));
@@ -280,7 +279,7 @@ mod tests {
     /// L18: many cores find many proofs, and earn what the file allows.
     #[test]
     fn eight_threads_with_any_number_of_proofs_earn_at_most_the_rate() {
-        let engine = engine(None);
+        let engine = engine(RouteDefences::default());
         assert!(is_admitted(&engine, 1) && !is_admitted(&engine, 1));
         let admitted = AtomicU32::new(0);
         std::thread::scope(|scope| {
@@ -301,7 +300,7 @@ mod tests {
     /// L18: neighbours with an address each earn no more for the network that they share.
     #[test]
     fn an_owner_of_many_addresses_earns_once_for_the_network() {
-        let engine = engine(None);
+        let engine = engine(RouteDefences::default());
         assert!(is_admitted(&engine, 1) && is_admitted(&engine, 2) && !is_admitted(&engine, 3));
         let earn = |last: u8| redeem(&engine, last, &proof(&engine, last, 1)) && is_admitted(&engine, last);
         assert_eq!((3..100).filter(|last| earn(*last)).count(), 5);
@@ -309,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_proof_is_used_once_and_not_at_all_while_nothing_refuses() {
-        let engine = engine(None);
+        let engine = engine(RouteDefences::default());
         let proof = proof(&engine, 1, 3);
         assert!(redeem(&engine, 1, &proof), "nothing refuses yet");
         assert!(is_admitted(&engine, 1) && !is_admitted(&engine, 1));
@@ -319,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_banned_client_earns_nothing() {
-        let engine = engine(None);
+        let engine = engine(RouteDefences::default());
         let bucket = with_attempt(1, |attempt| engine.peek(&engine.rules(), attempt)).unwrap().0.charges[0];
         assert!(is_admitted(&engine, 1));
         let now = engine.clock().now();
@@ -332,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_challenge_is_offered_as_long_as_something_may_be_earned_and_grows() {
-        let engine = engine(None);
+        let engine = engine(RouteDefences::default());
         assert!(is_admitted(&engine, 1));
         let now = engine.clock().now();
         let offered = || {
@@ -348,17 +347,31 @@ mod tests {
 
     #[test]
     fn under_attack_nothing_is_offered_and_nothing_earned() {
-        let rule = AttackRule {
-            failures: 9,
-            share: 0.5,
-            cost_factor: 1,
-            worst_factor: None,
-            calm: PER_HOUR,
-            webhook: None,
-        };
-        let engine = engine(Some(rule));
+        #[derive(Debug)]
+        struct Alarmed;
+
+        impl Defence for Alarmed {
+            fn name(&self) -> &'static str {
+                "alarmed"
+            }
+
+            fn describe(&self) -> Option<String> {
+                Some("always".to_owned())
+            }
+
+            fn note(&self, _: &ReadAttempt<'_>) -> Option<AttemptNote> {
+                Some(AttemptNote(0, 0))
+            }
+
+            fn strangers_factor(&self, _: AttemptNote, _: Time) -> Option<u32> {
+                Some(1)
+            }
+        }
+
+        let mut defences = RouteDefences::default();
+        defences.add(Alarmed);
+        let engine = engine(defences);
         assert!(is_admitted(&engine, 1));
-        engine.set_under_attack("login", true);
         let now = engine.clock().now();
         assert!(engine.challenge(&engine.rules(), &refusal(&engine, 1), ip(1), 0, now).is_none());
         assert!(!redeem(&engine, 1, &proof(&engine, 1, 1)));

@@ -140,7 +140,7 @@ impl Engine {
         // Second steps have no addresses.
         let known = Remembered { is_known: &|_: &AccountAddress| true, ..Remembered::NOTHING };
         let mut found = rules.policy.charges_of(attempt, found.routes.clone(), &self.hasher, known, own)?;
-        self.raise_cost_under_attack(rules, &mut found, false);
+        Self::raise_cost(rules, &mut found, false, now);
         Ok(Some(Box::new(PendingAddress { reply, found })))
     }
 

@@ -103,11 +103,8 @@ impl Reservation {
             return;
         }
         self.tell_if_guessed(engine, rules, outcome);
-        if let Some(source) = self.unsettled.source {
-            let routes = self.routes.iter().filter_map(|&at| rules.policy.routes.get(at));
-            engine.count_outcome(routes, self.attempt.facts.account, source, outcome);
-        }
         let failed = FailedAttempt { decided: self.attempt.decided, failed: engine.time() };
+        self.unsettled.notes.settled(self.attempt.facts.account, outcome, failed.failed);
         // What nobody waited for is charged: a client could hang up at once, and ask for ever.
         let is_free = outcome == Outcome::Failure
             && is_said
@@ -141,7 +138,8 @@ impl Reservation {
         let is_guess = outcome == Outcome::Success && failures >= GuessWorked::MIN_FAILURES;
         // An earlier route, which any client can have count the attempt as well, may have nobody to tell.
         let mut routes = self.routes.iter().filter_map(|&at| rules.policy.routes.get(at));
-        let route = routes.clone().find(|route| route.attack.is_some()).or_else(|| routes.next());
+        let route =
+            routes.clone().find(|route| route.defences.alarms().next().is_some()).or_else(|| routes.next());
         let who = route.zip(self.attempt.facts.account);
         if let Some((route, account)) = who.filter(|_| is_guess) {
             engine.events.emit(&Event::GuessWorked(GuessWorked { route, account, failures, at }));

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Engine;
-use super::attack_mode::AttackModes;
 use super::concurrency_limit::{BucketsInFlight, ConcurrencyLimit};
 use super::earned_attempts::EarnedAttempts;
 use super::known_addresses::AddressSets;
@@ -44,7 +43,6 @@ pub struct Rules {
     pub(super) concurrency_limits: Vec<Arc<ConcurrencyLimit>>,
     /// The requests in flight of each limit's buckets.
     pub(super) in_flight: Vec<Arc<BucketsInFlight>>,
-    pub(super) attack_modes: AttackModes,
 }
 
 impl Rules {
@@ -57,7 +55,6 @@ impl Rules {
     ) -> Self {
         let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
         let in_flight = policy.limits.iter().map(|_| Arc::default()).collect();
-        let attack_modes = AttackModes::of(&policy);
         let (configured, overrides) = (Arc::clone(&policy), Overrides::default());
         Self {
             generation: 0,
@@ -70,7 +67,6 @@ impl Rules {
             addresses,
             concurrency_limits,
             in_flight,
-            attack_modes,
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) fn write(
     wait(line, record.wait);
     text(line, "outcome", attempt.outcome.map(|outcome| outcome_name(outcome).as_bytes()));
     let word = |is: bool| if is { "true" } else { "false" };
-    let (device, attack) = (word(attempt.facts.is_owner), word(attempt.facts.is_under_attack));
+    let (device, attack) = (word(attempt.facts.is_owner), word(attempt.facts.is_alarmed));
     put(line, &[",\"device\":", device, ",\"attack\":", attack, ",\"bait\":", word(attempt.facts.is_bait)]);
     key(line, "failures");
     number(line, attempt.facts.failures_before);

@@ -15,8 +15,9 @@ use super::client_format::ClientFormatter;
 use super::decision_line;
 use super::timestamp::rfc3339;
 use crate::event::{
-    AccessLogEntry, AttackChange, AttemptRecord, Event, EventListener, GuessWorked, StoreChange, StoreEvent,
+    AccessLogEntry, AlarmChange, AttemptRecord, Event, EventListener, GuessWorked, StoreChange, StoreEvent,
 };
+use crate::policy::AlarmFigures;
 use crate::time::Clock;
 
 /// Passes events to all viewers.
@@ -130,7 +131,7 @@ struct UpstreamEvent<'e> {
 }
 
 #[derive(Serialize)]
-struct AttackEvent<'e> {
+struct AlarmEvent<'e> {
     begins: bool,
     failures: u64,
     route: &'e str,
@@ -169,8 +170,9 @@ impl EventListener for EventFeed {
             Event::UpstreamUp { upstream, up } => {
                 self.send("upstream", &UpstreamEvent { up, upstream });
             }
-            Event::AttackMode(AttackChange { route, begins, failures, share, .. }) => {
-                self.send("attack", &AttackEvent { begins, failures, route, share });
+            Event::Alarm(AlarmChange { route, words, begins, figures, .. }) => {
+                let AlarmFigures { failures, share } = figures;
+                self.send(words.event, &AlarmEvent { begins, failures, route, share });
             }
             Event::GuessWorked(GuessWorked { route, account, failures, .. }) => {
                 let account = format!("{account:012x}");

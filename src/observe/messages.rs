@@ -21,12 +21,13 @@ use tracing_subscriber::{Registry, fmt, reload};
 use self::queue::MessageQueue;
 use super::client_format::ClientFormatter;
 use super::log_throttle::LogThrottle;
+use super::reports::WaitingReports;
 use super::settings::{LogFormat, LogLevel};
-use super::webhook::GuessReports;
 use crate::event::{
-    AttackChange, BrokenAnswer, ConnectionEvent, Event, EventListener, Failure, GuessWorked, RejectReason,
+    AlarmChange, BrokenAnswer, ConnectionEvent, Event, EventListener, Failure, GuessWorked, RejectReason,
     StoreChange, StoreEvent,
 };
+use crate::policy::AlarmFigures;
 use crate::policy::attempt::Client;
 use crate::time::{Clock, Span};
 
@@ -92,14 +93,14 @@ pub struct Messages {
     panicked: LogThrottle,
     token_rejected: LogThrottle,
     guess_worked: LogThrottle,
-    /// For webhooks, which are told of each.
-    guesses: Arc<GuessReports>,
+    /// Operators are told of each.
+    reports: Arc<WaitingReports>,
 }
 
 impl Messages {
     /// `clients` writes addresses as the access log does.
     #[must_use]
-    pub fn new(clients: ClientFormatter, clock: Clock, guesses: Arc<GuessReports>) -> Self {
+    pub fn new(clients: ClientFormatter, clock: Clock, reports: Arc<WaitingReports>) -> Self {
         let throttle = || LogThrottle::every(MESSAGE_INTERVAL);
         Self {
             clock,
@@ -114,7 +115,7 @@ impl Messages {
             panicked: throttle(),
             token_rejected: throttle(),
             guess_worked: throttle().with_burst(20),
-            guesses,
+            reports,
         }
     }
 
@@ -153,7 +154,18 @@ impl Messages {
         }
     }
 
-    fn guess_worked(&self, &GuessWorked { route, account, failures, .. }: &GuessWorked<'_>) {
+    fn alarm(&self, change: &AlarmChange<'_>) {
+        self.reports.add_alarm(change);
+        let AlarmChange { route, words, begins, figures: AlarmFigures { failures, share }, .. } = *change;
+        match begins {
+            true => warn!(route, failures, share, "{}", words.begins),
+            false => info!(route, failures, share, "{}", words.ends),
+        }
+    }
+
+    fn guess_worked(&self, guess: &GuessWorked<'_>) {
+        self.reports.add_guess(guess);
+        let GuessWorked { route, account, failures, .. } = *guess;
         if let Some(left_out) = self.allow(&self.guess_worked) {
             let (route, account) = (&*route.name, format!("{account:012x}"));
             warn!(
@@ -196,13 +208,6 @@ impl Messages {
     }
 }
 
-fn attack_mode(&AttackChange { route, begins, failures, share, .. }: &AttackChange<'_>) {
-    match begins {
-        true => warn!(route, failures, share, "attack mode begins: strangers' attempts cost more"),
-        false => info!(route, failures, share, "attack mode ends: all attempts cost the same again"),
-    }
-}
-
 impl EventListener for Messages {
     fn on_event(&self, event: &Event<'_>) {
         match *event {
@@ -240,11 +245,8 @@ impl EventListener for Messages {
             }
             Event::Store(StoreEvent::Report(change)) => store_report(change),
             Event::Store(StoreEvent::Failed(state)) => store_failed(state),
-            Event::AttackMode(change) => attack_mode(&change),
-            Event::GuessWorked(guess) => {
-                self.guesses.add(&guess);
-                self.guess_worked(&guess);
-            }
+            Event::Alarm(change) => self.alarm(&change),
+            Event::GuessWorked(guess) => self.guess_worked(&guess),
             Event::Miswired { warning } => warn!("{warning}"),
             Event::Store(StoreEvent::Warning(what)) => warn!("store: {what}"),
             Event::Rules { .. }

@@ -3,6 +3,7 @@
 //! It counts and renders; sockets are left to `admin`. No address, account or path is ever a label: the configuration
 //! bounds the number of series. Counters of every request exist once per thread, and a scrape sums them up.
 
+mod alarms;
 mod buckets;
 mod exposition;
 mod histogram;
@@ -19,6 +20,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use self::alarms::AlarmGauges;
 use self::buckets::BucketMetrics;
 pub(super) use self::exposition::{CONTENT_TYPE, OPEN_CONTENT_TYPE, accepts_open_metrics};
 use self::responses::ResponseMetrics;
@@ -35,6 +37,7 @@ use crate::net::tls::Certificate;
 pub struct Metrics {
     registry: Registry,
     rules: RuleCounters,
+    alarms: Arc<AlarmGauges>,
     store: StoreCounters,
     responses: Arc<ResponseMetrics>,
     engine: Arc<OnceLock<Weak<Engine>>>,
@@ -80,6 +83,7 @@ impl Metrics {
         let mut metrics = Self {
             registry: Registry::default(),
             rules: RuleCounters::default(),
+            alarms: Arc::default(),
             store: StoreCounters::default(),
             responses: Arc::default(),
             engine: Arc::default(),
@@ -194,6 +198,7 @@ impl Metrics {
         let registry = &mut self.registry;
         self.rules.register(registry);
         self.store.register(registry);
+        registry.register_collector(Box::new(Arc::clone(&self.alarms)));
         registry.register_collector(Box::new(Arc::clone(&self.responses)));
         registry.register_collector(Box::new(BucketMetrics(Arc::clone(&self.engine))));
         registry.register_collector(Box::new(process::ProcessMetrics));
@@ -259,7 +264,10 @@ impl Default for Metrics {
 impl EventListener for Metrics {
     fn on_event(&self, event: &Event<'_>) {
         match *event {
-            Event::Rules { generation, policy } => self.rules.add_generation(generation, policy),
+            Event::Rules { generation, policy } => {
+                self.rules.add_generation(generation, policy);
+                self.alarms.add_rules(policy);
+            }
             Event::Decided { generation, route, limit, decision } => {
                 self.rules.decided(generation, route, limit, decision);
             }
@@ -289,7 +297,7 @@ impl EventListener for Metrics {
             Event::Challenge(result) => {
                 self.challenges.get_or_create_owned(&[("result", challenge_name(result))]).inc();
             }
-            Event::AttackMode(change) => self.rules.set_attack_mode(change.route, change.begins),
+            Event::Alarm(change) => self.alarms.set(change.words, change.route, change.begins),
             Event::GuessWorked(guess) => self.rules.guess_worked(&guess.route.name),
             Event::BodyRefused => drop(self.bodies_refused.inc()),
             Event::Panicked => drop(self.panics.inc()),

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use http::{HeaderValue, Method, StatusCode, Version};
+use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use smallvec::smallvec;
 
 use crate::bucket::{Continuous, Spec};
-use crate::event::{AccessLogEntry, AttemptRecord, LimitDecision, LimitRecord, WiringSigns};
+use crate::event::{AccessLogEntry, AlarmChange, AttemptRecord, LimitDecision, LimitRecord, WiringSigns};
 use crate::policy::attempt::Client;
-use crate::policy::{AttemptFacts, Limit, Policy, Route};
+use crate::policy::{AlarmFigures, AlarmWords, AttemptFacts, Limit, Policy, Route};
 use crate::time::{Span, Time};
 
 /// 2026-11-20 23:21:52.043 UTC.
@@ -36,6 +36,13 @@ pub(super) fn entry() -> AccessLogEntry {
         duration: Span::from_nanos(1_234_567),
         added: Span::from_nanos(4_250),
     }
+}
+
+/// An alarm that begins on the route `login`.
+pub(super) fn alarm(report_to: &Uri) -> AlarmChange<'_> {
+    let figures = AlarmFigures { failures: 90, share: 0.95 };
+    let (route, report_to) = ("login", Some(report_to));
+    AlarmChange { route, words: &WORDS, report_to, begins: true, figures, at: AT }
 }
 
 /// A failed attempt of an account, refused by the limit `address` of the route `login`.
@@ -74,3 +81,11 @@ pub(super) fn policy(routes: &[&str], limits: &[&str]) -> Policy {
     let limit = |name: &&str| Limit::new(name, spec);
     Policy::new(routes.iter().map(route).collect(), limits.iter().map(limit).collect())
 }
+
+const WORDS: AlarmWords = AlarmWords {
+    event: "attack",
+    gauge: "tollgate_alarm",
+    help: "Whether it is on",
+    begins: "it begins",
+    ends: "it ends",
+};

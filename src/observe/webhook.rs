@@ -1,21 +1,17 @@
-//! Reports begin and end of attack mode, and guesses that worked, to a web server of the operator's: POSTed JSON.
+//! Sends [reports](super::reports) to web servers of the operator's: POSTed JSON.
 //!
 //! Each report is a task of its own, never in a request's way, and is tried again for a while. Reports are not kept
 //! beyond a restart. Their order is not promised: each says when it happened. Messages name the route and never the
 //! address, which may hold a secret.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Request, Uri};
 use http_body_util::Full;
-use serde_json::json;
 use tokio::task::JoinSet;
 use tollgate_base::http_client::{HttpClientError, exchange};
 
-use super::timestamp::rfc3339;
-use crate::event::{AttackChange, GuessWorked};
+use super::reports::{Report, WaitingReports};
 use crate::net::tls::Trust;
 use crate::time::Span;
 
@@ -37,30 +33,19 @@ enum ReportError {
 }
 
 impl Webhooks {
-    /// Reports a change to its route's webhook, if it has one. Needs a tokio runtime with time and I/O. `trust` is for
-    /// a webhook by `https`.
-    pub fn send(&mut self, change: &AttackChange<'_>, trust: Option<&Trust>) {
-        if let Some(url) = &change.rule.webhook {
-            self.post(change.route, url, body_of(change), trust);
-        }
+    /// Sends the reports since the last call. Needs a tokio runtime with time and I/O. `trust` is for webhooks by `https`.
+    pub fn send(&mut self, reports: &WaitingReports, trust: Option<&Trust>) {
+        reports.take().for_each(|report| self.post(report, trust));
     }
 
-    /// Reports the guesses that worked since the last call.
-    pub fn send_guesses(&mut self, guesses: &GuessReports, trust: Option<&Trust>) {
-        for guess in guesses.take() {
-            self.post(&guess.route, &guess.url, guess.body, trust);
-        }
-    }
-
-    fn post(&mut self, route: &str, url: &Uri, body: String, trust: Option<&Trust>) {
+    fn post(&mut self, Report { route, url, body }: Report, trust: Option<&Trust>) {
         self.forget_finished();
         if self.0.len() >= MAX_REPORTS {
-            tracing::error!(route, "a webhook was not called: too many others wait for an answer");
+            tracing::error!(route = &*route, "a webhook was not called: too many others wait for an answer");
             return;
         }
-        let report =
-            Report { route: route.to_owned(), url: url.clone(), body: body.into(), trust: trust.cloned() };
-        self.0.spawn(report.deliver());
+        let (route, trust) = (route.to_string(), trust.cloned());
+        self.0.spawn(Delivery { route, url, body: body.into(), trust }.deliver());
     }
 
     /// Frees the reports that have ended.
@@ -69,70 +54,14 @@ impl Webhooks {
     }
 }
 
-/// Guesses that worked on routes with a webhook, until [`Webhooks`] reports them.
-#[derive(Debug, Default)]
-pub struct GuessReports(Mutex<Vec<GuessReport>>);
-
-#[derive(Debug)]
-struct GuessReport {
-    route: Arc<str>,
-    url: Uri,
-    body: String,
-}
-
-impl GuessReports {
-    /// Keeps a report for the route's webhook, if it has one.
-    pub fn add(&self, guess: &GuessWorked<'_>) {
-        let Some(url) = guess.route.attack.as_ref().and_then(|rule| rule.webhook.clone()) else { return };
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() < MAX_REPORTS {
-            waiting.push(GuessReport {
-                route: Arc::clone(&guess.route.name),
-                url,
-                body: body_of_guess(guess),
-            });
-        }
-    }
-
-    fn take(&self) -> Vec<GuessReport> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// As in `{"event":"guess_worked","route":"login",...}`.
-fn body_of_guess(guess: &GuessWorked<'_>) -> String {
-    let value = json!({
-        "event": "guess_worked",
-        "route": *guess.route.name,
-        "time": rfc3339(guess.at),
-        "account": format!("{:012x}", guess.account),
-        "failures": guess.failures,
-        "gate": rustix::system::uname().nodename().to_string_lossy(),
-    });
-    value.to_string()
-}
-
-/// As in `{"event":"attack_begin","route":"login",...}`.
-fn body_of(change: &AttackChange<'_>) -> String {
-    let value = json!({
-        "event": if change.begins { "attack_begin" } else { "attack_end" },
-        "route": change.route,
-        "time": rfc3339(change.at),
-        "failures_per_minute": change.failures,
-        "share": (change.share * 1000.0).round() / 1000.0,
-        "gate": rustix::system::uname().nodename().to_string_lossy(),
-    });
-    value.to_string()
-}
-
-struct Report {
+struct Delivery {
     route: String,
     url: Uri,
     body: Bytes,
     trust: Option<Trust>,
 }
 
-impl Report {
+impl Delivery {
     async fn deliver(self) {
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=MAX_TRIES {
@@ -159,7 +88,7 @@ impl Report {
     }
 }
 
-/// Reports under way at once, or guesses that wait for theirs; further ones are dropped.
+/// Reports under way at once; further ones are dropped.
 const MAX_REPORTS: usize = 100;
 const MAX_TRIES: u32 = 10;
 const TIMEOUT: Span = Span::from_secs(10);
@@ -174,33 +103,7 @@ mod tests {
 
     use super::*;
     use crate::net::tls::{self, Acceptor, Certificate, MinVersion, SessionCache};
-    use crate::policy::AttackRule;
-    use crate::time::Time;
-
-    const AT: Time = Time::from_nanos(1_795_216_912_043_000_000);
-
-    fn rule(webhook: &str) -> AttackRule {
-        let webhook = Some(webhook.parse().unwrap());
-        AttackRule {
-            failures: 60,
-            share: 0.8,
-            cost_factor: 4,
-            worst_factor: None,
-            calm: Span::from_secs(600),
-            webhook,
-        }
-    }
-
-    fn change(rule: &AttackRule) -> AttackChange<'_> {
-        AttackChange { route: "login", rule, begins: true, failures: 90, share: 0.95, at: AT }
-    }
-
-    #[test]
-    fn a_report_says_what_where_and_when() {
-        let said: serde_json::Value = serde_json::from_str(&body_of(&change(&rule("http://a/")))).unwrap();
-        assert_eq!(said["time"], "2026-11-20T23:21:52.043Z");
-        assert_eq!((&said["failures_per_minute"], &said["share"]), (&90.into(), &0.95.into()));
-    }
+    use crate::observe::samples::alarm;
 
     #[tokio::test]
     async fn a_webhook_by_https_is_told_if_its_certificate_is_trusted() {
@@ -234,10 +137,10 @@ mod tests {
         });
         let trust = |roots| Trust::new(roots).unwrap();
         let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let report = |trust| Report {
+        let report = |trust| Delivery {
             route: "login".to_owned(),
             url: url.parse().unwrap(),
-            body: body_of(&change(&rule(&url))).into(),
+            body: "{}".into(),
             trust,
         };
         let refused = report(Some(trust(vec![other.cert.der().clone()]))).post().await;
@@ -255,9 +158,10 @@ mod tests {
     async fn reports_beyond_the_bound_are_dropped() {
         // It accepts and never answers.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let rule = rule(&format!("http://{}/", listener.local_addr().unwrap()));
-        let mut webhooks = Webhooks::default();
-        (0..MAX_REPORTS + 50).for_each(|_| webhooks.send(&change(&rule), None));
+        let url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+        let (mut webhooks, reports) = (Webhooks::default(), WaitingReports::default());
+        (0..MAX_REPORTS + 50).for_each(|_| reports.add_alarm(&alarm(&url)));
+        webhooks.send(&reports, None);
         assert_eq!(webhooks.0.len(), MAX_REPORTS);
     }
 }

@@ -9,7 +9,6 @@ use smallvec::{SmallVec, smallvec};
 
 use self::target::{ChargeTarget, for_strangers};
 
-use super::attack::AttemptSource;
 use super::attempt::{Attempt, AttemptBody};
 use super::body_coding::UndecodableBody;
 use super::count::UnreadableBody;
@@ -79,7 +78,7 @@ pub struct Charges {
     pub exempt: SmallVec<[usize; 2]>,
     /// The number of accounts it names; `None` if no limit needs it, or if it depends on a body that was not read.
     pub accounts: Option<u32>,
-    /// What is known of it besides. Whether a route is under attack, the caller finds out.
+    /// What is known of it besides. Whether an alarm is on, the caller finds out.
     pub facts: AttemptFacts,
     /// What matters once its outcome is known.
     pub unsettled: Unsettled,
@@ -98,8 +97,6 @@ pub struct Unsettled {
     pub address: Option<AccountAddress>,
     /// The sign-in that second steps may follow, if there are any.
     pub sign_in: Option<Box<SignIn>>,
-    /// Where it comes from, if a route has attack mode.
-    pub source: Option<AttemptSource>,
     /// What the defences of its routes noted.
     pub notes: AttemptNotes,
 }
@@ -229,13 +226,17 @@ impl Policy {
                     sign_in.and(identity.sign_in(route, &request, hasher)?);
                 }
             }
-            if let Some(rule) = &route.attack {
-                let source = &mut found.unsettled.source;
-                *source = Some(rule.source_of(*source, hasher, origin, attempt.client));
-            }
             let (is_owner, named) = (found.facts.is_owner, identity.named());
-            let read = ReadAttempt { attempt, hasher, now, is_owner, named, passwords: identity.passwords() };
-            let cost_factor = found.unsettled.notes.add(&route.defences, &read);
+            let read = ReadAttempt {
+                attempt,
+                hasher,
+                now,
+                origin,
+                is_owner,
+                named,
+                passwords: identity.passwords(),
+            };
+            let cost_factor = found.unsettled.notes.add(index, &route.defences, &read);
             let here = identity.proven_by_success();
             proven = Some(match proven {
                 None => here,
@@ -293,9 +294,10 @@ impl Policy {
     /// Whether this route needs the accounts of an attempt.
     pub(super) fn needs_accounts(&self, route: &Route) -> bool {
         let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
-        ((self.knows_owners() || self.has_second_steps || route.attack.is_some())
+        let of_defences = route.defences.needs();
+        ((self.knows_owners() || self.has_second_steps || of_defences.accounts_if_legible)
             && !route.reading.user.is_empty())
-            || route.defences.needs().identity()
+            || of_defences.identity()
             || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
@@ -311,7 +313,7 @@ impl Policy {
         route.limits.iter().any(|&limit| keeps(&self.limits[limit]))
     }
 
-    /// Whether accounts matter to candidates and attack mode alone, which do without.
+    /// Whether accounts matter to candidates alone, and to defences that do without.
     pub(super) fn only_candidates_need_accounts(&self, route: &Route) -> bool {
         let needs =
             |limit: &Limit| limit.mode != Mode::Off && limit.candidate_of.is_none() && limit.needs_accounts();

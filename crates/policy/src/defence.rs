@@ -10,10 +10,13 @@ use std::sync::Arc;
 use http::header::CONTENT_ENCODING;
 use http::{HeaderName, HeaderValue, StatusCode};
 
+use super::alarm::Alarm;
 use super::attempt::{Attempt, AttemptBody, SearchedBody};
 use super::field::Passwords;
 use super::fingerprint::Fingerprint;
+use super::geo::Origin;
 use super::key::{KeyHasher, NamedAccount, PrefixLengths, write_bytes};
+use super::outcome::Outcome;
 use tollgate_bucket::Time;
 
 /// One optional defence of one route. Every point of an attempt's way has a default that does nothing.
@@ -26,9 +29,9 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
         None
     }
 
-    /// Whether the file says the same of another one of this name: what they know of attempts makes no difference.
-    fn is_same(&self, other: &dyn Defence) -> bool {
-        self.describe() == other.describe()
+    /// What the file says of it: two with the same settings are one.
+    fn settings(&self) -> String {
+        self.describe().unwrap_or_default()
     }
 
     /// What has to be read of an attempt for it.
@@ -52,6 +55,12 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
     /// As how many times its cost the rates of this route charge the attempt, from 1, as far as a bucket holds it.
     fn cost_factor(&self, _: AttemptNote) -> u32 {
         1
+    }
+
+    /// How many times its cost an attempt of a stranger takes now, from 1, where limits charge strangers; `None` while
+    /// attempts cost what they always do.
+    fn strangers_factor(&self, _: AttemptNote, _: Time) -> Option<u32> {
+        None
     }
 
     /// The header in which the application is told of it, once it is admitted. No client may send it.
@@ -81,8 +90,19 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
         true
     }
 
-    /// Takes over what the same defence of the former rules knows.
+    /// Takes notice of what came of an attempt; told once for each route that counts it.
+    fn settled(&self, _: AttemptNote, _: SettledAttempt) {}
+
+    /// The alarm that it may raise.
+    fn alarm(&self) -> Option<&dyn Alarm> {
+        None
+    }
+
+    /// Takes over what the same defence of the same route knows by the former rules.
     fn carry_over(&mut self, _: &dyn Defence) {}
+
+    /// Takes over what all routes share, from the same defence of any route of the former rules.
+    fn share(&mut self, _: &dyn Defence) {}
 }
 
 /// What has to be read of each attempt.
@@ -92,6 +112,9 @@ pub struct Needs {
     pub accounts: bool,
     /// The passwords that it carries.
     pub passwords: bool,
+    /// The same as `accounts`, but only where the route has names for them, and where nobody else needs them they may be
+    /// illegible.
+    pub accounts_if_legible: bool,
     /// The whole body, as far as the route reads bodies.
     pub body: bool,
     /// Whether an attempt is refused if these cannot be read.
@@ -103,6 +126,7 @@ impl Needs {
         Self {
             accounts: self.accounts || other.accounts,
             passwords: self.passwords || other.passwords,
+            accounts_if_legible: self.accounts_if_legible || other.accounts_if_legible,
             body: self.body || other.body,
             is_strict: self.is_strict || other.is_strict,
         }
@@ -148,12 +172,26 @@ pub struct FailedAttempt {
     pub failed: Time,
 }
 
+/// What came of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettledAttempt {
+    /// The account, if it is at a single one.
+    pub account: Option<u64>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Now, by the clock of the store.
+    pub at: Time,
+    /// Whether another route has noted the same, and was told before.
+    pub is_told: bool,
+}
+
 /// An attempt, as one route reads it.
 #[derive(Clone, Copy)]
 pub struct ReadAttempt<'a> {
     pub(super) attempt: &'a Attempt<'a>,
     pub(super) hasher: &'a KeyHasher,
     pub(super) now: Time,
+    pub(super) origin: Origin,
     /// Whether it comes from a known device or address of its account.
     pub(super) is_owner: bool,
     /// What it names; nothing if the body was not read yet, or nobody needs accounts.
@@ -173,7 +211,20 @@ impl ReadAttempt<'_> {
     #[must_use]
     pub fn client(&self, prefixes: PrefixLengths) -> Option<u64> {
         self.attempt.client.known_ip()?;
-        Some(self.hasher.tag_of_client(prefixes, self.attempt.client))
+        Some(self.any_client(prefixes))
+    }
+
+    /// The same; all clients without an address of their own are one.
+    #[must_use]
+    pub fn any_client(&self, prefixes: PrefixLengths) -> u64 {
+        self.hasher.tag_of_client(prefixes, self.attempt.client)
+    }
+
+    /// The hash of the autonomous system of its client, or of the client's network where that is unknown; `None` for one
+    /// without an address of its own.
+    #[must_use]
+    pub fn network(&self) -> Option<u64> {
+        self.hasher.tag_of_network(self.origin, self.attempt.client)
     }
 
     /// Whether it names one of these accounts, from no known device or address of it.
@@ -247,22 +298,36 @@ impl RouteDefences {
         self.needs
     }
 
-    /// Takes over what those of the former rules know.
-    pub fn carry_over(&mut self, former: &Self) {
+    /// The alarms that they may raise.
+    pub fn alarms(&self) -> impl Iterator<Item = &dyn Alarm> {
+        self.iter().filter_map(Defence::alarm)
+    }
+
+    /// Takes over what those of the former rules know: of the same route, and what all routes share.
+    pub(super) fn carry_over(&mut self, former: Option<&Self>, all: &[&Self]) {
         for defence in self.list.iter_mut().filter_map(Arc::get_mut) {
-            if let Some(former) = former.iter().find(|former| former.name() == defence.name()) {
+            let name = defence.name();
+            if let Some(former) = all.iter().find_map(|of_route| of_route.named(name)) {
+                defence.share(former);
+            }
+            if let Some(former) = former.and_then(|of_route| of_route.named(name)) {
                 defence.carry_over(former);
             }
         }
     }
+
+    fn named(&self, name: &str) -> Option<&dyn Defence> {
+        self.iter().find(|defence| defence.name() == name)
+    }
 }
 
-/// Two are equal if the file says the same of both.
+/// Two are equal if the file says the same of them: what they know of attempts makes no difference.
 impl PartialEq for RouteDefences {
     fn eq(&self, other: &Self) -> bool {
-        let is_same =
-            |(one, other): (&dyn Defence, &dyn Defence)| one.name() == other.name() && one.is_same(other);
-        self.list.len() == other.list.len() && self.iter().zip(other.iter()).all(is_same)
+        let settings = |defences: &Self| {
+            defences.iter().map(|defence| (defence.name(), defence.settings())).collect::<Vec<_>>()
+        };
+        settings(self) == settings(other)
     }
 }
 
@@ -272,28 +337,21 @@ pub struct AttemptNotes(Vec<DefenceNote>);
 
 #[derive(Debug, Clone)]
 struct DefenceNote {
+    /// The position of its route.
+    route: usize,
     defence: Arc<dyn Defence>,
     note: AttemptNote,
-    /// How many routes have it.
-    routes: usize,
 }
 
 impl AttemptNotes {
-    /// Adds what the defences of a route note; of equal notes of one defence the last rule counts. Returns as how many
-    /// times its cost the rates of this route charge the attempt.
-    pub(super) fn add(&mut self, defences: &RouteDefences, attempt: &ReadAttempt<'_>) -> u32 {
+    /// Adds what the defences of a route note. Returns as how many times its cost the rates of this route charge the
+    /// attempt.
+    pub(super) fn add(&mut self, route: usize, defences: &RouteDefences, attempt: &ReadAttempt<'_>) -> u32 {
         let mut cost_factor = 1;
         for defence in &defences.list {
-            let Some(note) = defence.note(attempt) else { continue };
-            cost_factor = cost_factor.max(defence.cost_factor(note));
-            let is_same =
-                |known: &&mut DefenceNote| known.defence.name() == defence.name() && known.note == note;
-            match self.0.iter_mut().find(is_same) {
-                Some(known) => {
-                    known.defence = Arc::clone(defence);
-                    known.routes += 1;
-                }
-                None => self.0.push(DefenceNote { defence: Arc::clone(defence), note, routes: 1 }),
+            if let Some(note) = defence.note(attempt) {
+                cost_factor = cost_factor.max(defence.cost_factor(note));
+                self.0.push(DefenceNote { route, defence: Arc::clone(defence), note });
             }
         }
         cost_factor
@@ -333,27 +391,60 @@ impl AttemptNotes {
             let mut same = self.0.iter().filter(|other| other.defence.name() == noted.defence.name());
             same.all(|other| other.note <= noted.note)
         };
-        self.0.iter().filter(is_greatest).filter_map(|noted| noted.defence.explain(noted.note))
+        self.distinct()
+            .map(|(noted, _)| noted)
+            .filter(is_greatest)
+            .filter_map(|noted| noted.defence.explain(noted.note))
+    }
+
+    /// The routes on which an attempt of a stranger costs more now, each with its factor.
+    pub fn strangers_factors(&self, now: Time) -> impl Iterator<Item = (usize, u32)> {
+        self.0
+            .iter()
+            .filter_map(move |noted| Some((noted.route, noted.defence.strangers_factor(noted.note, now)?)))
     }
 
     /// As how many attempts this one counts for the address of its client, from 1.
     #[must_use]
     pub fn weight_of_attempt(&self) -> u32 {
-        self.0.iter().map(|noted| noted.defence.weight_of_attempt(noted.note)).max().unwrap_or(1)
+        self.distinct().map(|(noted, _)| noted.defence.weight_of_attempt(noted.note)).max().unwrap_or(1)
+    }
+
+    /// Tells what came of the attempt; to be called once.
+    pub fn settled(&self, account: Option<u64>, outcome: Outcome, at: Time) {
+        for (place, noted) in self.0.iter().enumerate() {
+            let is_told = self.0.iter().take(place).any(|earlier| earlier.is_same(noted));
+            noted.defence.settled(noted.note, SettledAttempt { account, outcome, at, is_told });
+        }
     }
 
     /// As how many failures this one counts for the address of its client, from 1; to be asked once.
     #[must_use]
     pub fn weight_of_failure(&self, attempt: FailedAttempt) -> u32 {
-        self.0.iter().map(|noted| noted.defence.weight_of_failure(noted.note, attempt)).max().unwrap_or(1)
+        let weights = self.distinct().map(|(noted, _)| noted.defence.weight_of_failure(noted.note, attempt));
+        weights.max().unwrap_or(1)
     }
 
     /// Whether a failure is charged as one; to be asked once. So many routes count the attempt, and it is charged unless all
     /// of them have the note: a client can have a route count it that would forgive what another one must not.
     #[must_use]
     pub fn charge_failure(&self, attempt: FailedAttempt, routes: usize) -> bool {
-        let mut agreed = self.0.iter().filter(|noted| noted.routes == routes);
-        agreed.all(|noted| noted.defence.charges_failure(noted.note, attempt))
+        let mut agreed = self.distinct().filter(|(_, notes)| *notes == routes);
+        agreed.all(|(noted, _)| noted.defence.charges_failure(noted.note, attempt))
+    }
+
+    /// Of equal notes of one defence the last one, and how many routes have it.
+    fn distinct(&self) -> impl Iterator<Item = (&DefenceNote, usize)> {
+        self.0.iter().enumerate().filter_map(|(place, noted)| {
+            let is_last = !self.0.iter().skip(place + 1).any(|later| later.is_same(noted));
+            is_last.then(|| (noted, self.0.iter().filter(|other| other.is_same(noted)).count()))
+        })
+    }
+}
+
+impl DefenceNote {
+    fn is_same(&self, other: &Self) -> bool {
+        self.note == other.note && self.defence.name() == other.defence.name()
     }
 }
 

@@ -8,8 +8,8 @@ pub struct AttemptFacts {
     pub account: Option<u64>,
     /// Whether it comes from a known device or address of that account.
     pub is_owner: bool,
-    /// Whether a route that counts it is under attack.
-    pub is_under_attack: bool,
+    /// Whether an alarm is on at a route that counts it, so that attempts of strangers cost more.
+    pub is_alarmed: bool,
     /// Whether it is at an account that no person uses.
     pub is_bait: bool,
     /// Failures in a row of the account before this attempt, where `max_failures` counts them; zero for a known device

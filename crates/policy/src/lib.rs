@@ -5,7 +5,7 @@
 //! route cannot hide an expensive one.
 
 pub mod account;
-mod attack;
+mod alarm;
 pub mod attempt;
 pub mod body_coding;
 pub mod bucket_ref;
@@ -45,11 +45,11 @@ pub mod second_step;
 mod session_value;
 mod urlencoded;
 
-pub use self::attack::{AttackRule, AttemptSource, NetworkRecord};
+pub use self::alarm::{Alarm, AlarmFigures, AlarmWords};
 pub use self::charges::{Charge, Charges, Unchargeable, Unsettled};
 pub use self::defence::{
     AttemptNote, AttemptNotes, Defence, DefenceCounter, DefenceRefusal, FailedAttempt, Needs, ReadAttempt,
-    RouteDefences,
+    RouteDefences, SettledAttempt,
 };
 pub use self::facts::AttemptFacts;
 pub use self::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
@@ -186,13 +186,18 @@ impl Policy {
         Self { geo, ..self }
     }
 
-    /// Takes over what the defences of former rules know, where a route keeps its name.
+    /// Takes over what the defences of former rules know: of each route that keeps its name, and of all routes.
     pub fn carry_over(&mut self, former: &Self) {
+        let all: Vec<&RouteDefences> = former.routes.iter().map(|route| &route.defences).collect();
         for route in &mut self.routes {
-            if let Some(former) = former.routes.iter().find(|former| former.name == route.name) {
-                route.defences.carry_over(&former.defences);
-            }
+            let same = former.routes.iter().find(|former| former.name == route.name);
+            route.defences.carry_over(same.map(|same| &same.defences), &all);
         }
+    }
+
+    /// The alarms of all routes.
+    pub fn alarms(&self) -> impl Iterator<Item = (&Arc<str>, &dyn Alarm)> {
+        self.routes.iter().flat_map(|route| route.defences.alarms().map(move |alarm| (&route.name, alarm)))
     }
 
     /// Where a client comes from.

@@ -130,6 +130,13 @@ impl Limit {
         }
     }
 
+    /// Whether attempts of strangers cost more here while an alarm is on: limits for known devices and sub-limits stay as
+    /// they are.
+    #[must_use]
+    pub fn charges_strangers(&self) -> bool {
+        self.kind == LimitKind::Rate && !self.key.contains(&KeyPart::Owner)
+    }
+
     /// Whether attempts and failures of some weight count as several here: where there is a bucket for each address, and
     /// none for each account or password.
     #[must_use]

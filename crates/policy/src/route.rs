@@ -8,7 +8,6 @@ use std::sync::Arc;
 use http::HeaderValue;
 use smallvec::SmallVec;
 
-use super::attack::AttackRule;
 use super::attempt::{Attempt, AttemptBody};
 use super::canonical::Case;
 use super::count::{Count, UnreadableBody};
@@ -36,8 +35,6 @@ pub struct Route {
     pub step: Option<SecondStep>,
     /// The optional defences that it turns on.
     pub defences: RouteDefences,
-    /// When it is under attack, and what follows; `None` if it never is.
-    pub attack: Option<Box<AttackRule>>,
     /// The rules for the outcome of a response.
     pub rules: outcome::OutcomeRules,
     /// Indices into [`Policy::limits`](super::Policy::limits), ascending.
@@ -208,7 +205,6 @@ impl Route {
             reading: RouteReading::default(),
             step: None,
             defences: RouteDefences::default(),
-            attack: None,
             rules: outcome::OutcomeRules::default(),
             limits: Vec::new(),
             forwarding: RouteForwarding::default(),

@@ -6,26 +6,32 @@ use std::path::{Path, PathBuf};
 use tollgate_grammar::list::distinct;
 use tollgate_grammar::{Findings, RawNamed, Spot, StringList};
 
+use super::super::features;
 use super::account_lists::{account, listed_accounts};
 use super::context::CheckContext;
 use super::files::{Files, words};
-use crate::defences::{DefenceCheck, DefenceFiles, DefendedRoute};
+use crate::defences::{DefenceCheck, DefenceFiles, DefendedRoute, SharedSettings};
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::{Limit, Mode, Route};
 
 /// Gives each route its defences. Limits have to be bound to routes by now.
 pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
     let (tables, prefixes) = (&cx.raw.defences, cx.client.prefixes);
+    let missing_tls = features::TLS.missing().map(|missing| (missing, features::HINT));
+    let shared = SharedSettings { prefixes, observes: cx.observes, missing_tls };
     let routes = cx.raw.routes.iter().map(|route| &route.value.defences);
-    let mut check = DefenceCheck::new(tables, routes, prefixes, cx.observes, &mut cx.files, f);
+    let mut check = DefenceCheck::new(tables, routes, shared, &mut cx.files, f);
     for (RawNamed { value: raw, .. }, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
         let route = route.as_mut();
         let has_address_limit = route.as_ref().is_some_and(|route| has_address_limit(route, &cx.limits));
-        let knows_failures =
-            raw.otherwise.is_some() || route.as_ref().is_some_and(|route| says_failures(route));
+        let knows_failures = raw.otherwise.is_some()
+            || raw.preset.is_some()
+            || route.as_ref().is_some_and(|route| says_failures(route));
+        let refuses_strangers = route.as_ref().is_some_and(|route| refuses_strangers(route, &cx.limits));
         let names_password =
             raw.password.is_some() || route.as_ref().is_some_and(|route| !route.reading.password.is_empty());
-        let to = DefendedRoute { route, has_address_limit, knows_failures, names_password };
+        let to =
+            DefendedRoute { route, has_address_limit, refuses_strangers, knows_failures, names_password };
         check.check(&raw.defences, to, f);
     }
 }
@@ -45,8 +51,15 @@ impl DefenceFiles for Files<'_> {
 }
 
 fn has_address_limit(route: &Route, limits: &[Option<Limit>]) -> bool {
-    let mut reaching = route.limits.iter().filter_map(|&at| limits.get(at)?.as_ref());
-    reaching.any(|limit| limit.mode != Mode::Off && limit.charges_weights())
+    limits_of(route, limits).any(|limit| limit.mode != Mode::Off && limit.charges_weights())
+}
+
+fn refuses_strangers(route: &Route, limits: &[Option<Limit>]) -> bool {
+    limits_of(route, limits).any(|limit| limit.mode == Mode::Enforce && limit.charges_strangers())
+}
+
+fn limits_of<'l>(route: &Route, limits: &'l [Option<Limit>]) -> impl Iterator<Item = &'l Limit> {
+    route.limits.iter().filter_map(|&at| limits.get(at)?.as_ref())
 }
 
 fn says_failures(route: &Route) -> bool {

@@ -111,9 +111,9 @@ pub(super) fn upstream_trust(cx: &mut CheckContext<'_>, policy: &Policy, f: &mut
         return None;
     }
     let is_secure = |target: &UpstreamTarget| matches!(target.address, UpstreamAddress::Tls { .. });
-    let webhooks = policy.routes.iter().filter_map(|route| route.attack.as_deref()?.webhook.as_ref());
+    let mut reports = policy.alarms().filter_map(|(_, alarm)| alarm.report_to());
     let is_needed = cx.groups.targets.iter().flatten().any(is_secure)
-        || webhooks.into_iter().any(|url| url.scheme_str() == Some("https"));
+        || reports.any(|url| url.scheme_str() == Some("https"));
     let (spot, roots) = match &cx.raw.tls.upstream_ca {
         Some(ca) => {
             if !is_needed {

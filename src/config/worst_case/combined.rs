@@ -30,10 +30,8 @@ pub struct CombinedLimits {
     pub evadable: Vec<Arc<str>>,
     /// Limits on the number of accounts tried, not on the attempts at each.
     pub of_accounts: Vec<Arc<str>>,
-    /// How many times its cost an attempt of a stranger takes in attack mode, if the route has it.
-    pub attack_factor: Option<u32>,
-    /// The same for networks of which hardly any attempt succeeds, if these make a difference.
-    pub worst_attack_factor: Option<u32>,
+    /// What follows while an alarm is on.
+    pub alarms: Vec<String>,
     /// Whether a limit exempts some clients or has other rates for them.
     pub exceptions: bool,
     /// Whether accounts pay although it names none, because it is a second step.
@@ -83,13 +81,7 @@ impl fmt::Display for CombinedLimits {
         for limit in &self.of_accounts {
             parts.push(format!("`{limit}` bounds how many accounts are tried, not how often each"));
         }
-        if let Some(factor) = self.attack_factor {
-            let worst = self.worst_attack_factor.map_or_else(String::new, |worst| {
-                format!(", up to {worst} times from networks whose attempts fail, whoever else is there")
-            });
-            parts
-                .push(format!("in attack mode an attempt of a stranger costs {factor} times as much{worst}"));
-        }
+        parts.extend(self.alarms.iter().cloned());
         if self.exceptions {
             parts.push("exempt clients and those with rates of their own aside".to_owned());
         }
@@ -133,8 +125,7 @@ fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
         bounded: all.is_some() || ladder.last().is_some_and(|widest| (widest.ipv4, widest.ipv6) == (0, 0)),
         evadable: evadable.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         of_accounts: of_accounts.iter().map(|limit| Arc::clone(&limit.name)).collect(),
-        attack_factor: route.attack.as_ref().map(|rule| rule.cost_factor),
-        worst_attack_factor: route.attack.as_ref().and_then(|rule| rule.worst_factor),
+        alarms: described(route, |defence| defence.alarm().is_some()).collect(),
         is_for_sale: policy.challenge.is_some() && limits.iter().any(|limit| ChallengeRule::lifts(limit)),
         follows_sign_in: route.step.is_some() && evadable.iter().any(|limit| limit.is_account()),
         exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.classes().is_empty()),
@@ -151,7 +142,11 @@ fn notes(route: &Route) -> Vec<String> {
         )),
         _ => None,
     };
-    route.defences.iter().filter_map(Defence::describe).chain(documents).collect()
+    described(route, |defence| defence.alarm().is_none()).chain(documents).collect()
+}
+
+fn described(route: &Route, is_wanted: fn(&dyn Defence) -> bool) -> impl Iterator<Item = String> {
+    route.defences.iter().filter(move |defence| is_wanted(*defence)).filter_map(Defence::describe)
 }
 
 /// What limits by account do on a route that names none.

@@ -10,7 +10,6 @@ use arc_swap::ArcSwap;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::defences::COUNTERS;
@@ -23,7 +22,6 @@ use crate::policy::{DefenceCounter, LimitKind, Mode, Policy};
 pub(super) struct RuleCounters {
     decisions: Family<DecisionLabels, Counter>,
     attempts: Family<AttemptLabels, Counter>,
-    attack_modes: Family<RouteLabels, Gauge>,
     noted: NotedCounters,
     guesses_worked: Family<RouteLabels, Counter>,
     /// The newest first.
@@ -64,11 +62,6 @@ struct RouteLabels {
 }
 
 impl RuleCounters {
-    /// Attack mode began or ended on a route.
-    pub(super) fn set_attack_mode(&self, route: &str, on: bool) {
-        self.attack_modes.get_or_create_owned(&RouteLabels { route: route.to_owned() }).set(on.into());
-    }
-
     /// A defence of a route noted something of an attempt.
     pub(super) fn count_noted(&self, counter: &DefenceCounter, route: &str) {
         self.noted.of(counter, route).inc();
@@ -84,8 +77,6 @@ impl RuleCounters {
         registry.register("tollgate_decisions", "Decisions of limits on attempts", decisions);
         let attempts = self.attempts.clone();
         registry.register("tollgate_attempts", "Outcomes of admitted attempts", attempts);
-        let attack_modes = self.attack_modes.clone();
-        registry.register("tollgate_attack_mode", "Whether a route is in attack mode", attack_modes);
         for (counter, routes) in COUNTERS.iter().zip(&self.noted.0) {
             registry.register(counter.name, counter.help, routes.clone());
         }
@@ -96,11 +87,8 @@ impl RuleCounters {
     /// Adds the names of new rules. Series that earlier rules share go on counting.
     pub(super) fn add_generation(&self, generation: u64, policy: &Policy) {
         let newest = Arc::new(self.resolve(generation, policy));
-        for route in policy.routes.iter().filter(|route| route.attack.is_some()) {
-            // Exists from now on, at 0.
-            drop(self.attack_modes.get_or_create_owned(&RouteLabels { route: route.name.to_string() }));
-        }
         for route in &policy.routes {
+            // Each exists from now on, at 0.
             route.defences.counters().for_each(|counter| drop(self.noted.of(counter, &route.name)));
         }
         let counts_failures = |limit: &usize| policy.limits[*limit].kind == LimitKind::Cap;

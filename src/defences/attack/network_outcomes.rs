@@ -1,19 +1,27 @@
 //! How many attempts from each network succeed. Attack mode uses it if its rule has `worst`.
 //!
-//! `policy` finds the network, which is a hash here. The counts exist only in the memory of this process, in a table of fixed size: a
+//! A network is a hash here. The counts exist only in the memory of this process, in a table of fixed size: a
 //! network may replace another, which then counts as unknown. Counts halve every ten minutes, so that a network does not pay for an
 //! attack for long.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::event::Outcome;
-use crate::policy::NetworkRecord;
+use crate::policy::outcome::Outcome;
 use crate::time::{Span, Time};
 
 /// Outcomes by network. Nothing is allocated before the first outcome of a route that asks.
 #[derive(Debug, Default)]
-pub(super) struct NetworkOutcomes(OnceLock<Box<[AtomicU64]>>);
+pub(in crate::defences) struct NetworkOutcomes(OnceLock<Box<[AtomicU64]>>);
+
+/// The recent outcomes of a network's attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct NetworkRecord {
+    /// Attempts that succeeded.
+    pub(super) successes: u32,
+    /// Attempts that failed.
+    pub(super) failures: u32,
+}
 
 /// One slot: 20 bits of the hash, 12 of the period, 16 for each count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! Events of attacks: what an operator is told at once.
 
-use crate::policy::{AttackRule, Route};
+use http::Uri;
+
+use crate::policy::{AlarmFigures, AlarmWords, Route};
 use crate::time::Time;
 
 /// A success of an unknown client after at least [`GuessWorked::MIN_FAILURES`] failures in a row of its account.
@@ -21,19 +23,19 @@ impl GuessWorked<'_> {
     pub const MIN_FAILURES: u32 = 5;
 }
 
-/// Begin or end of attack mode on a route.
+/// Begin or end of an alarm on a route.
 #[derive(Debug, Clone, Copy)]
-pub struct AttackChange<'a> {
+pub struct AlarmChange<'a> {
     /// The name of the route.
     pub route: &'a str,
-    /// The route's rule.
-    pub rule: &'a AttackRule,
-    /// Whether the mode begins; otherwise it ends.
+    /// How it is told.
+    pub words: &'static AlarmWords,
+    /// Where it is reported.
+    pub report_to: Option<&'a Uri>,
+    /// Whether the alarm begins; otherwise it ends.
     pub begins: bool,
-    /// Failed attempts within the last minute.
-    pub failures: u64,
-    /// Their share of the attempts of that minute, or that of the accounts that failed if it is higher; from 0 to 1.
-    pub share: f64,
-    /// When it was measured.
+    /// What it saw within the last minute.
+    pub figures: AlarmFigures,
+    /// When it saw that.
     pub at: Time,
 }

@@ -7,9 +7,9 @@
 
 use std::collections::VecDeque;
 
-use crate::engine::OutcomeCounts;
-use crate::event::AttackChange;
-use crate::policy::AttackRule;
+use super::AttackRule;
+use super::distinct_outcomes::OutcomeCounts;
+use crate::policy::AlarmFigures;
 use crate::time::{Span, Time};
 
 /// The state of one route.
@@ -34,20 +34,13 @@ pub(super) struct Measured {
 
 impl Measured {
     /// What is told where the mode begins or ends by this. Of both shares it is the higher one.
-    pub(super) fn change<'a>(
-        &self,
-        route: &'a str,
-        rule: &'a AttackRule,
-        begins: bool,
-        at: Time,
-    ) -> AttackChange<'a> {
-        let share = self.share.max(self.share_of_accounts);
-        AttackChange { route, rule, begins, failures: self.failures, share, at }
+    pub(super) fn figures(&self) -> AlarmFigures {
+        AlarmFigures { failures: self.failures, share: self.share.max(self.share_of_accounts) }
     }
 }
 
 impl AttackDetector {
-    pub(super) fn is_on(&self) -> bool {
+    fn is_on(&self) -> bool {
         self.last_reached.is_some()
     }
 
@@ -57,6 +50,10 @@ impl AttackDetector {
             || self.samples.get(1).is_some_and(|(at, _)| now.since(*at) >= WINDOW)
         {
             self.samples.pop_front();
+        }
+        if self.samples.is_empty() {
+            // The counters began at zero: attempts that came before the first look count, too.
+            self.samples.push_back((now, OutcomeCounts::default()));
         }
         self.samples.push_back((now, counts));
         let first = self.samples.front().map_or(counts, |(_, first)| *first);

@@ -1,30 +1,30 @@
 //! How many accounts failed and succeeded on a route with attack mode. Each account counts once a minute, so that an attacker cannot
 //! keep the mode off by signing in to the same account again and again.
 //!
-//! Accounts and clients are hashes here and exist only in the memory of this process. The layer above decides when the mode begins.
+//! Accounts and clients are hashes here and exist only in the memory of this process. When the mode begins is left to the
+//! [`detector`](super::detector).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::event::Outcome;
+use crate::policy::outcome::Outcome;
 use crate::time::{Span, Time};
 
-/// The outcomes of a route with attack mode, since the gate started.
+/// The outcomes of a route, since it has attack mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OutcomeCounts {
-    /// Failures.
-    pub failures: u64,
-    /// Successes; those of one account and client once a minute.
-    pub successes: u64,
+pub(super) struct OutcomeCounts {
+    pub(super) failures: u64,
+    /// Those of one account and client once a minute.
+    pub(super) successes: u64,
     /// Accounts that failed; each once a minute.
-    pub failed_accounts: u64,
+    pub(super) failed_accounts: u64,
     /// Accounts that succeeded; each once a minute.
-    pub succeeded_accounts: u64,
+    pub(super) succeeded_accounts: u64,
 }
 
-/// The outcomes of all routes with attack mode, by their names. Nothing is allocated without one.
+/// The outcomes of one route.
 #[derive(Debug, Default)]
-pub(super) struct DistinctOutcomes(Mutex<HashMap<Arc<str>, OutcomeTable>>);
+pub(super) struct DistinctOutcomes(Mutex<OutcomeTable>);
 
 #[derive(Debug, Default)]
 struct OutcomeTable {
@@ -43,22 +43,13 @@ enum Counted {
 }
 
 impl DistinctOutcomes {
-    /// The outcomes of a route by its name.
-    pub(super) fn of_route(&self, route: &str) -> OutcomeCounts {
-        self.tables().get(route).map_or_else(Default::default, |table| table.counts)
+    pub(super) fn so_far(&self) -> OutcomeCounts {
+        self.table().counts
     }
 
     /// Counts the outcome of an attempt of this client at this account, if it is at a single one.
-    pub(super) fn count(
-        &self,
-        route: &Arc<str>,
-        account: Option<u64>,
-        client: u64,
-        outcome: Outcome,
-        now: Time,
-    ) {
-        let mut tables = self.tables();
-        let table = tables.entry(Arc::clone(route)).or_default();
+    pub(super) fn count(&self, account: Option<u64>, client: u64, outcome: Outcome, now: Time) {
+        let mut table = self.table();
         match outcome {
             Outcome::Success => {
                 table.counts.successes += u64::from(table.is_new(Counted::Success { account, client }, now));
@@ -76,12 +67,7 @@ impl DistinctOutcomes {
         }
     }
 
-    /// Keeps the outcomes of these routes only.
-    pub(super) fn retain(&self, keeps: impl Fn(&str) -> bool) {
-        self.tables().retain(|route, _| keeps(route));
-    }
-
-    fn tables(&self) -> MutexGuard<'_, HashMap<Arc<str>, OutcomeTable>> {
+    fn table(&self) -> MutexGuard<'_, OutcomeTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -114,11 +100,11 @@ mod tests {
 
     const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
 
-    struct Counter(DistinctOutcomes, Arc<str>);
+    struct Counter(DistinctOutcomes);
 
     impl Counter {
         fn new() -> Self {
-            Self(DistinctOutcomes::default(), "login".into())
+            Self(DistinctOutcomes::default())
         }
 
         fn count(
@@ -128,9 +114,8 @@ mod tests {
             outcome: Outcome,
             second: u64,
         ) -> [u64; 4] {
-            self.0.count(&self.1, account.into(), client, outcome, NOW.after(Span::from_secs(second)));
-            let OutcomeCounts { failures, successes, failed_accounts, succeeded_accounts } =
-                self.0.tables()[&self.1].counts;
+            self.0.count(account.into(), client, outcome, NOW.after(Span::from_secs(second)));
+            let OutcomeCounts { failures, successes, failed_accounts, succeeded_accounts } = self.0.so_far();
             [failures, successes, failed_accounts, succeeded_accounts]
         }
     }
@@ -168,10 +153,10 @@ mod tests {
         for account in 0..3 * MAX_COUNTED as u64 {
             counter.count(account, 1, Outcome::Failure, 0);
         }
-        assert_eq!(counter.0.tables()[&counter.1].counted.len(), MAX_COUNTED);
+        assert_eq!(counter.0.table().counted.len(), MAX_COUNTED);
         let accounts = 3 * MAX_COUNTED as u64;
         assert_eq!(counter.count(7, 1, Outcome::Failure, 1)[2], accounts, "it is among those in the table");
         assert_eq!(counter.count(accounts, 1, Outcome::Failure, 61)[2], accounts + 1);
-        assert_eq!(counter.0.tables()[&counter.1].counted.len(), 1, "the minute is over");
+        assert_eq!(counter.0.table().counted.len(), 1, "the minute is over");
     }
 }
