@@ -15,7 +15,7 @@ use self::probe::{ProbeReport, probe};
 use super::Exit;
 use super::sources::{ALIKE, ConfigArgs, counted, report_all, shortened};
 use crate::cli::output::{errln, outln};
-use crate::config::{Included, Loaded, Sources, combined, load, worst_cases};
+use crate::config::{Config, Included, Loaded, Sources, combined, load, worst_cases};
 use crate::policy::field::Field;
 
 #[derive(Debug, Args)]
@@ -31,6 +31,9 @@ pub(super) struct CheckArgs {
     /// Show the worst case of each limit and route, also of many that are alike
     #[arg(long)]
     worst: bool,
+    /// Show mistakes and warnings only
+    #[arg(long, short, conflicts_with = "worst")]
+    quiet: bool,
     /// Fail on warnings: exit status 1
     #[arg(long)]
     strict: bool,
@@ -60,7 +63,10 @@ pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
     let probed = selected.map(|config| probe(&config.store));
     match arguments.format {
         CheckFormat::Text => {
-            print_text(&loaded, &sources, arguments.worst);
+            report_all(&loaded, &sources.name);
+            if let (Some(config), false) = (&loaded.config, arguments.quiet) {
+                print_valid(config, &loaded, &sources, arguments.worst);
+            }
             probed.iter().for_each(print_probed);
         }
         CheckFormat::Json => print_json(&loaded, probed.as_ref())?,
@@ -73,10 +79,9 @@ pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
     })
 }
 
-fn print_text(loaded: &Loaded, sources: &Sources, all: bool) {
+/// What a valid configuration means.
+fn print_valid(config: &Config, loaded: &Loaded, sources: &Sources, all: bool) {
     let name = &sources.name;
-    report_all(loaded, name);
-    let Some(config) = &loaded.config else { return };
     let limits = worst_cases(&config.policy).into_iter().map(|(_, words)| words).collect();
     let routes = combined(&config.policy).iter().map(ToString::to_string).collect();
     for lines in [limits, routes] {

@@ -34,7 +34,7 @@ fn the_units_start_a_gate_that_understands_their_words() {
     fs::write(&file, "listen = \"systemd:web\"\nupstream = \"http://127.0.0.1:1\"\n").unwrap();
     let name = socket["FileDescriptorName"][0];
     assert_eq!(format!("systemd:{name}"), "systemd:web");
-    for arguments in [&words[1..], &["check", "-c", "/etc/tollgate/config.toml"]] {
+    for arguments in [&words[1..], &["check", "--quiet", "-c", "/etc/tollgate/config.toml"]] {
         let arguments =
             arguments.iter().map(|word| word.replace("/etc/tollgate/config.toml", file.to_str().unwrap()));
         let output = Command::new(binary()).args(arguments).output().unwrap();
@@ -43,7 +43,8 @@ fn the_units_start_a_gate_that_understands_their_words() {
         assert!(output.status.success() || said.contains("systemd passed no socket"), "{said}");
     }
     assert_eq!((service["Type"][0], service["KillMode"][0]), ("notify", "mixed"));
-    assert_eq!(service["ExecReload"], ["/bin/sh -c 'kill -HUP $MAINPID'"]);
+    let check = "/usr/bin/tollgate check --quiet -c /etc/tollgate/config.toml";
+    assert_eq!(service["ExecReload"], [check, "/bin/sh -c 'kill -HUP $MAINPID'"]);
     let _ = fs::remove_dir_all(directory);
 }
 
