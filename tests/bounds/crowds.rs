@@ -1,7 +1,7 @@
 //! Two thousand slow uploads, and two thousand readers that read nothing: the memory that they take, and who is served
 //! beside them.
 //!
-//! The bound is what `docs/bounds.md` says: the memory for bodies, and what each connection has besides.
+//! `docs/internals/bounds.md` has the bound: the memory for bodies, and what each connection also holds.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

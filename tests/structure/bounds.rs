@@ -1,4 +1,4 @@
-//! The rows of `docs/bounds.md` have the values of the constants that they name.
+//! The rows of `docs/internals/bounds.md` have the values of the constants that they name.
 //!
 //! That the names exist is left to [`documents`](crate::documents).
 
@@ -65,7 +65,8 @@ struct Row {
 }
 
 fn rows() -> Vec<Row> {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/bounds.md")).unwrap();
+    let text =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/internals/bounds.md")).unwrap();
     let cells =
         text.lines().filter(|line| line.starts_with("| ")).map(|line| line.split('|').collect::<Vec<_>>());
     let rows = cells.filter(|cells| !cells[1].contains(" what ")).map(|cells| {

@@ -188,7 +188,7 @@ impl Figures {
 /// takes it faster than it comes.
 pub(crate) const ROOMY: Promise = Promise { burst: 200, rate: 20 };
 
-/// What leases that lapse at their end leave of the tokens (docs/decisions/026-leases.md).
+/// What leases that lapse at their end leave of the tokens (docs/internals/decisions/026-leases.md).
 const AT_LEAST: f64 = 0.97;
 
 /// So long a busy machine may keep back an attempt: of three seconds more than 1 %.
