@@ -34,20 +34,6 @@ fn the_file_in_the_readme_is_the_smallest_example_byte_for_byte() {
 }
 
 #[test]
-fn the_wordpress_file_in_the_documents_is_the_example_but_for_its_comments() {
-    let document = fs::read_to_string("docs/getting-started.md").unwrap();
-    let (_, rest) = document.split_once("\n```toml\n[route.blog]\n").unwrap();
-    let block = format!("[route.blog]\n{}", rest.split_once("```\n").unwrap().0);
-    let settings = |text: &str| {
-        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-        let lines = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
-        lines.filter(|line| !line.is_empty()).collect::<Vec<_>>()
-    };
-    let example = settings(&fs::read_to_string("examples/wordpress.toml").unwrap());
-    assert_eq!(settings(&block), example[2..], "all but `listen` and `upstream`");
-}
-
-#[test]
 fn every_command_in_the_readme_exists() {
     let named = commands(&readme());
     for expected in ["check", "demo", "explain", "run"] {

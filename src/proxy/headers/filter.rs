@@ -1,7 +1,7 @@
 //! Request headers that are not passed to the application: odd spellings, and identity headers unless a trusted proxy
 //! sent them.
 //!
-//! The built-in names are in [`lists`] and in `docs/operating.md`. [`headers`](super) handles hop-by-hop headers and
+//! The built-in names are in [`lists`] and in `docs/headers.md`. [`headers`](super) handles hop-by-hop headers and
 //! writes the replacements.
 
 pub mod lists;

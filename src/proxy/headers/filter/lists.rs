@@ -1,5 +1,5 @@
 //! The built-in header names, in lower case; `*` at the end matches any rest. A test compares them with
-//! `docs/operating.md`, which gives the origin of each.
+//! `docs/headers.md`, which gives the origin of each.
 //!
 //! Headers with a client's own credentials are left out on purpose: `X-Auth-Token`, `X-User-Id`, `X-Access-Token`,
 //! `Cf-Access-Client-Id`. If an application trusts one of them as a proxy's, `proxy.strip` has to name it.

@@ -107,7 +107,7 @@ fn what_is_listed_is_known_by_name_and_by_prefix() {
 
 #[test]
 fn the_documents_name_what_is_dropped_and_nothing_else() {
-    let documents = include_str!("../../../../docs/operating.md");
+    let documents = include_str!("../../../../docs/headers.md");
     let section = documents.split("## Headers that the application does not see").nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
     let rows = section.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
