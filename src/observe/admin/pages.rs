@@ -179,7 +179,7 @@ records! {
         attempts: u64,
         /// Refused ones of these.
         refused: u64,
-        /// By so much the counts may be too high.
+        /// By so much the counts may be too low.
         error: u64,
         /// The last attempt.
         last: String,

@@ -122,7 +122,7 @@ fn name(row: &ClientPart) -> String {
 
 /// A count that may be too high says so.
 fn count(number: u64, error: u64) -> String {
-    if error > 0 && number > 0 { format!("≤{}", grouped(number)) } else { grouped(number) }
+    if error > 0 && number > 0 { format!("≥{}", grouped(number)) } else { grouped(number) }
 }
 
 /// A bar of the bucket's level, and the level in whole tokens.

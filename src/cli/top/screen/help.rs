@@ -30,7 +30,7 @@ const HELP: [(&str, &str); 13] = [
     ("e", "exempt it for an hour"),
     ("p", "pause"),
     ("", ""),
-    ("≤", "at most: the list is bounded"),
+    ("≥", "at least: the list is bounded"),
     ("wait", "until the next token"),
     ("would", "refused, if it were enforced"),
 ];
