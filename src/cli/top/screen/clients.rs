@@ -120,7 +120,7 @@ fn name(row: &ClientPart) -> String {
     }
 }
 
-/// A count that may be too high says so.
+/// A count that may be too low says so.
 fn count(number: u64, error: u64) -> String {
     if error > 0 && number > 0 { format!("≥{}", grouped(number)) } else { grouped(number) }
 }
