@@ -329,7 +329,7 @@ pub fn admin_token(sources: &Sources) -> Option<String> {
     check::admin::token_text(&raw.admin, &mut check::files::Files::of(sources), &mut findings)
 }
 
-/// Bytes of a configuration; lists of networks have files of their own.
+/// Bytes of a configuration; lists of networks have their own files.
 const MAX_FILE: u64 = 64 << 20;
 
 fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {

@@ -1,4 +1,4 @@
-//! Background tasks beside the workers: signals, reload, admin pages, snapshots, memory watch, watchdog.
+//! Background tasks next to the workers: signals, reload, admin pages, snapshots, memory watch, watchdog.
 //!
 //! All tasks run on the background runtime; workers do none of this. An upgrade also ends the gate: the new process
 //! serves by then.

@@ -1,7 +1,7 @@
 //! What would happen to a request, step by step, decided by the gate's own functions.
 //!
 //! By the rules and buckets of a running gate it takes nothing: every bucket is looked at alone. By a configuration every
-//! bucket is new, as for a client that the gate has never seen, and the attempt is made on an engine of its own. Reading
+//! bucket is new, as for a client that the gate has never seen, and the attempt is made on its own engine. Reading
 //! arguments and printing are left to the command line and the admin API.
 
 mod describe;

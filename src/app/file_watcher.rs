@@ -88,7 +88,7 @@ impl SettledFiles {
         self.files = files;
     }
 
-    /// Watches the files of a configuration that was refused: where its mistakes are mended, it counts.
+    /// Watches the files of a configuration that was refused: where its mistakes are fixed, it counts.
     pub(super) fn watch_instead(&mut self, files: OwnFiles) {
         if self.are_watched() {
             self.set(Some(files));

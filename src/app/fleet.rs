@@ -82,7 +82,7 @@ impl FleetLink {
         change: impl Fn(&Overrides) -> Result<Overrides, OverrideError> + Send + 'static,
     ) -> Result<(FleetHead, Overrides), OverrideError> {
         let on_bytes = move |bytes: &[u8]| {
-            // A list that cannot be read gives way to a new one.
+            // A list that cannot be read yields to a new one.
             let before = Overrides::decode(bytes).unwrap_or_default();
             change(&before).map(|after| after.encode())
         };

@@ -13,7 +13,7 @@ use crate::observe::timestamp::rfc3339;
 use crate::policy::{Limit, LimitKind, Policy};
 use crate::time::Time;
 
-/// Makes the page anew at each call.
+/// Makes the page again at each call.
 pub(super) fn of(
     engine: &Arc<Engine>,
     metrics: &Arc<Metrics>,

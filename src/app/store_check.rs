@@ -1,6 +1,6 @@
 //! Asks a shared store once when the gate starts, so that one that is away is told at once and not at the first attempt.
 //!
-//! It asks what attempts ask, on a connection of its own and about no client's bucket. What decides meanwhile is left to the store's options.
+//! It asks what attempts ask, on its own connection and about no client's bucket. What decides meanwhile is left to the store's options.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The upstreams of a file, and which of them the next file still names.
 //!
-//! An address that stands in several groups is one upstream, with one load and one health in all of them. Under another
+//! An address that is in several groups is one upstream, with one load and one health in all of them. Under another
 //! name (`upstream_host`) it is another one: connections are verified for a name.
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! `[limit.NAME.candidate]`: other keys for a limit, judged beside it.
+//! `[limit.NAME.candidate]`: other keys for a limit, judged next to it.
 //!
-//! A candidate becomes a limit of its own, `NAME.candidate`, right behind its live limit: the live limit's keys under its
+//! A candidate becomes its own limit, `NAME.candidate`, right behind its live limit: the live limit's keys under its
 //! own. The expansion puts it into the document before it is read, so the rest of the check sees a limit like any other.
 //! What a candidate may refuse is left to the policy: nothing.
 
@@ -36,7 +36,7 @@ pub(super) fn expand(root: &mut TomlTable, f: &mut Findings) {
     }
 }
 
-/// The live limit without its candidate, and the candidate as a limit of its own.
+/// The live limit without its candidate, and the candidate as its own limit.
 fn split(mut live: TomlEntry, f: &mut Findings) -> (TomlEntry, Option<TomlEntry>) {
     let TomlValue::Table(table) = &mut live.node.value else { return (live, None) };
     let is_candidate =

@@ -1,4 +1,4 @@
-//! `include`: files beside the main one, each of which describes an application.
+//! `include`: files next to the main one, each of which describes an application.
 //!
 //! They are read with the main file, and again when it is; what they may say is left to [`tables`].
 

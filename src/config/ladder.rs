@@ -1,6 +1,6 @@
 //! `ladder` of a limit: a limit for each of several prefixes, one wider than the other.
 //!
-//! The expansion puts each rung into the document as a limit of its own before it is read, so the rest of the check sees
+//! The expansion puts each rung into the document as its own limit before it is read, so the rest of the check sees
 //! limits like any other. The first rung keeps the name; the others add their IPv4 prefix to it, as in `address.24`.
 
 use tollgate_grammar::document::{TomlEntry, TomlTable, TomlValue};
@@ -38,7 +38,7 @@ fn rungs_of(mut limit: TomlEntry, f: &mut Findings) -> Vec<TomlEntry> {
     let rungs = rungs(table, &ladder.key.spot, &rates, f);
     report_misplaced(&limit.key, table, &ladder, f);
     table.0.retain(|entry| !OF_RUNGS.contains(&entry.key.value.as_str()));
-    // After a mistake one rung stands in for all, so that the checks go on.
+    // After a mistake one rung stands for all, so that the checks go on.
     let rungs = rungs.unwrap_or_else(|| rates.into_iter().take(1).map(Rung::of_any).collect());
     let rungs = rungs.into_iter().enumerate().map(|(number, rung)| rung.limit(number, &limit));
     rungs.collect()

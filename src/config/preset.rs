@@ -3,7 +3,7 @@
 //! A preset is a small file, `presets/NAME.toml`, with a route for each way to sign in. The expansion puts these routes
 //! into the document before it is read, so the rest of the check knows no presets. One route becomes several: `blog` is
 //! the main one and `blog.xmlrpc` another, and where the file names `blog` it means all of them. `blog.mail` is the one
-//! that sends messages: it is no sign-in, so keys of a single sign-in may stand beside a preset that has one.
+//! that sends messages: it is no sign-in, so keys of a single sign-in may stand next to a preset that has one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -169,7 +169,7 @@ fn preset_of(node: &Located<TomlValue>, f: &mut Findings) -> Option<&'static Pre
     }
 }
 
-/// Merges one key that stands beside `preset`.
+/// Merges one key that is next to `preset`.
 fn put(entry: &TomlEntry, preset: &Preset, several: bool, routes: &mut [TomlEntry], f: &mut Findings) {
     let key = entry.key.value.as_str();
     if several && KEYS_OF_ONE_ROUTE.contains(&key) {
@@ -247,7 +247,7 @@ fn name_all_routes(root: &mut TomlTable, applications: &Applications) {
     }
 }
 
-/// The routes of an application beside the main one, which has the application's name.
+/// The routes of an application next to the main one, which has the application's name.
 fn routes_by_name(name: &TomlValue, applications: &Applications) -> Vec<String> {
     let TomlValue::String(name) = name else { return Vec::new() };
     let others = applications.iter().filter(|(route, application)| *application == name && *route != name);

@@ -360,7 +360,7 @@ impl Engine {
     }
 }
 
-/// A bucket, with its level and a rate of its own.
+/// A bucket, with its level and its own rate.
 type SeenBucket<'b> = (&'b BucketRef, &'b (BucketLevel, Option<Own>));
 
 /// A bucket by names, which stay valid when the rules are replaced.

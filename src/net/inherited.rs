@@ -1,7 +1,7 @@
 //! Listening sockets that this process did not bind: from systemd, or from the old process of an upgrade.
 //!
 //! They are known by the names of their addresses; receiving them from the old process is left to the upgrade. The very
-//! same sockets have to be used: another one at the same port, as `SO_REUSEPORT` allows, has a backlog of its own, and
+//! same sockets have to be used: another one at the same port, as `SO_REUSEPORT` allows, has its own backlog, and
 //! connections that wait in the old backlog are reset when it is closed.
 
 use std::io;

@@ -1,6 +1,6 @@
 //! Listening sockets, and an accept loop that never fails.
 //!
-//! Each worker thread has a TCP socket of its own on the same port (`SO_REUSEPORT`), so that the kernel spreads
+//! Each worker thread has its own TCP socket on the same port (`SO_REUSEPORT`), so that the kernel spreads
 //! connections and no lock is shared. That option would also let a second gate share the port unnoticed, so a plain
 //! socket is bound first to find out whether the port is free. Limits are left to
 //! [`connection_limit`](super::connection_limit).

@@ -1,4 +1,4 @@
-//! The pages for operators, on sockets of their own: health and metrics for all, everything else for callers on a Unix
+//! The pages for operators, on their own sockets: health and metrics for all, everything else for callers on a Unix
 //! socket and for those over TCP who have the token.
 //!
 //! They share no listener, runtime or path with clients. A caller over TCP may be a page in the operator's own browser:

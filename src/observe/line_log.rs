@@ -1,4 +1,4 @@
-//! A log of lines about responses, written by a thread of its own: the access log, and the log of every decision.
+//! A log of lines about responses, written by its own thread: the access log, and the log of every decision.
 //!
 //! A request formats its lines into memory and goes on: logging never blocks a request. The writer sweeps the buffers
 //! of all threads several times a second, so an idle worker's lines are written, too; while there are none, it sleeps
@@ -64,7 +64,7 @@ struct LogState {
 }
 
 impl LineLog {
-    /// Opens the target and starts the writer. `name` stands in messages, as in "access log"; `dropped` counts the lines
+    /// Opens the target and starts the writer. `name` is in messages, as in "access log"; `dropped` counts the lines
     /// that are lost.
     ///
     /// # Errors

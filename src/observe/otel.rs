@@ -1,6 +1,6 @@
 //! Exports spans and metrics to an OpenTelemetry collector: OTLP over HTTP, in protobuf.
 //!
-//! A sampled request builds its span and goes on; a thread of its own sends them, once a second, and all metrics four
+//! A sampled request builds its span and goes on; its own thread sends them, once a second, and all metrics four
 //! times a minute. What the collector does not take is dropped and counted: nothing is sent twice, and no request
 //! waits. Reading and writing `traceparent` is left to the proxy.
 

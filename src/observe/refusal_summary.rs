@@ -259,7 +259,7 @@ impl OtherRefusals {
 }
 
 const NEVER: u64 = u64::MAX;
-/// Pairs with lines of their own at a time.
+/// Pairs with their own lines at a time.
 const MAX_ONGOING: usize = 1024;
 /// Pairs that may begin at once after a quiet minute ...
 const BEGINS_AT_ONCE: u32 = 60;

@@ -1,6 +1,6 @@
 //! Sends [reports](super::reports) to web servers of the operator's: POSTed JSON.
 //!
-//! Each report is a task of its own, never in a request's way, and is tried again for a while. Reports are not kept
+//! Each report is its own task, never in a request's way, and is tried again for a while. Reports are not kept
 //! beyond a restart. Their order is not promised: each says when it happened. Messages name the route and never the
 //! address, which may hold a secret.
 

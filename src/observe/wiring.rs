@@ -1,6 +1,6 @@
 //! Says when the gate seems to be wired wrongly: proxies that are not trusted, forms that no route covers, loops.
 //!
-//! Requests leave signs; each thread counts them in a copy of its own, of fixed size, and once a second all copies are
+//! Requests leave signs; each thread counts them in its own copy, of fixed size, and once a second all copies are
 //! summed up. What counts as wrong is defined here, what is counted in `signs`. A warning stays until ten minutes
 //! after its last sign, or until the rules are replaced.
 

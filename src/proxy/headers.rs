@@ -104,7 +104,7 @@ fn strip(headers: &mut PassedHeaders, drops: impl Fn(&HeaderName) -> bool) {
     removed.iter().for_each(|name| headers.remove(name));
 }
 
-/// Includes `Expect`, which the gate answers, and framing, which is made anew for each connection.
+/// Includes `Expect`, which the gate answers, and framing, which is made again for each connection.
 fn is_hop_by_hop(name: &str) -> bool {
     matches!(
         name,

@@ -127,7 +127,7 @@ impl From<hyper::Error> for HttpClientError {
     }
 }
 
-/// The answer to a request whose target is a whole address, on a connection of its own. `trust` is for `https`;
+/// The answer to a request whose target is a whole address, on its own connection. `trust` is for `https`;
 /// `max_answer` is in bytes.
 ///
 /// # Errors

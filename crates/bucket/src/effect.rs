@@ -12,7 +12,7 @@ pub enum Effect {
     },
     /// It refuses nothing. Observing buckets give tokens as they would if all of them enforced: all, or none.
     Observe,
-    /// It refuses nothing. The bucket stands in for those of a limit: it gives tokens if it has them and no other limit
+    /// It refuses nothing. The bucket stands for those of a limit: it gives tokens if it has them and no other limit
     /// refuses the attempt.
     Candidate {
         /// The limit that it could replace.

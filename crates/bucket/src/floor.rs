@@ -1,4 +1,4 @@
-//! The floor beside a pool: a guaranteed slow bucket that is spent first, and a burst pool for the rest.
+//! The floor next to a pool: a guaranteed slow bucket that is spent first, and a burst pool for the rest.
 //!
 //! An attempt is refused only if both together have too few tokens. A refund goes to the pool alone: floor tokens that
 //! are not used are lost, and if a take and a refund turned them into pool tokens, the pool would refill at the rate of
@@ -7,7 +7,7 @@
 use super::units::{Span, Time};
 use super::{Admission, Continuous, PlainOp, Receipt, SpecError, Step, Verdict, stored_time};
 
-/// A validated floor beside a pool.
+/// A validated floor next to a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floor {
     floor: Continuous,
@@ -40,7 +40,7 @@ impl Floor {
         self.floor
     }
 
-    /// The pool beside the floor.
+    /// The pool next to the floor.
     #[must_use]
     pub fn pool(&self) -> Continuous {
         self.pool

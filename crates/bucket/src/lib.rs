@@ -53,7 +53,7 @@ pub enum Spec {
     Interval(Interval),
     /// Admits at most a quota in any window of whole periods.
     Rolling(Rolling),
-    /// A guaranteed slow bucket beside a pool.
+    /// A guaranteed slow bucket next to a pool.
     Floor(Floor),
     /// Refills steadily; a recently charged tag costs nothing.
     Distinct(Distinct),

@@ -176,7 +176,7 @@ impl<'s> PeriodCounts<'s> {
         first.into_iter().chain(self.words.iter().skip(1).copied())
     }
 
-    /// Begins the window anew, with all counts zero.
+    /// Begins the window again, with all counts zero.
     pub(super) fn clear(&mut self, start: Time) {
         self.words.fill(0);
         self.set_start(start);

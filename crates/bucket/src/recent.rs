@@ -1,7 +1,7 @@
 //! A set of things that were seen lately: the last sixteen, each for a time.
 //!
 //! It has no tokens. The caller passes a keyed hash of each thing, of which 32 bits are kept. Seeing a seventeenth makes
-//! the one that was not seen for the longest time give way. The time of each is kept in minutes, so a thing is
+//! the one that was not seen for the longest time yields. The time of each is kept in minutes, so a thing is
 //! remembered for up to a minute less than the time says.
 
 use core::cmp::Reverse;

@@ -1,7 +1,7 @@
 //! The bytes of a bucket, for stores outside this process and for files.
 //!
 //! Layout, all numbers big endian: `version (1) | shape (1) | fingerprint (4) | spec | state`. The highest bit of the
-//! shape means that the bucket has a rate of its own; the end of that rate (8) then stands before the spec. The record
+//! shape means that the bucket has its own rate; the end of that rate (8) then stands before the spec. The record
 //! holds the whole spec, not just its fingerprint: a gate that reads a bucket written under another configuration can
 //! convert its fill level without knowing that configuration. The fingerprint is over the bytes of the spec and reveals
 //! foreign bytes.
@@ -77,17 +77,17 @@ pub enum DecodeError {
     Spec(SpecError),
 }
 
-/// Bytes of the longest record: a rolling window of 1,024 periods with a rate of its own before it.
+/// Bytes of the longest record: a rolling window of 1,024 periods with its own rate before it.
 pub const MAX_RECORD_LEN: usize = 64 + 8 * Spec::MAX_WORDS;
 
 impl RecordHeader {
-    /// The header of a bucket without a rate of its own.
+    /// The header of a bucket without its own rate.
     #[must_use]
     pub fn of(spec: Spec) -> Self {
         Self { spec, own_until: None }
     }
 
-    /// Gives the bucket a rate of its own, or takes it away; the fill level stays, in proportion. [`Spec::Distinct`]
+    /// Gives the bucket its own rate, or takes it away; the fill level stays, in proportion. [`Spec::Distinct`]
     /// keeps charging tags once; [`Spec::Escalation`] and [`Spec::Recent`] have no rate and do not
     /// change.
     pub fn give_rate(

@@ -207,7 +207,7 @@ crate::records! {
 }
 
 impl Diagnostic {
-    /// The text for people: file, line, column, the line itself, a caret and the hint beside it. A line that may hold a
+    /// The text for people: file, line, column, the line itself, a caret and the hint next to it. A line that may hold a
     /// secret is not shown. Ends with a newline.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {

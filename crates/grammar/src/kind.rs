@@ -1,7 +1,7 @@
 //! What a key takes: words, numbers within bounds, lengths of time, sizes, texts of a grammar.
 //!
 //! A kind is a type. It reads a value, says what is wrong with it, and describes itself to a schema, so bounds and words
-//! stand in one place.
+//! are in one place.
 
 use std::marker::PhantomData;
 use std::ops::Deref;

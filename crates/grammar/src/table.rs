@@ -11,7 +11,7 @@ use super::schema::Schema;
 ///
 /// Each line is a key: the field, its name in the file if that is another one, its type, and what is special about it. The
 /// comment of a table or a key is its description where the sample file has none. `= Part` is no key, but another declared
-/// table whose keys stand in this one.
+/// table whose keys are in this one.
 #[macro_export]
 macro_rules! tables {
     (@key $field:ident) => { stringify!($field) };

@@ -134,7 +134,7 @@ impl<'a> WorkProof<'a> {
         Ok(Self { challenge, text })
     }
 
-    /// Verifies that this client solved a challenge of its own in time: one MAC and one hash. Returns what names the
+    /// Verifies that this client solved its own challenge in time: one MAC and one hash. Returns what names the
     /// challenge, however it was solved.
     ///
     /// # Errors

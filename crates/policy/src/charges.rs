@@ -423,7 +423,7 @@ impl Policy {
         targets.collect()
     }
 
-    /// Whether this route has a limit of its own for known devices.
+    /// Whether this route has its own limit for known devices.
     fn has_owner_limit(&self, route: &Route) -> bool {
         let is = |limit: &Limit| limit.mode == Mode::Enforce && limit.key.contains(&KeyPart::Owner);
         route.limits.iter().any(|&limit| is(&self.limits[limit]))

@@ -207,7 +207,7 @@ impl ReadAttempt<'_> {
         self.is_owner
     }
 
-    /// The hash of its client, whose addresses of one prefix are one; `None` for one without an address of its own.
+    /// The hash of its client, whose addresses of one prefix are one; `None` for one without its own address.
     #[must_use]
     pub fn client(&self, prefixes: PrefixLengths) -> Option<u64> {
         self.attempt.client.known_ip()?;
@@ -221,7 +221,7 @@ impl ReadAttempt<'_> {
     }
 
     /// The hash of the autonomous system of its client, or of the client's network where that is unknown; `None` for one
-    /// without an address of its own.
+    /// without its own address.
     #[must_use]
     pub fn network(&self) -> Option<u64> {
         self.hasher.tag_of_network(self.origin, self.attempt.client)
@@ -240,7 +240,7 @@ impl ReadAttempt<'_> {
     }
 
     /// The hash of the whole request, under a key that lives for a day in the memory of this process; `None` if its body
-    /// is not known as it is sent. Only lines that proxies and libraries write anew for each request are left out.
+    /// is not known as it is sent. Only lines that proxies and libraries write again for each request are left out.
     #[must_use]
     pub fn whole(&self) -> Option<AttemptNote> {
         let Attempt { method, path, query, host, headers, body, descriptor: None, .. } = self.attempt else {

@@ -116,7 +116,7 @@ impl Identity {
     }
 
     /// Adds the accounts that signed in with a session of this request. If there are none, or may be others, it is an
-    /// attempt of strangers: they share a bucket of the route, so that no address guesses beside the others'.
+    /// attempt of strangers: they share a bucket of the route, so that no address guesses next to the others'.
     fn follow_sign_ins(
         &mut self,
         route: &Route,

@@ -203,7 +203,7 @@ impl KeyHasher {
     }
 
     /// The tag of the autonomous system of a client, or of its network where that is unknown; `None` for a client without
-    /// an address of its own.
+    /// its own address.
     pub(super) fn tag_of_network(&self, origin: Origin, client: Client) -> Option<u64> {
         client.known_ip()?;
         let mut hasher = self.start();
@@ -416,7 +416,7 @@ pub(super) const MAX_VALUES: usize = 8;
 pub(super) struct NamedAccount {
     /// The account.
     pub(super) name: AccountName,
-    /// What makes its owner known: a device or an address from which somebody signed in before.
+    /// What makes its owner known: a device or an address from which someone signed in before.
     pub(super) owner: Option<OwnerId>,
     /// What the rates of accounts are looked up by, if a limit has such.
     pub(super) listed: Option<Fingerprint>,

@@ -36,7 +36,7 @@ pub struct AccountAddress {
 pub type IsKnownAddress<'k> = &'k dyn Fn(&AccountAddress) -> bool;
 
 impl KnownAddresses {
-    /// The client's prefix as an address of this account; `None` for a client without an address of its own: those
+    /// The client's prefix as an address of this account; `None` for a client without its own address: those
     /// behind a proxy that names none would all be known by the address of the proxy.
     pub(super) fn address_of(
         &self,

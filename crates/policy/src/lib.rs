@@ -104,7 +104,7 @@ pub struct Policy {
     body_adds_routes: bool,
     /// Whether a route reads `Authorization`.
     reads_authorization: bool,
-    /// Whether accounts are listed: with rates of their own under a limit, or for a defence.
+    /// Whether accounts are listed: with their own rates under a limit, or for a defence.
     lists_users: bool,
     /// Whether a route is a second step.
     has_second_steps: bool,

@@ -1,7 +1,7 @@
 //! The key under which passwords are hashed for limits that have a bucket for each.
 //!
 //! It is drawn from the system, lives for a day, and is in the memory of this process alone: in no snapshot and no store.
-//! The next one overwrites it, and with it goes the way from a bucket back to a password that somebody guesses.
+//! The next one overwrites it, and with it goes the way from a bucket back to a password that someone guesses.
 
 use std::hash::Hasher;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -39,7 +39,7 @@ struct CredentialRates {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassRate {
     /// The name or prefix in the file, and never a credential: part of the bucket's identity, so that a narrower client
-    /// in a wider bucket's prefix keeps a bucket of its own.
+    /// in a wider bucket's prefix keeps its own bucket.
     pub class: Arc<str>,
     /// The number of the class, from 1; clients without a rate of their own are class 0.
     pub number: usize,

@@ -260,7 +260,7 @@ impl Route {
         !self.matching.when.is_empty() || self.reading.cost.tells_attempts()
     }
 
-    /// Whether a body may make the route match that did not before: by the password beside a field of `when` that a cookie
+    /// Whether a body may make the route match that did not before: by the password next to a field of `when` that a cookie
     /// carries.
     pub(super) fn may_be_added_by_body(&self) -> bool {
         !self.is_chosen_by_body() && self.matching.when.iter().any(|field| matches!(field, Field::Query(_)))

@@ -71,7 +71,7 @@ impl FleetKeys {
         Self { namespace: namespace.clone(), seal: DocumentSeal::new(secrets) }
     }
 
-    /// Whether there is an older secret beside the newest.
+    /// Whether there is an older secret next to the newest.
     #[must_use]
     pub fn have_older_secret(&self) -> bool {
         self.seal.has_older()
@@ -158,7 +158,7 @@ impl Fleet {
         Ok(entry)
     }
 
-    /// Seals anew what an older secret has sealed, so that the older one may go.
+    /// Seals again what an older secret has sealed, so that the older one may go.
     ///
     /// # Errors
     /// See [`FleetError`].

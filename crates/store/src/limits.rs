@@ -58,7 +58,7 @@ use tollgate_bucket::{Admission, Effect, Key, Op, Receipt, Span, Spec, Time, Ver
 /// ([`open_as`](Self::open_as); both are constant with [`open`](Self::open)), the same name of the limit, and the same
 /// key. They never share buckets with a gate, even if limits have the same names.
 ///
-/// In memory every call is decided at once. A shared store is called from a thread of its own; if it does not reply
+/// In memory every call is decided at once. A shared store is called from its own thread; if it does not reply
 /// within 50 ms, or the time in [`StoreOptions`], the process decides by its own memory until the store is available
 /// again. PostgreSQL, MySQL and DynamoDB need a table first: `tollgate migrate` makes it.
 #[derive(Debug, Clone)]

@@ -67,7 +67,7 @@ pub fn take_all<L: AsRef<Buckets>>(
     take_all_at(withdrawals, &|_| now)
 }
 
-/// The same where keys have clocks of their own.
+/// The same where keys have their own clocks.
 pub(super) fn take_all_at<L: AsRef<Buckets>>(
     withdrawals: &[Withdrawal<'_, L>],
     now: TimeAt<'_>,
@@ -96,7 +96,7 @@ pub fn refuse_all<L: AsRef<Buckets>>(
     refuse_all_at(withdrawals, &|_| now)
 }
 
-/// The same where keys have clocks of their own.
+/// The same where keys have their own clocks.
 pub(super) fn refuse_all_at<L: AsRef<Buckets>>(
     withdrawals: &[Withdrawal<'_, L>],
     now: TimeAt<'_>,

@@ -1,6 +1,6 @@
 //! The snapshot file (`store.snapshot`): buckets over a restart.
 //!
-//! The file is a magic line, a checksum and the buckets. It is written beside the old one and renamed over it, so a
+//! The file is a magic line, a checksum and the buckets. It is written next to the old one and renamed over it, so a
 //! whole file exists at any time. Only its owner may read it, because it holds the secret of the bucket keys. Nothing
 //! is restored before the checksum is verified, and an unreadable file is moved aside, not removed. Taking and
 //! restoring snapshots is left to the engine.

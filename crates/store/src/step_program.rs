@@ -63,7 +63,7 @@ pub enum StepShape {
         max_ttl: Span,
         /// The guaranteed bucket.
         floor: StepRate,
-        /// The bucket beside it.
+        /// The bucket next to it.
         pool: StepRate,
     },
 }

@@ -207,7 +207,7 @@ fn words(error: &Error) -> String {
     }
 }
 
-/// An authority's words as they may stand in one line of a log.
+/// An authority's words as they may appear in one line of a log.
 fn said(problem: &Problem) -> String {
     let text = problem.to_string();
     let text = text.strip_prefix("API error: ").unwrap_or(&text);

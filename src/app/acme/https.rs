@@ -18,7 +18,7 @@ use tollgate_base::http_client::exchange;
 use crate::net::tls::Trust;
 use crate::time::Span;
 
-/// Connects anew for each request: an order takes a dozen of them, every other month.
+/// Connects again for each request: an order takes a dozen of them, every other month.
 pub(super) struct Https {
     directory: Uri,
     trust: Trust,

@@ -47,7 +47,7 @@ impl Broker {
     }
 }
 
-/// Runs each task in a thread of its own: a file may be on a disk that hangs, and the next task must not wait for it.
+/// Runs each task in its own thread: a file may be on a disk that hangs, and the next task must not wait for it.
 fn work(queue: &Receiver<BoxedTask>) {
     for task in queue {
         // Without a thread the task is dropped, and its caller gets an error.

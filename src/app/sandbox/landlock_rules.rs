@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::net::listener::ListenAddress;
 use crate::observe::settings::{DecisionLog, LogTarget};
 
-/// Paths that the background may use beside those of [`READ_BY_ALL`].
+/// Paths that the background may use next to those of [`READ_BY_ALL`].
 #[derive(Debug, Default)]
 pub(super) struct AllowedPaths {
     /// To read.

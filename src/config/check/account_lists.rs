@@ -9,7 +9,7 @@ use super::networks::{is_prefix, lines};
 use crate::policy::account::Account;
 use crate::policy::fingerprint::Fingerprint;
 
-/// The account of a name that stands in the file itself.
+/// The account of a name that is in the file itself.
 pub(super) fn account(name: &str, spot: &Spot, f: &mut Findings) -> Option<Fingerprint> {
     let account = Account::fold(name.as_bytes());
     if account.as_bytes().is_empty() {

@@ -1,6 +1,6 @@
 //! `[device]`: the keys of device cookies, their lifetime, and their name; known addresses.
 //!
-//! The secret may be in a file of its own, in a variable, or in the configuration. No message repeats a key; a message
+//! The secret may be in its own file, in a variable, or in the configuration. No message repeats a key; a message
 //! about a file of keys names the number of the line.
 
 use std::sync::Arc;

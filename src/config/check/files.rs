@@ -50,13 +50,13 @@ impl<'b> Files<'b> {
         }
     }
 
-    /// The path of a file that the configuration names: a credential of the unit, or a file beside the configuration.
+    /// The path of a file that the configuration names: a credential of the unit, or a file next to the configuration.
     pub(super) fn resolve(&self, path: &str) -> PathBuf {
         let credential = self.credentials.map(|directory| directory.join(path));
         credential.filter(|file| file.is_file()).unwrap_or_else(|| self.base.join(path))
     }
 
-    /// The path of a file that the gate writes: in the unit's state directory, or beside the configuration.
+    /// The path of a file that the gate writes: in the unit's state directory, or next to the configuration.
     pub(super) fn resolve_state(&self, path: &str) -> PathBuf {
         self.state.unwrap_or(self.base).join(path)
     }

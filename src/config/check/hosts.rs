@@ -97,7 +97,7 @@ fn warn_of(route: &Route, spot: &Spot, how: &str, f: &mut Findings) {
     );
 }
 
-/// Whether two groups have an upstream in common; the default one is the first. Without a name of its own an upstream
+/// Whether two groups have an upstream in common; the default one is the first. Without its own name an upstream
 /// is asked for whatever host the client says.
 fn shares(one: Option<usize>, other: Option<usize>, upstreams: &[Vec<UpstreamTarget>]) -> bool {
     let group = |index: Option<usize>| upstreams.get(index.unwrap_or(0)).map_or(&[][..], Vec::as_slice);

@@ -1,4 +1,4 @@
-//! `key = "ja4+..."`: what such a limit needs beside it.
+//! `key = "ja4+..."`: what such a limit needs next to it.
 //!
 //! A fingerprint names a program: all its users have the same, and a client can send another. So it divides other buckets
 //! and makes none of its own.

@@ -52,7 +52,7 @@ fn decisions(text: &Located<String>, base: &Path, f: &mut Findings) -> DecisionL
     stream_or_file(given, base).map_or(DecisionLog::Off, DecisionLog::Every)
 }
 
-/// `-` for standard output, a file beside the configuration, or nothing for none.
+/// `-` for standard output, a file next to the configuration, or nothing for none.
 fn stream_or_file(text: &str, base: &Path) -> Option<LogTarget> {
     match text {
         "" => None,
@@ -61,7 +61,7 @@ fn stream_or_file(text: &str, base: &Path) -> Option<LogTarget> {
     }
 }
 
-/// Two logs at one place: each has a thread of its own, and would tear the other's lines.
+/// Two logs at one place: each has its own thread, and would tear the other's lines.
 fn refuse_one_target(
     text: Option<&Located<String>>,
     access: Option<&LogTarget>,

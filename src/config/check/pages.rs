@@ -33,7 +33,7 @@ pub(super) fn of_routes(
     raw.routes.iter().map(&mut of_route).collect()
 }
 
-/// The pages in the place of those below; `shown` is the HTML page beside the texts.
+/// The pages in the place of those below; `shown` is the HTML page next to the texts.
 fn over(
     below: &RefusalPages,
     [html, json, text]: [&Key<Free>; 3],

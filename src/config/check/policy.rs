@@ -26,7 +26,7 @@ pub(super) fn check(cx: &CheckContext<'_>, store: &StoreSettings, f: &mut Findin
     Some(copy_path(store, &cx.files))
 }
 
-/// Beside the snapshot: where the unit keeps its state, or beside the file. Gates of two prefixes share no copy.
+/// Beside the snapshot: where the unit keeps its state, or next to the file. Gates of two prefixes share no copy.
 pub(in crate::config) fn copy_path(store: &StoreSettings, files: &Files<'_>) -> PathBuf {
     files.resolve_state(&format!("{}.policy.toml", store.names))
 }

@@ -1,6 +1,6 @@
 //! The shape of a limit's buckets: which keys make it, and which of them conflict.
 //!
-//! It judges keys beside each other; numbers are left to [`buckets`](super::buckets) and [`windows`](super::windows).
+//! It judges keys next to each other; numbers are left to [`buckets`](super::buckets) and [`windows`](super::windows).
 //! `rolling` beats `refill`, which beats `floor`, so each limit has one shape, and every key that does not fit it is
 //! reported.
 
@@ -24,7 +24,7 @@ pub(super) enum BucketShape {
     Interval { anchor: PeriodStart },
     /// At most its quota in any window of whole periods.
     Rolling(RollingWindow),
-    /// A guaranteed bucket beside the one of the rate.
+    /// A guaranteed bucket next to the one of the rate.
     Floor { floor: Continuous },
 }
 

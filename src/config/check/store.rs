@@ -23,7 +23,7 @@ pub struct StoreSettings {
     pub address: StoreAddress,
     /// The name of the installation in the store.
     pub names: Namespace,
-    /// The keys of the keyed hashes that name buckets in the store and seal what gates share beside them.
+    /// The keys of the keyed hashes that name buckets in the store and seal what gates share next to them.
     pub secrets: StoreSecrets,
     /// Time-out, and what to do on an error.
     pub options: StoreOptions,

@@ -8,7 +8,7 @@ use tollgate_grammar::{Findings, Located, RawNamed, RawTable};
 use super::super::raw::RawTexts;
 use crate::proxy::respond::{Language, LocalizedPages, TextError, Texts};
 
-/// The pages with these texts; `html` is the page that stands in their place.
+/// The pages with these texts; `html` is the page that is in their place.
 pub(super) fn pages(
     raw: &[RawNamed<RawTexts>],
     pages: &Arc<LocalizedPages>,

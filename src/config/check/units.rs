@@ -53,7 +53,7 @@ fn count_once(limit: &mut Limit, unit: Unit) {
 }
 
 /// A key that makes the bucket more than a plain rate, and its spot. It reads the file as written, so that the conflict
-/// is reported beside an invalid rate.
+/// is reported next to an invalid rate.
 fn conflicting_key(raw: &raw::RawLimit) -> Option<(&'static str, &Spot)> {
     let refill = raw.refill.as_ref().filter(|refill| refill.value == "interval");
     let debt = raw.debt.as_ref().filter(|debt| debt.value > 0);

@@ -1,4 +1,4 @@
-//! `rolling`, `every` and the `rate` beside them: one window, and its periods.
+//! `rolling`, `every` and the `rate` next to them: one window, and its periods.
 //!
 //! A rate whose period is the window's is a quota; one whose period is `every` bounds one period. The same holds in
 //! `rate`, in `rolling` and in the rates of some clients.
@@ -19,7 +19,7 @@ pub(super) struct RollingWindow {
     quota: u32,
     length: Span,
     every: Span,
-    /// Tokens in one period; `None` without a bound of its own.
+    /// Tokens in one period; `None` without its own bound.
     rate: Option<u32>,
     anchor: PeriodStart,
 }

@@ -1,7 +1,7 @@
 //! The descriptions and defaults of keys, from the comments of `config.toml`.
 //!
 //! A comment belongs to the keys right below it, up to the next comment. `#key = value` shows a value; a line such as
-//! `#   key = value   words` in a comment describes a key of its own.
+//! `#   key = value   words` in a comment describes its own key.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! How many refusals may be held before they are sent, in all and for one client prefix.
 //!
-//! A held refusal keeps its connection busy, so that it gives way to no other client. Only a small share of the
+//! A held refusal keeps its connection busy, so that it yields to no other client. Only a small share of the
 //! connections may be kept so. `proxy` sends at once what finds no place here.
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //!
 //! That is the one that has been idle longest, first among the clients that hold most. It is only asked: closing is
 //! left to the connection's own task, which alone knows whether it is idle. One scan of all connections finds several of
-//! them, so a new connection pays for a few and not for all. A client that holds all that it may gives way
+//! them, so a new connection pays for a few and not for all. A client that holds all that it may yields
 //! to itself.
 
 use std::collections::{BTreeMap, HashMap};

@@ -91,7 +91,7 @@ impl AccessError {
             }
             Self::MissingToken | Self::WrongToken => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-                // On a line of its own: browsers do not look for it behind a comma.
+                // On its own line: browsers do not look for it behind a comma.
                 headers
                     .append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"tollgate\""));
             }

@@ -1,6 +1,6 @@
 //! `/api/v1/events`: the feed of events, for viewers who stay connected.
 //!
-//! Viewers have permits of their own and take none of other callers. Each has a task that waits for its connection; a
+//! Viewers have their own permits and take none of other callers. Each has a task that waits for its connection; a
 //! viewer that falls behind the ring of the feed is dropped.
 
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Drop for Viewer {
 
 /// Viewers at once.
 const MAX_VIEWERS: usize = 100;
-/// Messages of one viewer beside the ring that its connection has not taken.
+/// Messages of one viewer next to the ring that its connection has not taken.
 const MAX_UNSENT: usize = 16;
 /// A comment is sent after this time at the latest, so that proxies in between keep the connection.
 const HEARTBEAT: Span = Span::from_secs(15);

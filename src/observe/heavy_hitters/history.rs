@@ -116,7 +116,7 @@ pub(super) fn minute_of(time: Time) -> u32 {
 
 const MINUTE: Span = Span::from_secs(60);
 const TEN: u32 = 10;
-/// Whole minutes that are remembered, beside the one that runs.
+/// Whole minutes that are remembered, next to the one that runs.
 const MINUTES: usize = 10;
-/// Whole ten minutes that are remembered, beside those that run.
+/// Whole ten minutes that are remembered, next to those that run.
 const TENS: usize = 6;

@@ -1,4 +1,4 @@
-//! Sends one export to the collector, on a connection of its own.
+//! Sends one export to the collector, on its own connection.
 //!
 //! Which exports there are, and what becomes of those that fail, is left to the loop that calls it.
 

@@ -54,7 +54,7 @@ pub(super) fn end(over: &OngoingRefusals) {
     }
 }
 
-/// Refusals of clients and accounts without lines of their own.
+/// Refusals of clients and accounts without their own lines.
 pub(super) fn others(refusals: u64, parties: u64, is_observed: bool) {
     match is_observed {
         false => info!(refusals, "and about {parties} other clients or accounts were refused"),

@@ -33,7 +33,7 @@ struct SearchQueueState {
     owners: BTreeMap<Owner, OwnerSearches>,
     /// Those of which none runs, by the bytes that were searched for them.
     ready: BTreeSet<(u64, Owner)>,
-    /// Those bytes of the prefix that was served last. A prefix that comes anew begins here.
+    /// Those bytes of the prefix that was served last. A prefix that comes again begins here.
     served: u64,
 }
 

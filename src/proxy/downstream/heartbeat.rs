@@ -166,7 +166,7 @@ mod tests {
         timeout(Duration::from_secs(1), until_any_works(heartbeats)).await.is_ok()
     }
 
-    /// Lets each of them rest, in tasks of their own.
+    /// Lets each of them rest, in their own tasks.
     async fn rest(heartbeats: &[Arc<Heartbeat>]) {
         for heartbeat in heartbeats {
             let heartbeat = Arc::clone(heartbeat);

@@ -359,7 +359,7 @@ async fn finish(
         ConnectionEnd::Tunnel(run) => {
             let read = inbox.socket.buffer.split().freeze();
             let connection = Rc::clone(connection);
-            // A task of its own, as the connection serves no requests any more. It holds the connection's slot.
+            // Its own task, as the connection serves no requests any more. It holds the connection's slot.
             tokio::task::spawn_local(async move {
                 run(inbox.socket.stream, read).await;
                 drop(connection);

@@ -1,7 +1,7 @@
 //! Drives an HTTP/2 client connection: its bounds, its deadlines, and its end.
 //!
 //! hyper and h2 implement the protocol; this module sets their bounds, and closes connections that are idle or whose
-//! client opens streams only to cancel them. Each stream is a task of its own (`stream`). Of
+//! client opens streams only to cancel them. Each stream is its own task (`stream`). Of
 //! [`ConnectionState`](crate::proxy::connection::ConnectionState) only drain, last response and eviction are used: its
 //! phases are those of one request at a time.
 

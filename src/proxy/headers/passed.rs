@@ -144,7 +144,7 @@ impl PassedHeaders {
         map
     }
 
-    /// Appends the lines. What replaces a received header stands in its place.
+    /// Appends the lines. What replaces a received header is in its place.
     pub fn write(&self, case: HeaderCase, bytes: &mut Vec<u8>) {
         let mut replaced = Replaced::default();
         if self.head.is_empty() {

@@ -66,7 +66,7 @@ fn random() -> u64 {
 
 /// The first half of `worker` in all generators of this process.
 static PROCESS: LazyLock<u64> = LazyLock::new(|| random() >> 32);
-/// The same as it stands in ids.
+/// The same as it is in ids.
 static PREFIX: LazyLock<[u8; 8]> = LazyLock::new(|| {
     let mut digits = [0; 8];
     write_hex(&PROCESS.to_be_bytes()[4..], &mut digits);

@@ -1,6 +1,6 @@
 //! The client address: the peer, or the client that a trusted proxy names, read from the right.
 //!
-//! No peer is trusted by default. An unreadable address never becomes a key of its own, or a client could mint keys by
+//! No peer is trusted by default. An unreadable address never becomes its own key, or a client could mint keys by
 //! sending nonsense: the hop that sent it stands for its client, which then belongs to no configured network
 //! ([`Client::BehindProxy`]). Values on the left of the client are not read: they came from outside. Keys and prefixes
 //! are left to `policy`.

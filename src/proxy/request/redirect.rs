@@ -33,7 +33,7 @@ impl Redirect {
     }
 }
 
-/// The redirect with this `Location`. It closes the connection: the client has to connect anew anyway.
+/// The redirect with this `Location`. It closes the connection: the client has to connect again anyway.
 pub(in crate::proxy) fn redirect_response(location: HeaderValue) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::generated(Bytes::new()));
     *response.status_mut() = StatusCode::PERMANENT_REDIRECT;

@@ -29,7 +29,7 @@ pub(super) struct CheckedHead {
     pub(super) decision: HeadDecision,
 }
 
-/// The result of checking the head of a request. Decisions are boxed, because they are moved several times; beside each
+/// The result of checking the head of a request. Decisions are boxed, because they are moved several times; next to each
 /// stands the number of the upstream group.
 pub(super) enum HeadDecision {
     Decided(Box<Decision>, usize),

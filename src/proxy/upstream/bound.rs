@@ -70,7 +70,7 @@ fn names_a_scheme(headers: &HeaderMap, name: &HeaderName) -> bool {
     challenges(headers, name).any(|(scheme, _)| is_scheme(scheme))
 }
 
-/// The scheme of each challenge, and whether more than the scheme stands there. One line may hold several challenges
+/// The scheme of each challenge, and whether more than the scheme is there. One line may hold several challenges
 /// (RFC 9110, 11.6.1).
 fn challenges<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = (&'h [u8], bool)> {
     let lines = headers.get_all(name).iter().map(|value| value.as_bytes());

@@ -1,6 +1,6 @@
 //! Response framing: how the head of a response gives the length of its body, if it does so in one way only.
 //!
-//! Clients differ in how they read `gzip, chunked`, chunks beside a length, or `2, 3`. So `http1::response_head` treats an
+//! Clients differ in how they read `gzip, chunked`, chunks next to a length, or `2, 3`. So `http1::response_head` treats an
 //! ambiguous response as broken; a correct upstream never sends one. The check covers responses without a body, too,
 //! because some clients look for a body there.
 

@@ -106,7 +106,7 @@ impl ConnectionPool {
         self.idle.borrow().is_empty() && self.waiting.borrow().is_empty()
     }
 
-    /// Notes that this client holds a connection of its own.
+    /// Notes that this client holds its own connection.
     pub(super) fn note_bound(&self, owner: &Rc<BoundConnections>) {
         let mut bound = self.bound.borrow_mut();
         bound.retain(|known| known.strong_count() > 0 && !std::ptr::eq(known.as_ptr(), Rc::as_ptr(owner)));

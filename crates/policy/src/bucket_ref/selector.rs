@@ -46,7 +46,7 @@ pub enum BucketSelectorError {
          header:NAME=VALUE, cookie:NAME=VALUE or all:LIMIT"
     )]
     Kind,
-    /// One part twice, or `all` beside another.
+    /// One part twice, or `all` next to another.
     #[error("a key names each part once, and `all` stands alone")]
     Combination,
     /// Fewer values than kinds.

@@ -1,6 +1,6 @@
 //! `multipart/form-data` (RFC 7578) as browsers, curl and the common libraries write it, and in no other form.
 //!
-//! It finds the parts and decodes nothing in them. It repairs and tolerates nothing: a delimiter stands at the
+//! It finds the parts and decodes nothing in them. It repairs and tolerates nothing: a delimiter is at the
 //! beginning of a line, from the first byte to the last, and nowhere else. Any other body is [`UnreadableBody`],
 //! because the readers behind us disagree about it.
 

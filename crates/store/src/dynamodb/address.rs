@@ -2,7 +2,7 @@
 //!
 //! What is missing comes from the environment, as in Amazon's own tools: the region here, keys in
 //! [`credentials`](super::credentials). A key in the address is a secret like any password, so errors repeat nothing
-//! that stands in front of the `@`.
+//! that is in front of the `@`.
 
 use std::path::PathBuf;
 

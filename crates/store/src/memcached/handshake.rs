@@ -1,6 +1,6 @@
 //! The handshake of a connection: checks that this is a working memcached, and learns its epoch and its clock.
 //!
-//! All requests are sent in one go. The epoch is stored in the server's own memory, under a key beside the buckets,
+//! All requests are sent in one go. The epoch is stored in the server's own memory, under a key next to the buckets,
 //! because only that memory ends exactly when the server's CAS numbers do. If it was evicted, the next handshake stores
 //! another: then records that were read under the old one are read once more, and nothing worse happens.
 

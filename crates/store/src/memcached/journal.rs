@@ -6,7 +6,7 @@
 //! entries writes their sum, by compare-and-swap. Requests are left to [`memcached`](super).
 //!
 //! An entry, all numbers big endian: `mark (8) | fingerprint of the spec (4) | time (8) | tokens (4)`. It counts nothing
-//! where the record has another spec, a rate of its own, or was written long after that time: then the gate decides by
+//! where the record has another spec, its own rate, or was written long after that time: then the gate decides by
 //! compare-and-swap.
 
 use crate::RecordVersion;

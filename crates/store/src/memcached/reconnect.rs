@@ -1,6 +1,6 @@
 //! Connects to one server, reconnects when the connection breaks, and answers callers meanwhile.
 //!
-//! Each server has a task of its own, which ends when the store is dropped. Before the first attempt has failed,
+//! Each server has its own task, which ends when the store is dropped. Before the first attempt has failed,
 //! requests wait for it; later they fail at once while there is no connection. The handshake is left to
 //! [`handshake`](super::handshake).
 

@@ -1,6 +1,6 @@
 //! The buckets of one limit, also across a change of that limit.
 //!
-//! When a limit changes at run time, its buckets start anew, and the old ones stay beside them until all of them would
+//! When a limit changes at run time, its buckets start again, and the old ones stay next to them until all of them would
 //! be full. A bucket that is touched for the first time takes over, in proportion, the fill level that it had at the
 //! change. So a change costs nothing at once, whatever the number of buckets. An attempt that still decides by the old
 //! limit after that gets [`Stale`] and takes nothing, because the new buckets would not see its token. The states

@@ -1,6 +1,6 @@
 //! One connection to PostgreSQL, and the store operations as its statements.
 //!
-//! Requests are pipelined. The driver reads replies in a task of its own, so a reply whose caller has given up is read
+//! Requests are pipelined. The driver reads replies in its own task, so a reply whose caller has given up is read
 //! and dropped there. The pool is left to [`sql`](crate::sql), the SQL to [`statements`](super::statements).
 
 use std::time::Duration;

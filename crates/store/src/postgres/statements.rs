@@ -1,7 +1,7 @@
 //! The statements for PostgreSQL. Everything but the table's name is a parameter, and the name is made of letters,
 //! digits and `_`.
 //!
-//! No statement is prepared by name, so each is planned anew, which costs more than to run it. So `tollgate migrate` installs
+//! No statement is prepared by name, so each is planned again, which costs more than to run it. So `tollgate migrate` installs
 //! functions: the database keeps their plans for each of its connections, whoever uses it. Every statement uses
 //! `clock_timestamp()`, because `now()` stands still while a statement waits.
 

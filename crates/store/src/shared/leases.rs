@@ -1,7 +1,7 @@
 //! Leases of buckets that are hot: where attempts on one bucket meet, a gate takes a part of its tokens in advance and
 //! hands them out alone.
 //!
-//! A lease begins where a batch loses several races, is large, or follows the one before it at once. A task of its own
+//! A lease begins where a batch loses several races, is large, or follows the one before it at once. Its own task
 //! keeps as many tokens as the bucket is asked for in a short time, never more than a small part of what is left, and ends
 //! the lease when no attempt comes. Its tokens are taken as those of an attempt are; what they are worth later is left to
 //! [`lease`](super::lease).
@@ -105,7 +105,7 @@ impl SharedStore {
         }
     }
 
-    /// Ends the lease of a bucket to which an operator gave a rate of its own, or takes from it what he has given back.
+    /// Ends the lease of a bucket to which an operator gave its own rate, or takes from it what he has given back.
     pub(super) fn check_lease(&self, bucket: &BucketKey, reply: &StoreReply) {
         if self.leases.is_empty() {
         } else if reply.own.is_some() {

@@ -1,7 +1,7 @@
 //! The maintenance thread of a store: it probes, purges and inspects.
 //!
 //! A probe tells whether a server takes writes, what time it is there and whether it has lost its records, a purge removes expired records, an inspection
-//! warns the operator of bad settings. Each server is probed by a task of its own. While a server is down, the probe is
+//! warns the operator of bad settings. Each server is probed by its own task. While a server is down, the probe is
 //! its only call, one at a time, so a server that comes back meets no burst. Requests are left to [`batch`](super::batch).
 
 use std::sync::atomic::Ordering;

@@ -24,7 +24,7 @@ impl SharedStore {
     pub(super) async fn look_for_marker(self: &Arc<Self>, server: &StoreServer) {
         let Some(key) = marker_key(&*self.backend, server.id) else { return };
         let asked = tokio::time::timeout(self.options.timeout.to_std(), self.backend.marker(key)).await;
-        // Without an answer nothing is known; what stands in the way is told by the next call.
+        // Without an answer nothing is known; what is in the way is told by the next call.
         let Ok(Ok(found)) = asked else { return };
         if server.marker.record(key, found.value) {
             server.marker.set_emptied_at(self.now_at(server));

@@ -30,7 +30,7 @@ pub enum StoreOp {
     Ban(Own),
     /// Adds tokens that no attempt took.
     Credit(u32),
-    /// Gives back what a lease did not hand out, unless the bucket has a rate of its own by now: its tokens are others.
+    /// Gives back what a lease did not hand out, unless the bucket has its own rate by now: its tokens are others.
     ReturnLease(Receipt),
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct SqlUrl<'a> {
     pub(crate) tls: SqlTls,
 }
 
-/// Splits an address; `known` are the options that it may have beside those of TLS.
+/// Splits an address; `known` are the options that it may have next to those of TLS.
 pub(crate) fn split<'a>(url: &'a str, known: &[&str]) -> Result<SqlUrl<'a>, BadStoreAddress> {
     // A question mark before an `@` belongs to the password.
     let credentials = url.find('@').map_or(0, |at| at + 1);

@@ -91,7 +91,7 @@ impl<D: SqlConnector> SqlPool<D> {
         .await
     }
 
-    /// Sends a request on a connection of its own, so that a long one delays no other.
+    /// Sends a request on its own connection, so that a long one delays no other.
     pub(crate) async fn call_alone<T, A>(
         &self,
         request: impl FnOnce(Arc<D::Connection>) -> A + Send + 'static,
@@ -297,7 +297,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// For a slot on a connection; the caller usually has a shorter deadline.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// For a request on a connection of its own.
+/// For a request on its own connection.
 const ALONE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

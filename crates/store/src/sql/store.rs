@@ -43,7 +43,7 @@ pub(crate) trait SqlQueries: SqlConnection {
         swaps: &[SwapRequest],
     ) -> impl Future<Output = SqlReply<SwapResults>> + Send;
 
-    /// Writes the row of this key, whatever stands there.
+    /// Writes the row of this key, whatever is there.
     fn probe(
         &self,
         statements: &Statements<Self::Own>,

@@ -107,7 +107,7 @@ fn may_be_reflected(glob: &str) -> bool {
 }
 
 /// Whether frameworks set a cookie of this name for every visitor. A servlet container also gives a new session to a
-/// right password, so there a status beside the name may tell the two apart.
+/// right password, so there a status next to the name may tell the two apart.
 fn is_set_on_any_visit(name: &str, has_status: bool) -> bool {
     let fixed = name.trim_end_matches('*');
     fixed.is_empty() || ON_ANY_VISIT.contains(&fixed) || fixed == "JSESSIONID" && !has_status

@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(of_chrome("", &[b"http/1.1"]), "t13d1516h1_8daaf6152771_6d807ffa2a79", "without schemes");
     }
 
-    /// Firefox, and a client of TLS 1.2, as in the captures beside the specification.
+    /// Firefox, and a client of TLS 1.2, as in the captures next to the specification.
     #[test]
     fn captured_clients_have_the_fingerprints_that_the_specification_gives_them() {
         let firefox = hello(

@@ -1,4 +1,4 @@
-//! The one timer of a connection. It is rarely set anew: only when it fires, or when a phase with an earlier deadline
+//! The one timer of a connection. It is rarely set again: only when it fires, or when a phase with an earlier deadline
 //! begins.
 
 use std::pin::Pin;

@@ -84,7 +84,7 @@ impl ChunkDecoder {
         if self.state == State::End { self.parse_trailers() } else { Ok(()) }
     }
 
-    /// The state behind a byte; `None` if it must not stand there.
+    /// The state behind a byte; `None` if it must not are there.
     fn next(&mut self, byte: u8) -> Option<State> {
         Some(match (self.state, byte) {
             (State::Size { size, digits }, _) if byte.is_ascii_hexdigit() && digits < 16 => {

@@ -67,7 +67,7 @@ impl PendingResponse {
         self.interim == 0 && socket.buffer.is_empty()
     }
 
-    /// Sends the request anew, over another connection. It has no body.
+    /// Sends the request again, over another connection. It has no body.
     pub(in crate::proxy::upstream) fn rewind(&mut self) {
         self.upload.rewind();
         self.searched = 0;

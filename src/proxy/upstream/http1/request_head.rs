@@ -18,7 +18,7 @@ pub(super) enum UploadFraming {
     Chunked,
 }
 
-/// The bytes of a head. Chunks have no length beside them.
+/// The bytes of a head. Chunks have no length next to them.
 pub(super) fn encode(request: &mut UpstreamRequest) -> (Vec<u8>, UploadFraming) {
     let UpstreamRequest { method, target, headers, case, body, .. } = request;
     let framing = framing(body);

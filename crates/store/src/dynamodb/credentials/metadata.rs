@@ -140,7 +140,7 @@ impl InstanceMetadata {
     }
 }
 
-/// Sends one request on a connection of its own.
+/// Sends one request on its own connection.
 async fn fetch(
     peer: &HttpPeer,
     method: &str,

@@ -1,6 +1,6 @@
 //! Buckets that have a rate of their own for a while, instead of their limit's.
 //!
-//! Operators give own rates, so there are few: a small map beside the table, and a filter word that says whether a key
+//! Operators give own rates, so there are few: a small map next to the table, and a filter word that says whether a key
 //! can be in it. While its own rate lasts, a bucket lives in the map and not in the table. So it is not evicted, keeps
 //! its level when the limit changes, and returns to the table converted to the limit's spec of that time. Conversions
 //! are left to [`RecordHeader`].
