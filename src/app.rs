@@ -304,7 +304,7 @@ impl Parts {
             settings: Arc::clone(&settings),
             tls_acceptor,
             redirect: config.front.redirect,
-            challenge_hosts: tls.challenge_hosts(&config.front.tls),
+            validation_hosts: tls.validation_hosts(&config.front.tls),
             upstreams,
         }));
         Ok(Self {

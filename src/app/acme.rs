@@ -67,7 +67,7 @@ impl Parts {
     ) {
         // An order after a failure names no predecessor: it may be what the authority does not like.
         let replaced = former.filter(|_| schedule.failures() == 0 && schedule.is_advised());
-        let ordered = authority.order(name, replaced, &self.serving.tls.challenges);
+        let ordered = authority.order(name, replaced, &self.serving.tls.validations);
         let ordered = tokio::time::timeout(MAX_ORDER, ordered).await;
         let now = self.engine.clock().now();
         match ordered.unwrap_or(Err(AcmeError::Timeout)) {
@@ -98,7 +98,7 @@ fn validity(certificate: &Certificate) -> Validity {
 }
 
 fn is_other_authority(one: &AcmeSettings, other: &AcmeSettings) -> bool {
-    one.state != other.state || one.challenge != other.challenge || one.trust != other.trust
+    one.state != other.state || one.validation != other.validation || one.trust != other.trust
 }
 
 /// How often due certificates are looked for: with the looks at files, so that an idle gate wakes up no more often.

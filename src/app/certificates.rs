@@ -10,10 +10,11 @@ use arc_swap::ArcSwap;
 use crate::config::Config;
 use crate::net::listener::ListenAddress;
 use crate::net::tls::{
-    Acceptor, AcmeSettings, Certificate, ChallengeKind, Challenges, SessionCache, TlsConfigError, TlsSettings,
+    Acceptor, AcmeSettings, Certificate, SessionCache, TlsConfigError, TlsSettings, ValidationMethod,
+    Validations,
 };
 use crate::observe::admin::AdminSettings;
-use crate::proxy::request::challenge::ChallengeHosts;
+use crate::proxy::request::validation::ValidationHosts;
 use crate::time::Time;
 
 /// What TLS keeps while certificates and configurations change.
@@ -21,15 +22,15 @@ pub(super) struct TlsState {
     /// For the life of the gate, also when certificates change.
     sessions: SessionCache,
     /// Answers to an authority, while an order is open.
-    pub(super) challenges: Arc<Challenges>,
+    pub(super) validations: Arc<Validations>,
     /// The settings in force.
     pub(super) settings: ArcSwap<TlsSettings>,
 }
 
 impl TlsState {
     pub(super) fn new(settings: &TlsSettings) -> Self {
-        let (sessions, challenges) = (SessionCache::new(), Arc::default());
-        Self { sessions, challenges, settings: ArcSwap::from_pointee(settings.clone()) }
+        let (sessions, validations) = (SessionCache::new(), Arc::default());
+        Self { sessions, validations, settings: ArcSwap::from_pointee(settings.clone()) }
     }
 
     /// Both of what a configuration makes of its certificates.
@@ -41,13 +42,13 @@ impl TlsState {
     }
 
     /// The names that are proved by requests; `None` if there are none.
-    pub(super) fn challenge_hosts(&self, settings: &TlsSettings) -> Option<ChallengeHosts> {
-        let acme = settings.acme.as_ref().filter(|acme| acme.challenge == ChallengeKind::Http01)?;
+    pub(super) fn validation_hosts(&self, settings: &TlsSettings) -> Option<ValidationHosts> {
+        let acme = settings.acme.as_ref().filter(|acme| acme.validation == ValidationMethod::Http01)?;
         let names = acme.domains.iter().map(|(name, _)| name.clone()).collect();
-        Some(ChallengeHosts { names, challenges: Arc::clone(&self.challenges) })
+        Some(ValidationHosts { names, validations: Arc::clone(&self.validations) })
     }
 
-    /// The acceptor for these certificates, and for the challenges of an authority; `None` without either.
+    /// The acceptor for these certificates, and for the validations of an authority; `None` without either.
     fn acceptor(&self, settings: &TlsSettings) -> Result<Option<Acceptor>, TlsConfigError> {
         if settings.certificates.is_empty() && settings.acme.is_none() {
             return Ok(None);
@@ -56,9 +57,9 @@ impl TlsState {
         let acceptor =
             Acceptor::new(certificates, *minimum, &self.sessions, &PROTOCOLS, client_auth.as_ref())?
                 .with_ja4(settings.has_ja4);
-        let is_by_handshake = |acme: &AcmeSettings| acme.challenge == ChallengeKind::TlsAlpn01;
-        let is_challenged = settings.acme.as_ref().is_some_and(is_by_handshake);
-        Ok(Some(if is_challenged { acceptor.answering(&self.challenges) } else { acceptor }))
+        let is_by_handshake = |acme: &AcmeSettings| acme.validation == ValidationMethod::TlsAlpn01;
+        let is_validated = settings.acme.as_ref().is_some_and(is_by_handshake);
+        Ok(Some(if is_validated { acceptor.answering(&self.validations) } else { acceptor }))
     }
 }
 

@@ -63,7 +63,7 @@ impl Parts {
             settings: Arc::clone(&former.settings),
             tls_acceptor: former.tls_acceptor.clone(),
             redirect: former.redirect,
-            challenge_hosts: former.challenge_hosts.clone(),
+            validation_hosts: former.validation_hosts.clone(),
             upstreams: former.upstreams.clone(),
         }));
     }

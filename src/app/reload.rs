@@ -202,7 +202,7 @@ impl Parts {
         let (shown, prefixes) = (config.log.clients, config.client.prefixes);
         let settings = Arc::new(config.proxy);
         let (client, refuse, redirect) = (config.client, Arc::new(config.refuse), config.front.redirect);
-        let hosts = self.serving.tls.challenge_hosts(&config.front.tls);
+        let hosts = self.serving.tls.validation_hosts(&config.front.tls);
         let endpoints = config.endpoints.into_iter().map(|endpoint| endpoint.settings).collect();
         let publish = |rules: &Arc<Rules>| {
             let runtime_config = RuntimeConfig {
@@ -213,7 +213,7 @@ impl Parts {
                 settings: Arc::clone(&settings),
                 tls_acceptor,
                 redirect,
-                challenge_hosts: hosts,
+                validation_hosts: hosts,
                 upstreams: upstreams.clone(),
             };
             self.config.store(Arc::new(runtime_config));

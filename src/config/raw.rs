@@ -317,7 +317,7 @@ tables! {
         domains: Option<List<Text<Domain>>> = Example,
         email: Key<Text<MailAddress>> = Example,
         directory: Key<Text<DirectoryUrl>>,
-        challenge: Key<Word<words::AcmeChallenges>>,
+        validation("challenge"): Key<Word<words::ValidationMethods>>,
         state: Key<Free>,
         directory_ca: Key<Free> = Example,
     }

@@ -4,7 +4,7 @@ use tollgate_grammar::words;
 
 use crate::bucket::PeriodStart;
 use crate::net::proxy_protocol::ProxyProtocolVersion;
-use crate::net::tls::{ChallengeKind, MinVersion};
+use crate::net::tls::{MinVersion, ValidationMethod};
 use crate::observe::settings::{AccessLogStyle, ClientsShown, LogFormat, LogLevel};
 use crate::policy::canonical::Case;
 use crate::policy::outcome::Outcome;
@@ -181,8 +181,8 @@ words! {
 }
 words! {
     /// How an authority checks a name.
-    pub(super) AcmeChallenges: ChallengeKind {
-        "tls-alpn-01" => ChallengeKind::TlsAlpn01,
-        "http-01" => ChallengeKind::Http01,
+    pub(super) ValidationMethods: ValidationMethod {
+        "tls-alpn-01" => ValidationMethod::TlsAlpn01,
+        "http-01" => ValidationMethod::Http01,
     }
 }

@@ -34,7 +34,7 @@ impl NetStream {
 
     /// Whether the handshake was all that an authority wanted, which checks a name (RFC 8737): nothing may follow.
     #[must_use]
-    pub fn is_challenge(&self) -> bool {
+    pub fn is_validation(&self) -> bool {
         self.protocol() == Some(ACME_TLS)
     }
 

@@ -12,7 +12,7 @@ mod with_rustls;
 
 #[cfg(not(feature = "tls"))]
 pub use self::absent::*;
-pub use self::acme::{AcmeSettings, ChallengeKind};
+pub use self::acme::{AcmeSettings, ValidationMethod};
 #[cfg(feature = "tls")]
 pub use self::with_rustls::*;
 

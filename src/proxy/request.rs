@@ -1,6 +1,5 @@
 //! Reads a request: validation, target, client address and scheme. It decides nothing about limits.
 
-pub mod challenge;
 pub mod client_addr;
 pub mod decoder;
 pub(super) mod descriptor;
@@ -10,3 +9,4 @@ pub(super) mod question;
 pub mod redirect;
 pub mod scheme;
 pub mod target;
+pub mod validation;

@@ -15,10 +15,10 @@ use http::{HeaderValue, Request};
 use super::connection::DownstreamConnection;
 use super::endpoint::{Endpoint, EndpointKind};
 use super::error::MalformedRequest;
-use super::request::challenge::ChallengeHosts;
 use super::request::client_addr::ClientSettings;
 use super::request::redirect::Redirect;
 use super::request::scheme::is_secure;
+use super::request::validation::ValidationHosts;
 use super::respond::RefuseSettings;
 use super::settings::ProxySettings;
 use super::upstream::{Backend, Health, UpstreamGroup};
@@ -45,7 +45,7 @@ pub struct RuntimeConfig {
     /// The redirect of `http://` clients; `None` if they are served.
     pub redirect: Option<Redirect>,
     /// The names that an authority checks by requests; `None` if there are none.
-    pub challenge_hosts: Option<ChallengeHosts>,
+    pub validation_hosts: Option<ValidationHosts>,
     /// Groups of upstreams, none of them empty; the first is the default. A route's
     /// [`upstream`](crate::policy::RouteForwarding::upstream) is an index into this list.
     pub upstreams: Vec<Vec<Arc<Health>>>,

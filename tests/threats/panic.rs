@@ -92,7 +92,7 @@ fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
         settings: Arc::new(config.proxy.clone()),
         tls_acceptor: None,
         redirect: None,
-        challenge_hosts: None,
+        validation_hosts: None,
         upstreams: vec![vec![health]],
     };
     let (trigger, shutdown) = shutdown::channel();

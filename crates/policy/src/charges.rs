@@ -136,29 +136,29 @@ impl IdentityState {
     }
 
     /// What a success proves.
-    fn proven_by_success(&self) -> Proof {
+    fn proven_by_success(&self) -> Proven {
         match self {
             // A client can have its second step judged by a session that was never seen, beside one that was.
-            Self::Known(identity) if identity.is_second_step => Proof::default(),
-            Self::Known(identity) => Proof {
+            Self::Known(identity) if identity.is_second_step => Proven::default(),
+            Self::Known(identity) => Proven {
                 account: identity.account(),
                 claim: identity.claim.clone(),
                 address: identity.address,
             },
-            Self::NotNeeded | Self::Unknown => Proof::default(),
+            Self::NotNeeded | Self::Unknown => Proven::default(),
         }
     }
 }
 
 /// What a success proves: the account, and what makes its client known.
 #[derive(Clone, PartialEq, Eq, Default)]
-struct Proof {
+struct Proven {
     account: Option<u64>,
     claim: Option<Box<Claim>>,
     address: Option<AccountAddress>,
 }
 
-impl Proof {
+impl Proven {
     /// What both routes read alike.
     fn and(self, other: Self) -> Self {
         match self == other {
@@ -212,7 +212,7 @@ impl Policy {
     ) -> Result<Charges, Unchargeable> {
         let request = RequestFields::with(attempt, self.names.field_names());
         let mut found = Charges { routes, ..Charges::default() };
-        let mut proven: Option<Proof> = None;
+        let mut proven: Option<Proven> = None;
         let origin = self.origin_of(attempt.client);
         for index in found.routes.clone() {
             let route = &self.routes[index];
@@ -257,7 +257,7 @@ impl Policy {
                 }
             }
         }
-        let Proof { account, claim, address } = proven.unwrap_or_default();
+        let Proven { account, claim, address } = proven.unwrap_or_default();
         found.facts.is_bait = found.unsettled.notes.has("bait");
         found.unsettled =
             Unsettled { is_single_account: account.is_some(), claim, address, ..found.unsettled };

@@ -15,7 +15,7 @@ use super::schedule::Suggestion;
 use super::state;
 use crate::app::sandbox::Broker;
 use crate::net::tls::{
-    AcmeSettings, Certificate, CertificateError, ChallengeKind, Challenges, OpenChallenge,
+    AcmeSettings, Certificate, CertificateError, OpenValidation, ValidationMethod, Validations,
 };
 use crate::time::{Span, Time};
 
@@ -38,7 +38,7 @@ pub(super) enum AcmeError {
     #[error("the authority does not offer this challenge; others are set by `tls.acme.challenge`")]
     NoChallenge,
     #[error("{0}")]
-    Challenge(#[from] crate::net::tls::ChallengeError),
+    Validation(#[from] crate::net::tls::ValidationError),
     #[error("the authority could not check the name: {0}")]
     NotProved(String),
     #[error("what the authority issued {0}")]
@@ -64,7 +64,7 @@ impl<'g> Authority<'g> {
         &self,
         name: &str,
         replaced: Option<&Certificate>,
-        challenges: &Arc<Challenges>,
+        validations: &Arc<Validations>,
     ) -> Result<Certificate, AcmeError> {
         let account = self.account().await?;
         let names = [Identifier::Dns(name.to_owned())];
@@ -78,7 +78,7 @@ impl<'g> Authority<'g> {
             self.forget_account().await?;
         }
         let mut order = ordered?;
-        let open = self.prove(&mut order, name, challenges).await?;
+        let open = self.prove(&mut order, name, validations).await?;
         match order.poll_ready(&PATIENCE).await {
             Ok(OrderStatus::Ready) => {}
             // An authority may say it of the order, of the challenge or of both.
@@ -116,11 +116,11 @@ impl<'g> Authority<'g> {
         &self,
         order: &mut Order,
         name: &str,
-        challenges: &Arc<Challenges>,
-    ) -> Result<Vec<OpenChallenge>, AcmeError> {
-        let kind = match self.settings.challenge {
-            ChallengeKind::TlsAlpn01 => ChallengeType::TlsAlpn01,
-            ChallengeKind::Http01 => ChallengeType::Http01,
+        validations: &Arc<Validations>,
+    ) -> Result<Vec<OpenValidation>, AcmeError> {
+        let kind = match self.settings.validation {
+            ValidationMethod::TlsAlpn01 => ChallengeType::TlsAlpn01,
+            ValidationMethod::Http01 => ChallengeType::Http01,
         };
         let mut open = Vec::new();
         let mut authorizations = order.authorizations();
@@ -131,7 +131,7 @@ impl<'g> Authority<'g> {
             }
             let mut challenge = authorization.challenge(kind.clone()).ok_or(AcmeError::NoChallenge)?;
             let answer = challenge.key_authorization();
-            open.push(challenges.open(name, &challenge.token, answer.as_str())?);
+            open.push(validations.open(name, &challenge.token, answer.as_str())?);
             challenge.set_ready().await?;
         }
         Ok(open)

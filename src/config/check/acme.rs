@@ -12,7 +12,7 @@ use super::super::values::{DirectoryUrl, Domain, MailAddress};
 use super::files::Files;
 use crate::net::listener::ListenAddress;
 use crate::net::tls::acme::state_name;
-use crate::net::tls::{AcmeSettings, Certificate, ChallengeKind, Trust, trust};
+use crate::net::tls::{AcmeSettings, Certificate, Trust, ValidationMethod, trust};
 
 /// The settings, with the certificates that are there; `None` without the table, or after a mistake was reported.
 pub(super) fn check(
@@ -21,10 +21,10 @@ pub(super) fn check(
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<AcmeSettings> {
-    let chosen = raw.challenge.checked(f);
-    let challenge = chosen.unwrap_or_default();
-    if chosen.is_some() || raw.challenge.is_none() {
-        warn_of_ports(challenge, raw.challenge.as_ref().map_or(&name.spot, |text| &text.spot), listen, f);
+    let chosen = raw.validation.checked(f);
+    let method = chosen.unwrap_or_default();
+    if chosen.is_some() || raw.validation.is_none() {
+        warn_of_ports(method, raw.validation.as_ref().map_or(&name.spot, |text| &text.spot), listen, f);
     }
     let domains = domains(raw, &name.spot, f);
     let email = raw.email.checked(f).map(|MailAddress(email)| email);
@@ -36,7 +36,8 @@ pub(super) fn check(
     let (DirectoryUrl(directory), trust) = (directory?, trust?);
     let state = raw.state.as_ref().map_or(STATE, |state| &state.value);
     let state = files.resolve_state(state).join(state_name(&directory));
-    let mut settings = AcmeSettings { domains: Vec::new(), email, directory, challenge, state, trust };
+    let mut settings =
+        AcmeSettings { domains: Vec::new(), email, directory, validation: method, state, trust };
     settings.domains = domains
         .into_iter()
         .map(|name| {
@@ -49,7 +50,7 @@ pub(super) fn check(
 }
 
 /// Authorities connect to fixed ports, which something in front of the gate may map to others.
-fn warn_of_ports(challenge: ChallengeKind, spot: &Spot, listen: &[ListenAddress], f: &mut Findings) {
+fn warn_of_ports(method: ValidationMethod, spot: &Spot, listen: &[ListenAddress], f: &mut Findings) {
     let is_at = |address: &ListenAddress, tls: bool, port: u16| match address {
         ListenAddress::Tls(address) => tls && address.port() == port,
         ListenAddress::Tcp(address) => !tls && address.port() == port,
@@ -57,9 +58,9 @@ fn warn_of_ports(challenge: ChallengeKind, spot: &Spot, listen: &[ListenAddress]
         ListenAddress::Systemd { tls: is_tls, .. } => *is_tls == tls,
         ListenAddress::Unix(_) => false,
     };
-    let (tls, port, word) = match challenge {
-        ChallengeKind::TlsAlpn01 => (true, 443, "https"),
-        ChallengeKind::Http01 => (false, 80, "http"),
+    let (tls, port, word) = match method {
+        ValidationMethod::TlsAlpn01 => (true, 443, "https"),
+        ValidationMethod::Http01 => (false, 80, "http"),
     };
     if !listen.iter().any(|address| is_at(address, tls, port)) {
         let message = format!("the authority connects to port {port}, where no {word}:// listener is");

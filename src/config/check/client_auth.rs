@@ -4,7 +4,7 @@ use tollgate_grammar::kind::{Checked as _, Given, Word};
 use tollgate_grammar::{Findings, Located, RawNamed};
 
 use super::super::raw;
-use super::super::words::AcmeChallenges;
+use super::super::words::ValidationMethods;
 use super::context::CheckContext;
 use crate::net::tls::ClientAuth;
 use crate::policy::Limit;
@@ -87,9 +87,9 @@ fn refuse_limits(cx: &CheckContext<'_>, message: &str, hint: &str, f: &mut Findi
 
 /// An authority that checks a name in a handshake shows no certificate.
 fn refuse_handshakes_of_authorities(raw: &raw::RawFile, is_required: bool, f: &mut Findings) {
-    let by_request = |challenge: &Given<Word<AcmeChallenges>>| challenge.value == "http-01";
+    let by_request = |given: &Given<Word<ValidationMethods>>| given.value == "http-01";
     let acme = raw.tls.acme.as_ref().filter(|_| is_required);
-    if let Some(table) = acme.filter(|acme| !acme.value.challenge.as_ref().is_some_and(by_request)) {
+    if let Some(table) = acme.filter(|acme| !acme.value.validation.as_ref().is_some_and(by_request)) {
         let message = "an authority that checks a name by a handshake has no certificate to show";
         f.error(&table.name.spot, message, "challenge = \"http-01\", or client_auth = \"request\"");
     }

@@ -33,7 +33,7 @@ pub struct SessionCache;
 
 /// The answers of open orders: there are none.
 #[derive(Debug, Default)]
-pub struct Challenges;
+pub struct Validations;
 
 /// Why there is no authority.
 pub use tollgate_base::tls::NoTls as ClientAuthError;
@@ -91,7 +91,7 @@ impl SessionCache {
     }
 }
 
-impl Challenges {
+impl Validations {
     /// The key authorization for a token.
     #[must_use]
     pub fn key_authorization(&self, _: &str, _: &str) -> Option<String> {
@@ -120,7 +120,7 @@ impl Acceptor {
 
     /// The same.
     #[must_use]
-    pub fn answering(self, _: &Arc<Challenges>) -> Self {
+    pub fn answering(self, _: &Arc<Validations>) -> Self {
         self
     }
 }

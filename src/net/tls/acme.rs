@@ -19,7 +19,7 @@ pub struct AcmeSettings {
     /// The authority's directory: a URL of `https`.
     pub directory: Uri,
     /// How names are proved.
-    pub challenge: ChallengeKind,
+    pub validation: ValidationMethod,
     /// The directory of this authority's files.
     pub state: PathBuf,
     /// The roots that the authority's own server is checked against.
@@ -28,7 +28,7 @@ pub struct AcmeSettings {
 
 /// How the authority checks that a name is the gate's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ChallengeKind {
+pub enum ValidationMethod {
     /// By a handshake on port 443 (RFC 8737).
     #[default]
     TlsAlpn01,

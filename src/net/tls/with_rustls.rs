@@ -2,16 +2,16 @@
 
 mod acceptor;
 mod certificate;
-mod challenges;
 mod client_auth;
 mod handshake;
 mod ja4;
+mod validations;
 
 pub use self::acceptor::{Acceptor, SessionCache};
 pub use self::certificate::{Certificate, CertificateError};
-pub use self::challenges::{ChallengeError, Challenges, OpenChallenge};
 pub use self::client_auth::{ClientAuth, ClientAuthError, common_name};
 pub use self::handshake::{accept, connect, ja4_of};
+pub use self::validations::{OpenValidation, ValidationError, Validations};
 pub use tollgate_base::tls::{self as trust, TlsConfigError, Trust, is_about_certificate};
 
 use tollgate_base::tls::provider;

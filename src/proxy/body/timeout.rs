@@ -61,8 +61,8 @@ impl BodyTimeout {
     fn credit_received(&mut self, length: usize) {
         let waited = self.waiting_since.take().map(|since| since.elapsed());
         if let Some(credit) = &mut self.credit {
-            let earned = Duration::from_micros((length as u64).saturating_mul(1_000_000 / MIN_RATE));
-            *credit = credit.saturating_add(earned).saturating_sub(waited.unwrap_or_default());
+            let gained = Duration::from_micros((length as u64).saturating_mul(1_000_000 / MIN_RATE));
+            *credit = credit.saturating_add(gained).saturating_sub(waited.unwrap_or_default());
         }
     }
 

@@ -239,7 +239,7 @@ impl Worker {
             // Only the settings: a connection would keep an old configuration alive.
             let settings = Arc::clone(&worker.server.config.current().shared.settings);
             let Some((stream, ja4)) = worker.handshake(stream, &connection, &settings).await else { return };
-            if stream.is_challenge() {
+            if stream.is_validation() {
                 return;
             }
             let tls = TlsClient { certificate: stream.peer_certificate().and_then(common_name), ja4 };

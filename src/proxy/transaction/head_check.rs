@@ -10,8 +10,8 @@ use crate::policy::{BodyRequirement, MatchedRoutes};
 use crate::proxy::body::ClientBody;
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
-use crate::proxy::request::challenge::ChallengeAnswer;
 use crate::proxy::request::proof;
+use crate::proxy::request::validation::ValidationAnswer;
 use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
 
 /// A decision, the configuration it was made by, and the number of the upstream group.
@@ -36,7 +36,7 @@ pub(super) enum HeadDecision {
     /// The client is redirected to `https://` with this `Location`.
     Redirected(HeaderValue),
     /// An authority checks a name.
-    Challenge(ChallengeAnswer),
+    Validation(ValidationAnswer),
     /// A browser sends a proof of work.
     Proof,
     /// The decision needs the store.
@@ -61,9 +61,9 @@ impl HeadDecision {
         request: &Request<ClientBody>,
         host: &str,
     ) -> Option<Result<Self, Error>> {
-        let hosts = config.challenge_hosts.as_ref().filter(|_| connection.endpoint.is_none());
+        let hosts = config.validation_hosts.as_ref().filter(|_| connection.endpoint.is_none());
         if let Some(answer) = hosts.and_then(|hosts| hosts.answer(host, request.uri().path())) {
-            return Some(Ok(Self::Challenge(answer)));
+            return Some(Ok(Self::Validation(answer)));
         }
         if config.redirect.is_some() && config.needs_redirect(connection, request) {
             let location = config.redirect_location(connection, request);

@@ -107,7 +107,7 @@ impl Server {
             HeadDecision::Redirected(location) => {
                 context.finish_with(redirect::redirect_response(location), connection)
             }
-            HeadDecision::Challenge(answer) => context.finish_with(answer.into_response(), connection),
+            HeadDecision::Validation(answer) => context.finish_with(answer.into_response(), connection),
             HeadDecision::Proof => {
                 let (server, connection) = (Rc::clone(self), Rc::clone(connection));
                 let redeemed = server.redeem(connection, config, client, request, context);

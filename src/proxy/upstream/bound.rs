@@ -62,22 +62,21 @@ pub(super) fn authenticates(request: &HeaderMap) -> bool {
 /// Whether a response goes on with an authentication of its connection: it names a scheme, and answers a token or has one.
 /// A scheme that is only offered binds nobody yet.
 pub(super) fn is_authenticated(response: &HeaderMap, is_answer_to_token: bool) -> bool {
-    let mut challenges = challenges(response, &WWW_AUTHENTICATE);
-    challenges.any(|(scheme, has_token)| is_scheme(scheme) && (has_token || is_answer_to_token))
+    let mut schemes = schemes(response, &WWW_AUTHENTICATE);
+    schemes.any(|(scheme, has_token)| is_scheme(scheme) && (has_token || is_answer_to_token))
 }
 
 fn names_a_scheme(headers: &HeaderMap, name: &HeaderName) -> bool {
-    challenges(headers, name).any(|(scheme, _)| is_scheme(scheme))
+    schemes(headers, name).any(|(scheme, _)| is_scheme(scheme))
 }
 
-/// The scheme of each challenge, and whether more than the scheme is there. One line may hold several challenges
-/// (RFC 9110, 11.6.1).
-fn challenges<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = (&'h [u8], bool)> {
+/// Each scheme, and whether more than the scheme stands there. One line may hold several (RFC 9110, 11.6.1).
+fn schemes<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = (&'h [u8], bool)> {
     let lines = headers.get_all(name).iter().map(|value| value.as_bytes());
-    lines.flat_map(|line| line.split(|byte| *byte == b',')).map(|challenge| {
-        let challenge = challenge.trim_ascii();
-        let end = challenge.iter().position(u8::is_ascii_whitespace).unwrap_or(challenge.len());
-        (&challenge[..end], end < challenge.len())
+    lines.flat_map(|line| line.split(|byte| *byte == b',')).map(|entry| {
+        let entry = entry.trim_ascii();
+        let end = entry.iter().position(u8::is_ascii_whitespace).unwrap_or(entry.len());
+        (&entry[..end], end < entry.len())
     })
 }
 

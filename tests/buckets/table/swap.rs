@@ -122,7 +122,7 @@ fn a_worker_sees_rules_and_upstreams_of_one_file_and_keeps_what_stays() {
             settings: Arc::new(config.proxy.clone()),
             tls_acceptor: None,
             redirect: None,
-            challenge_hosts: None,
+            validation_hosts: None,
             upstreams: vec![vec![Arc::clone(&stays)], vec![own]],
         })
     };

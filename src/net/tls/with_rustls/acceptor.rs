@@ -17,8 +17,8 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SignatureScheme, SupportedProtocolVersion, version};
 
-use super::challenges::{ChallengeResolver, Challenges};
 use super::client_auth::ClientAuth;
+use super::validations::{ValidationResolver, Validations};
 use super::{Certificate, TlsConfigError, provider};
 use crate::net::stream::ACME_TLS;
 use crate::net::tls::MinVersion;
@@ -119,11 +119,11 @@ impl Acceptor {
 
     /// The same, answering an authority that checks a name (tls-alpn-01) as well.
     #[must_use]
-    pub fn answering(self, challenges: &Arc<Challenges>) -> Self {
+    pub fn answering(self, validations: &Arc<Validations>) -> Self {
         let mut config = Arc::unwrap_or_clone(self.config);
         config.alpn_protocols.push(ACME_TLS.to_vec());
-        let (challenges, others) = (Arc::clone(challenges), config.cert_resolver);
-        config.cert_resolver = Arc::new(ChallengeResolver { challenges, others });
+        let (validations, others) = (Arc::clone(validations), config.cert_resolver);
+        config.cert_resolver = Arc::new(ValidationResolver { validations, others });
         Self { config: Arc::new(config), ..self }
     }
 }

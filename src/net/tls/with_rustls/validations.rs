@@ -17,7 +17,7 @@ use crate::net::stream::ACME_TLS;
 
 /// The answers of open orders, by name.
 #[derive(Default)]
-pub struct Challenges(Mutex<HashMap<String, Answer>>);
+pub struct Validations(Mutex<HashMap<String, Answer>>);
 
 struct Answer {
     token: String,
@@ -27,14 +27,14 @@ struct Answer {
 
 /// Keeps one answer until it is dropped.
 #[must_use]
-pub struct OpenChallenge {
-    challenges: Arc<Challenges>,
+pub struct OpenValidation {
+    validations: Arc<Validations>,
     name: String,
 }
 
 /// Why there is no certificate to answer with.
 #[derive(Debug, thiserror::Error)]
-pub enum ChallengeError {
+pub enum ValidationError {
     /// The name is none, or there is no randomness.
     #[error("no certificate for the challenge: {0}")]
     Certificate(#[from] rcgen::Error),
@@ -43,24 +43,24 @@ pub enum ChallengeError {
     Key(#[from] rustls::Error),
 }
 
-impl Challenges {
+impl Validations {
     /// Answers for this name until the result is dropped.
     ///
     /// # Errors
-    /// See [`ChallengeError`].
+    /// See [`ValidationError`].
     pub fn open(
         self: &Arc<Self>,
         name: &str,
         token: &str,
         key_authorization: &str,
-    ) -> Result<OpenChallenge, ChallengeError> {
+    ) -> Result<OpenValidation, ValidationError> {
         let answer = Answer {
             token: token.to_owned(),
             key_authorization: key_authorization.to_owned(),
             certificate: Arc::new(certificate(name, key_authorization)?),
         };
         self.answers().insert(name.to_owned(), answer);
-        Ok(OpenChallenge { challenges: Arc::clone(self), name: name.to_owned() })
+        Ok(OpenValidation { validations: Arc::clone(self), name: name.to_owned() })
     }
 
     /// The key authorization for this token of this name, in lower case.
@@ -81,38 +81,38 @@ impl Challenges {
     }
 }
 
-impl fmt::Debug for Challenges {
+impl fmt::Debug for Validations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Challenges(hidden)")
+        f.write_str("Validations(hidden)")
     }
 }
 
-impl Drop for OpenChallenge {
+impl Drop for OpenValidation {
     fn drop(&mut self) {
-        self.challenges.answers().remove(&self.name);
+        self.validations.answers().remove(&self.name);
     }
 }
 
-/// Chooses the certificate for a challenge by tls-alpn-01, and leaves all other clients to another resolver.
+/// Chooses the certificate for an authority that checks by tls-alpn-01, and leaves all other clients to another resolver.
 #[derive(Debug)]
-pub(super) struct ChallengeResolver {
-    pub(super) challenges: Arc<Challenges>,
+pub(super) struct ValidationResolver {
+    pub(super) validations: Arc<Validations>,
     pub(super) others: Arc<dyn ResolvesServerCert>,
 }
 
-impl ResolvesServerCert for ChallengeResolver {
+impl ResolvesServerCert for ValidationResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         // RFC 8737, section 3: an authority offers this protocol and no other.
-        let is_challenge = hello.alpn().is_some_and(|offered| offered.eq([ACME_TLS]));
-        match is_challenge {
-            true => self.challenges.certificate(hello.server_name()?),
+        let is_validation = hello.alpn().is_some_and(|offered| offered.eq([ACME_TLS]));
+        match is_validation {
+            true => self.validations.certificate(hello.server_name()?),
             false => self.others.resolve(hello),
         }
     }
 }
 
 /// The certificate of RFC 8737, section 3: signed by itself, for this name, with the SHA-256 of the key authorization in a critical extension.
-fn certificate(name: &str, key_authorization: &str) -> Result<CertifiedKey, ChallengeError> {
+fn certificate(name: &str, key_authorization: &str) -> Result<CertifiedKey, ValidationError> {
     let mut params = CertificateParams::new([name.to_owned()])?;
     params.custom_extensions = vec![CustomExtension::new_acme_identifier(&Sha256::digest(key_authorization))];
     let key = KeyPair::generate()?;
@@ -128,14 +128,14 @@ mod tests {
 
     #[test]
     fn an_answer_stands_as_long_as_its_order_and_for_its_own_token_only() {
-        let challenges = Arc::new(Challenges::default());
-        let open = challenges.open("app.test", "token", "token.key").unwrap();
-        assert_eq!(challenges.key_authorization("app.test", "token").as_deref(), Some("token.key"));
-        assert_eq!(challenges.key_authorization("app.test", "other"), None);
-        assert_eq!(challenges.key_authorization("other.test", "token"), None);
-        assert!(challenges.certificate("APP.test").is_some());
+        let validations = Arc::new(Validations::default());
+        let open = validations.open("app.test", "token", "token.key").unwrap();
+        assert_eq!(validations.key_authorization("app.test", "token").as_deref(), Some("token.key"));
+        assert_eq!(validations.key_authorization("app.test", "other"), None);
+        assert_eq!(validations.key_authorization("other.test", "token"), None);
+        assert!(validations.certificate("APP.test").is_some());
         drop(open);
-        assert_eq!(challenges.key_authorization("app.test", "token"), None);
-        assert!(challenges.certificate("app.test").is_none());
+        assert_eq!(validations.key_authorization("app.test", "token"), None);
+        assert!(validations.certificate("app.test").is_none());
     }
 }

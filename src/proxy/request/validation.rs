@@ -9,32 +9,32 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 
-use crate::net::tls::Challenges;
+use crate::net::tls::Validations;
 use crate::proxy::body::ResponseBody;
 
 /// The names that are proved by requests, and the answers.
 #[derive(Debug, Clone)]
-pub struct ChallengeHosts {
+pub struct ValidationHosts {
     /// In lower case.
     pub names: Arc<[String]>,
     /// The answers of open orders.
-    pub challenges: Arc<Challenges>,
+    pub validations: Arc<Validations>,
 }
 
-/// The answer to a challenge: the key authorization, or none for an unknown token.
+/// The answer to the authority: the key authorization, or none for an unknown token.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::proxy) struct ChallengeAnswer(Option<String>);
+pub(in crate::proxy) struct ValidationAnswer(Option<String>);
 
-impl ChallengeHosts {
-    /// The answer, if a request for this path of this host is a challenge. `host` is in lower case.
-    pub(in crate::proxy) fn answer(&self, host: &str, path: &str) -> Option<ChallengeAnswer> {
+impl ValidationHosts {
+    /// The answer, if a request for this path of this host is one of an authority. `host` is in lower case.
+    pub(in crate::proxy) fn answer(&self, host: &str, path: &str) -> Option<ValidationAnswer> {
         let token = path.strip_prefix(PATH)?;
         let is_ours = self.names.iter().any(|name| name == host);
-        is_ours.then(|| ChallengeAnswer(self.challenges.key_authorization(host, token)))
+        is_ours.then(|| ValidationAnswer(self.validations.key_authorization(host, token)))
     }
 }
 
-impl ChallengeAnswer {
+impl ValidationAnswer {
     pub(in crate::proxy) fn into_response(self) -> Response<ResponseBody> {
         let (status, text) = match self.0 {
             Some(text) => (StatusCode::OK, text),
@@ -56,9 +56,9 @@ mod tests {
 
     #[test]
     fn only_the_open_token_of_its_own_name_is_answered_and_other_hosts_keep_the_path() {
-        let challenges = Arc::new(Challenges::default());
-        let _open = challenges.open("app.test", "token", "token.key").unwrap();
-        let hosts = ChallengeHosts { names: ["app.test".to_owned()].into(), challenges };
+        let validations = Arc::new(Validations::default());
+        let _open = validations.open("app.test", "token", "token.key").unwrap();
+        let hosts = ValidationHosts { names: ["app.test".to_owned()].into(), validations };
         let answer = |host: &str, path: &str| hosts.answer(host, path).map(|answer| answer.0);
         let known = answer("app.test", "/.well-known/acme-challenge/token");
         assert_eq!(known, Some(Some("token.key".to_owned())));
