@@ -5,6 +5,7 @@
 
 mod attack;
 mod bait;
+mod challenge;
 pub(crate) mod exposed;
 mod quick;
 mod repeats;
@@ -19,10 +20,11 @@ use tollgate_grammar::{Findings, Spot, StringList, tables};
 
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::key::PrefixLengths;
-use crate::policy::{DefenceCounter, Route};
+use crate::policy::{DefenceCounter, OfferForm, Pardon, Policy, Route};
 
 use self::attack::{NetworkOutcomes, RawAttack};
 use self::bait::RawBait;
+use self::challenge::RawChallenge;
 use self::exposed::{PasswordList, RawExposed, RawExposedList};
 use self::quick::{LastFailures, RawQuick};
 use self::repeats::{FailedRequests, RawRepeats};
@@ -37,6 +39,11 @@ tables! {
         repeats: RawRepeats = Part,
     }
 
+    /// The keys of `[refuse]` that let clients lift refusals.
+    pub(crate) RawPardons {
+        challenge: RawChallenge = Part,
+    }
+
     /// The tables that say what all routes need of a defence.
     pub(crate) RawDefenceTables {
         exposed: RawExposedList,
@@ -48,6 +55,12 @@ pub(crate) const HEADERS: &[&str] = &[exposed::HEADER];
 
 /// What the defences count.
 pub(crate) const COUNTERS: &[&DefenceCounter] = &[&exposed::COUNTER];
+
+/// How a page offers another attempt.
+pub(crate) const OFFER: &OfferForm = &challenge::FORM;
+
+/// What counts such offers, and what became of them.
+pub(crate) const PARDONS: &DefenceCounter = &challenge::COUNTER;
 
 /// A route that may turn defences on; its limits are known.
 pub(crate) struct DefendedRoute<'r> {
@@ -117,6 +130,18 @@ impl<'c> DefenceCheck<'c> {
         quick::check(&raw.quick, self, &mut to, f);
         repeats::check(&raw.repeats, self, &mut to, f);
     }
+}
+
+/// What lifts refusals under this policy, if the file turns anything on. `pages` are those without a place for its
+/// [offer](OFFER).
+pub(crate) fn pardon<'p>(
+    raw: &RawPardons,
+    policy: &Policy,
+    pages: impl Iterator<Item = &'p Spot>,
+    f: &mut Findings,
+) -> Option<Arc<dyn Pardon>> {
+    let rule = challenge::check(&raw.challenge, policy, pages, f)?;
+    Some(Arc::new(rule))
 }
 
 impl DefendedRoute<'_> {

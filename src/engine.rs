@@ -7,13 +7,13 @@ mod address_admin;
 mod bucket_admin;
 mod concurrency_limit;
 mod decided_attempt;
-mod earned_attempts;
 mod freeze;
 mod known_addresses;
 mod limit_status;
 mod open_attempts;
 mod overrides;
 mod own_rates;
+mod pardon;
 mod pending_decision;
 mod raised_cost;
 mod recent_sign_ins;
@@ -30,7 +30,6 @@ use arc_swap::{ArcSwap, Guard};
 pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
 pub use self::concurrency_limit::{ConcurrencyPermits, PermitRequest};
 pub use self::decided_attempt::DecidedAttempt;
-pub use self::earned_attempts::NothingEarned;
 pub use self::known_addresses::KnownAddressCount;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
 pub use self::open_attempts::{AttemptReceipt, NoSuchReceipt, OpenAttempt, OpenAttempts};
@@ -38,14 +37,15 @@ pub use self::overrides::{
     Exemption, MAX_EXEMPTIONS, ModeOverride, OverrideChange, OverrideError, Overrides, PrefixBan,
 };
 pub use self::own_rates::OwnRateView;
+pub use self::pardon::NotPardoned;
 pub use self::pending_decision::{DecisionState, PendingDecision};
 pub use self::reservation::Reservation;
 pub use self::rules::Rules;
 pub use self::store_observer::store_observer;
 
-use self::earned_attempts::EarnedAttempts;
 use self::known_addresses::AddressSets;
 use self::own_rates::RateOwners;
+use self::pardon::PardonBuckets;
 use self::recent_sign_ins::RecentSignIns;
 use self::rules::new_buckets;
 use crate::bucket::Op;
@@ -131,9 +131,9 @@ impl Engine {
     pub fn with_store(policy: Policy, store: Store, events: Events) -> Result<Self, TooLarge> {
         let buckets = policy.limits.iter().map(|limit| new_buckets(limit, &store));
         let buckets = buckets.collect::<Result<_, _>>()?;
-        let earned = EarnedAttempts::of(&policy, None, &store, store.now())?;
+        let pardon = PardonBuckets::of(&policy, None, &store, store.now())?;
         let addresses = AddressSets::of(&policy, &store)?;
-        let rules = Rules::first(Arc::new(policy), buckets, earned, addresses);
+        let rules = Rules::first(Arc::new(policy), buckets, pardon, addresses);
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         let (hasher, rules, rate_owners) =
             (KeyHasher::default(), ArcSwap::from_pointee(rules), RateOwners::default());
@@ -187,7 +187,7 @@ impl Engine {
         let in_flight = policy.limits.iter().map(|limit| old.in_flight_of(&limit.name)).collect();
         let addresses = AddressSets::under(old.addresses.as_ref(), &policy, &self.store, now)?;
         let generation = old.generation + 1;
-        let earned = EarnedAttempts::of(&policy, old.earned.as_ref(), &self.store, now)?;
+        let pardon = PardonBuckets::of(&policy, old.pardon.as_ref(), &self.store, now)?;
         let rules = Rules {
             generation,
             policy,
@@ -195,7 +195,7 @@ impl Engine {
             banned: overrides.banned(),
             overrides,
             buckets,
-            earned,
+            pardon,
             addresses,
             concurrency_limits: limits,
             in_flight,

@@ -4,9 +4,9 @@
 //! and limits instead of names, so that a counter is one array index away.
 
 mod alarm;
-mod challenge;
 mod connection;
 mod failure;
+mod pardon;
 mod store;
 
 use std::net::IpAddr;
@@ -17,9 +17,9 @@ use ipnet::IpNet;
 use smallvec::SmallVec;
 
 pub use self::alarm::{AlarmChange, GuessWorked};
-pub use self::challenge::ChallengeResult;
 pub use self::connection::{ConnectionEvent, RejectReason};
 pub use self::failure::{BrokenAnswer, Failure};
+pub use self::pardon::PardonResult;
 pub use self::store::{Fallback, StoreCallResult, StoreChange, StoreEvent};
 pub use crate::policy::outcome::Outcome;
 
@@ -71,8 +71,8 @@ pub enum Event<'a> {
     Connection(ConnectionEvent<'a>),
     /// What happened at the shared store.
     Store(StoreEvent<'a>),
-    /// A client was offered to earn an attempt by a proof of work, or sent a proof.
-    Challenge(ChallengeResult),
+    /// A refused client was offered another attempt, or sent a voucher for one.
+    Pardon(PardonResult),
     /// A body that was read for its fields was refused: there is no memory for it.
     BodyRefused,
     /// An upstream failed a request.

@@ -19,7 +19,7 @@ use super::values::{
 use super::values::{DirectoryUrl, UpstreamHostValue, UpstreamUrl};
 use super::words;
 use crate::bucket::Escalation;
-use crate::defences::{RawDefenceTables, RawDefences};
+use crate::defences::{RawDefenceTables, RawDefences, RawPardons};
 
 /// Bits of an IPv4 prefix.
 type Ipv4Bits = Whole<u8, 0, 32>;
@@ -230,8 +230,7 @@ tables! {
         text: Key<Free>,
         headers: Key<Word<words::ShownLimits>>,
         delay: Key<Lasting<0, { 60 * SECOND }>>,
-        challenge: Key<Word<words::Challenges>>,
-        challenge_rate: Key<Rate>,
+        pardons: RawPardons = Part,
         jitter: Key<Share<1000>>,
         /// Texts in the place of those of the built-in page.
         texts: Vec<RawNamed<RawTexts>>,

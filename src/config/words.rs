@@ -118,10 +118,6 @@ words! {
     }
 }
 words! {
-    /// Whether work earns an attempt.
-    pub(super) Challenges: bool { "off" => false, "work" => true, }
-}
-words! {
     /// Versions of the PROXY protocol.
     pub(super) ProxyProtocols: Option<ProxyProtocolVersion> {
         "off" => None,

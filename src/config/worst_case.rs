@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use tollgate_grammar::diagnostic::grouped;
 
 use crate::bucket::Spec;
-use crate::policy::challenge::ChallengeRule;
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::{ChargeOn, Limit, LimitKind, Mode, Policy, Unit};
 
@@ -25,9 +24,9 @@ pub fn worst_cases(policy: &Policy) -> Vec<(&str, String)> {
     let words = limits.filter_map(|group| {
         let (first, others) = group.split_first()?;
         let notes = others.iter().filter_map(describe_kind).map(|note| format!("; {note}"));
-        let earned = policy.challenge.filter(|_| ChallengeRule::lifts(first));
-        let earned = earned.map(|rule| format!("; proofs of work earn more: {}", for_some(rule.rate)));
-        let words = notes.chain(earned).fold(worst_case(first), |words, note| words + &note);
+        let pardon = policy.pardon.as_ref().filter(|pardon| pardon.lifts(first));
+        let pardon = pardon.map(|pardon| format!("; {}: {}", pardon.describe(), for_some(pardon.rate())));
+        let words = notes.chain(pardon).fold(worst_case(first), |words, note| words + &note);
         let addresses = policy.addresses.filter(|_| first.is_account());
         let addresses = addresses.map_or_else(String::new, |known| describe_addresses(known.prefixes));
         Some((&*first.name, words + &addresses))

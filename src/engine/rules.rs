@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 
 use super::Engine;
 use super::concurrency_limit::{BucketsInFlight, ConcurrencyLimit};
-use super::earned_attempts::EarnedAttempts;
 use super::known_addresses::AddressSets;
 use super::limit_status::{self, LimitStatus, LimitStatuses};
 use super::overrides::Overrides;
+use super::pardon::PardonBuckets;
 use crate::bucket::{Op, Spec};
 use crate::policy::attempt::Attempt;
 use crate::policy::network::NetworkMap;
@@ -35,8 +35,8 @@ pub struct Rules {
     pub(super) banned: NetworkMap<Time>,
     /// The buckets of each limit.
     pub(super) buckets: Vec<LimitBuckets>,
-    /// What proofs of work have earned; `None` if they earn nothing.
-    pub(super) earned: Option<EarnedAttempts>,
+    /// What vouchers have given; `None` if they give nothing.
+    pub(super) pardon: Option<PardonBuckets>,
     /// The known addresses of accounts.
     pub(super) addresses: Option<AddressSets>,
     /// The counters of each route.
@@ -50,7 +50,7 @@ impl Rules {
     pub(super) fn first(
         policy: Arc<Policy>,
         buckets: Vec<LimitBuckets>,
-        earned: Option<EarnedAttempts>,
+        pardon: Option<PardonBuckets>,
         addresses: Option<AddressSets>,
     ) -> Self {
         let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
@@ -63,7 +63,7 @@ impl Rules {
             overrides,
             banned: NetworkMap::default(),
             buckets,
-            earned,
+            pardon,
             addresses,
             concurrency_limits,
             in_flight,

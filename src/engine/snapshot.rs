@@ -46,7 +46,7 @@ impl Engine {
     #[must_use]
     pub fn with_snapshot(self, snapshot: &Snapshot) -> (Self, Vec<(Arc<str>, RestoreError)>) {
         let now = self.time();
-        let Rules { policy, buckets, earned, addresses, .. } = &**self.rules.load();
+        let Rules { policy, buckets, pardon, addresses, .. } = &**self.rules.load();
         let mut anew = Vec::new();
         let restored = policy.limits.iter().zip(buckets).map(|(limit, empty)| {
             let found =
@@ -69,7 +69,7 @@ impl Engine {
                 empty.clone()
             }
         });
-        let mut rules = Rules::first(policy.clone(), buckets, earned.clone(), addresses);
+        let mut rules = Rules::first(policy.clone(), buckets, pardon.clone(), addresses);
         // Bytes that a later version wrote are left out.
         rules.overrides = Overrides::decode(&snapshot.overrides).unwrap_or_default();
         rules.policy = rules.overrides.apply(&rules.configured);

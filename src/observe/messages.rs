@@ -258,7 +258,7 @@ impl EventListener for Messages {
             | Event::Store(StoreEvent::Up(_))
             | Event::Store(StoreEvent::ServerLeft { .. })
             | Event::Decided { .. }
-            | Event::Challenge(_)
+            | Event::Pardon(_)
             | Event::Settled { .. }
             | Event::Noted { .. }
             | Event::RequestCompleted(_)

@@ -26,10 +26,9 @@ pub(super) use self::exposition::{CONTENT_TYPE, OPEN_CONTENT_TYPE, accepts_open_
 use self::responses::ResponseMetrics;
 use self::rules::RuleCounters;
 use self::store::StoreCounters;
+use crate::defences::PARDONS;
 use crate::engine::Engine;
-use crate::event::{
-    ChallengeResult, ConnectionEvent, Event, EventListener, Failure, RejectReason, StoreEvent,
-};
+use crate::event::{ConnectionEvent, Event, EventListener, Failure, PardonResult, RejectReason, StoreEvent};
 use crate::net::tls::Certificate;
 
 /// All metrics.
@@ -43,7 +42,7 @@ pub struct Metrics {
     engine: Arc<OnceLock<Weak<Engine>>>,
     connections: Gauge,
     refused: Family<Label, Counter>,
-    challenges: Family<Label, Counter>,
+    pardons: Family<Label, Counter>,
     upstream_up: Family<UpstreamLabels, Gauge>,
     upstream_errors: Family<UpstreamErrorLabels, Counter>,
     reloads: Family<Label, Counter>,
@@ -89,7 +88,7 @@ impl Metrics {
             engine: Arc::default(),
             connections: Gauge::default(),
             refused: Family::default(),
-            challenges: Family::default(),
+            pardons: Family::default(),
             upstream_up: Family::default(),
             upstream_errors: Family::default(),
             reloads: Family::default(),
@@ -107,8 +106,8 @@ impl Metrics {
         for reason in REASONS {
             drop(metrics.refused.get_or_create_owned(&[("reason", reason_name(reason))]));
         }
-        for result in [ChallengeResult::Offered, ChallengeResult::Solved, ChallengeResult::Refused] {
-            drop(metrics.challenges.get_or_create_owned(&[("result", challenge_name(result))]));
+        for result in [PardonResult::Offered, PardonResult::Redeemed, PardonResult::Refused] {
+            drop(metrics.pardons.get_or_create_owned(&[("result", pardon_name(result))]));
         }
         for taken in [true, false] {
             drop(metrics.reloads.get_or_create_owned(&[("result", result_name(taken))]));
@@ -209,7 +208,7 @@ impl Metrics {
         registry.register("tollgate_connections", "Clients that are connected now", connections);
         for (name, help, metric) in [
             ("tollgate_connections_refused", "Connections that were refused", &self.refused),
-            ("tollgate_challenges", "Challenges by what became of them", &self.challenges),
+            (PARDONS.name, PARDONS.help, &self.pardons),
             ("tollgate_config_reloads", "How often the configuration was read again", &self.reloads),
         ] {
             registry.register(name, help, metric.clone());
@@ -294,8 +293,8 @@ impl EventListener for Metrics {
                 self.reloads.get_or_create_owned(&[("result", result_name(taken))]).inc();
             }
             Event::Connection(ConnectionEvent::Evicted) => drop(self.evicted.inc()),
-            Event::Challenge(result) => {
-                self.challenges.get_or_create_owned(&[("result", challenge_name(result))]).inc();
+            Event::Pardon(result) => {
+                self.pardons.get_or_create_owned(&[("result", pardon_name(result))]).inc();
             }
             Event::Alarm(change) => self.alarms.set(change.words, change.route, change.begins),
             Event::GuessWorked(guess) => self.rules.guess_worked(&guess.route.name),
@@ -361,11 +360,11 @@ fn failure_name(failure: Failure) -> &'static str {
     }
 }
 
-fn challenge_name(result: ChallengeResult) -> &'static str {
+fn pardon_name(result: PardonResult) -> &'static str {
     match result {
-        ChallengeResult::Offered => "offered",
-        ChallengeResult::Solved => "solved",
-        ChallengeResult::Refused => "refused",
+        PardonResult::Offered => "offered",
+        PardonResult::Redeemed => "solved",
+        PardonResult::Refused => "refused",
     }
 }
 

@@ -7,13 +7,13 @@
 mod accept;
 mod builder;
 mod cache;
-mod challenge;
 mod cors;
 mod descriptor_status;
 mod details;
 mod escape;
 mod language;
 mod mark;
+mod offer;
 mod pages;
 mod problem;
 mod rate_limit;
@@ -100,15 +100,15 @@ pub struct Negotiation<'a> {
     pub request_id: &'a HeaderValue,
     /// The language of a refusal's page.
     pub language: Language,
-    /// The challenge that a refusal's page offers.
-    pub challenge: Option<&'a str>,
+    /// What a refusal's page offers.
+    pub offer: Option<&'a str>,
 }
 
-/// Whether a refusal for this `Accept` is a page with a place for a challenge.
+/// Whether a refusal for this `Accept` is a page with a place for an offer.
 #[must_use]
-pub fn shows_challenge(pages: &RefusalPages, accept: Option<&HeaderValue>) -> bool {
+pub fn shows_offer(pages: &RefusalPages, accept: Option<&HeaderValue>) -> bool {
     ResponseFormat::preferred(accept) == ResponseFormat::Html
-        && pages.html.as_ref().is_none_or(Template::has_challenge)
+        && pages.html.as_ref().is_none_or(Template::has_offer)
 }
 
 /// The language of a refusal; only the built-in page has several.
@@ -135,8 +135,8 @@ pub fn refusal(
     limits.dedup();
     let pages = settings.pages_of(refusal.route);
     let page = pages.localized.of(negotiation.language);
-    let challenge = negotiation.challenge.filter(|_| format == ResponseFormat::Html);
-    let [before, after] = &page.challenge;
+    let offer = negotiation.offer.filter(|_| format == ResponseFormat::Html);
+    let [before, after] = &page.offer;
     let details = ProblemDetails {
         kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
         title: "Too many sign-in attempts",
@@ -146,7 +146,7 @@ pub fn refusal(
         limits: Some(limits),
         request_id: negotiation.request_id,
         texts: &page.texts,
-        challenge: challenge.map(|challenge| [before, challenge, after]),
+        offer: offer.map(|offer| [before, offer, after]),
     };
     // A configured page names a wait; without a wait it would be wrong, so the built-in page is used.
     let configured = pages.configured(format).filter(|_| retry_after.is_some());

@@ -622,7 +622,7 @@ fn read_accept(line: &[u8]) {
             head: true,
             request_id: &request_id,
             language: Language::default(),
-            challenge: None,
+            offer: None,
         };
         black_box(problem(ProblemKind::TargetTooLong, &asked));
     });

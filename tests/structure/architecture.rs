@@ -28,9 +28,9 @@ const ARROWS: &[(&str, &str)] = &[
     ("event", "bucket time policy"),
     // Not `net`: a decision knows no sockets.
     ("engine", "bucket time policy store event"),
-    // The modules of a route that a file may turn on; they are called by a trait of the policy.
-    ("defences", "grammar time policy"),
-    // Siblings: neither may use the other. Of defences they take the list of headers and that of counters.
+    // The modules that a file may turn on; they are called by traits of the policy.
+    ("defences", "bucket grammar time policy"),
+    // Siblings: neither may use the other. Of defences they take the lists: headers, counters, the form of an offer.
     ("proxy", "bucket time policy store net event engine defences"),
     ("observe", "base bucket time policy store net event engine defences"),
     // It names decisions and times as the logs do.

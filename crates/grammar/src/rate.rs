@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::diagnostic::{Findings, Spot};
 use super::duration::Duration;
 use super::kind::TextPattern;
 use super::syntax::{Mistake, Syntax};
-use tollgate_bucket::Span;
+use tollgate_bucket::{Span, SpecError};
 
 /// A count, a period and a burst, none of them zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +105,31 @@ fn pointing(message: impl Into<String>, hint: &str, what: &str, word: &str, text
 impl fmt::Display for RateValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} per {} burst {}", self.count, Duration(self.period), self.burst)
+    }
+}
+
+/// The value, or a diagnostic with the reason.
+pub fn built<T>(result: Result<T, SpecError>, spot: &Spot, f: &mut Findings) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            f.error(spot, error.to_string(), hint(error));
+            None
+        }
+    }
+}
+
+fn hint(error: SpecError) -> &'static str {
+    match error {
+        SpecError::Zero => "at least 1",
+        SpecError::TooFast => "count less, or in a longer period",
+        SpecError::TooLong => "a shorter period, a smaller burst or less debt",
+        SpecError::InitialAboveBurst => "at most the burst",
+        SpecError::NotWhole => "as in rolling = \"10000 per 24h\" and every = \"1h\"",
+        SpecError::TooManyPeriods => "calculate it less often",
+        SpecError::TooLarge => "a smaller size or less debt",
+        SpecError::TooMany => "fewer strikes, or a smaller factor",
+        SpecError::WaitAboveMax => "a longer `max`",
     }
 }
 

@@ -215,14 +215,15 @@ impl KeyHasher {
         Some(hasher.finish())
     }
 
-    /// The bucket of what was earned for another bucket.
+    /// The bucket of what another bucket was given.
     #[must_use]
-    pub fn of_earned(&self, bucket: Key) -> Key {
+    pub fn of_given(&self, bucket: Key) -> Key {
         self.derived(b'e', bucket.0)
     }
 
-    /// The bucket of a proof of work, by the MAC of its challenge.
-    pub(super) fn of_proof(&self, mac: [u8; 16]) -> Key {
+    /// The bucket of a voucher, by the MAC of the offer that it answers.
+    #[must_use]
+    pub fn of_voucher(&self, mac: [u8; 16]) -> Key {
         self.derived(b'p', u128::from_be_bytes(mac))
     }
 

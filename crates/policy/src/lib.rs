@@ -10,7 +10,6 @@ pub mod attempt;
 pub mod body_coding;
 pub mod bucket_ref;
 pub mod canonical;
-pub mod challenge;
 mod charges;
 mod cookies;
 pub mod count;
@@ -34,6 +33,7 @@ mod method;
 pub mod network;
 mod on_error;
 pub mod outcome;
+mod pardon;
 mod password_key;
 mod password_name;
 pub mod path_info;
@@ -54,6 +54,7 @@ pub use self::defence::{
 pub use self::facts::AttemptFacts;
 pub use self::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
+pub use self::pardon::{GivenSoFar, OfferForm, OfferRecipient, Pardon};
 pub use self::query::PrivateNames;
 pub use self::random::random_bytes;
 pub use self::rates::{ClassRate, Rates};
@@ -70,7 +71,6 @@ use smallvec::SmallVec;
 
 use self::attempt::{Attempt, AttemptBody, Client, SearchedBody};
 use self::body_coding::BodyCoding;
-use self::challenge::ChallengeRule;
 use self::device::Devices;
 use self::field::{BodySearch, FieldNames, NameKinds, RequestFields};
 use self::geo::{Geo, Origin};
@@ -90,8 +90,8 @@ pub struct Policy {
     pub devices: Option<Arc<Devices>>,
     /// Where addresses come from, if `[geo]` names files.
     pub geo: Option<Arc<Geo>>,
-    /// What proofs of work may earn; `None` if nothing.
-    pub challenge: Option<ChallengeRule>,
+    /// What lifts refusals; `None` if nothing does.
+    pub pardon: Option<Arc<dyn Pardon>>,
     /// The known addresses, if `[device]` turns them on.
     pub addresses: Option<KnownAddresses>,
     /// The field names of all routes.
@@ -161,7 +161,7 @@ impl Policy {
             routes,
             limits,
             devices: None,
-            challenge: None,
+            pardon: None,
             geo: None,
             addresses: None,
             names,
@@ -205,10 +205,10 @@ impl Policy {
         self.geo.as_ref().map(|geo| geo.origin(client)).unwrap_or_default()
     }
 
-    /// The same policy with challenges.
+    /// The same policy with what lifts refusals.
     #[must_use]
-    pub fn with_challenge(self, challenge: Option<ChallengeRule>) -> Self {
-        Self { challenge, ..self }
+    pub fn with_pardon(self, pardon: Option<Arc<dyn Pardon>>) -> Self {
+        Self { pardon, ..self }
     }
 
     /// The same policy with known addresses.

@@ -4,11 +4,12 @@
 //! down silently for clients whose bucket is smaller than the limit's own.
 
 use tollgate_grammar::diagnostic::grouped;
+use tollgate_grammar::rate::built;
 use tollgate_grammar::{Findings, Spot};
 
 use super::super::raw;
 use super::super::values::{RateValue, in_words};
-use super::rate_parts::{Extras, GivenRate, NO_BURST, built, report_burst};
+use super::rate_parts::{Extras, GivenRate, NO_BURST, report_burst};
 use super::shapes::BucketShape;
 use crate::bucket::{Continuous, Floor, Interval, Spec, SpecError};
 

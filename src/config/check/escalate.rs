@@ -4,11 +4,11 @@
 //! count resets.
 
 use tollgate_grammar::kind::{Checked as _, Key, Kind};
+use tollgate_grammar::rate::built;
 use tollgate_grammar::{Findings, RawNamed};
 
 use super::super::raw;
 use super::super::values::in_words;
-use super::rate_parts::built;
 use crate::bucket::{Escalation, Spec};
 use crate::time::Span;
 

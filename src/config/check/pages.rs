@@ -8,6 +8,7 @@ use super::super::raw::{RawFile, RawPages, RawRefuse, RawRoute, RawTexts};
 use super::context::CheckContext;
 use super::files::Files;
 use super::texts;
+use crate::defences::OFFER;
 use crate::policy::Mode;
 use crate::policy::matcher::Pattern;
 use crate::proxy::respond::{RefusalPages, Template};
@@ -102,4 +103,4 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-const PLACEHOLDERS: [&str; 4] = ["retry_after", "limit", "request_id", "challenge"];
+const PLACEHOLDERS: [&str; 4] = ["retry_after", "limit", "request_id", OFFER.placeholder];

@@ -1,11 +1,10 @@
 //! Shared by the checks of buckets, shapes and windows: a rate with its text, and the other keys of a bucket.
 
 use tollgate_grammar::kind::{Checked as _, Given, Text};
-use tollgate_grammar::{Findings, Located, Spot};
+use tollgate_grammar::{Findings, Located};
 
 use super::super::raw;
 use super::super::values::RateValue;
-use crate::bucket::SpecError;
 
 /// A rate with its text.
 #[derive(Debug, Clone, Copy)]
@@ -47,31 +46,6 @@ pub(super) fn report_burst(GivenRate { rate, text }: GivenRate<'_>, message: &st
         let at = text.value.find("burst").unwrap_or(0);
         let spot = text.spot.part(&text.value, at..text.value.len());
         f.error(&spot, message, "leave the burst out");
-    }
-}
-
-/// The value, or a diagnostic with the reason.
-pub(super) fn built<T>(result: Result<T, SpecError>, spot: &Spot, f: &mut Findings) -> Option<T> {
-    match result {
-        Ok(value) => Some(value),
-        Err(error) => {
-            f.error(spot, error.to_string(), hint(error));
-            None
-        }
-    }
-}
-
-fn hint(error: SpecError) -> &'static str {
-    match error {
-        SpecError::Zero => "at least 1",
-        SpecError::TooFast => "count less, or in a longer period",
-        SpecError::TooLong => "a shorter period, a smaller burst or less debt",
-        SpecError::InitialAboveBurst => "at most the burst",
-        SpecError::NotWhole => "as in rolling = \"10000 per 24h\" and every = \"1h\"",
-        SpecError::TooManyPeriods => "calculate it less often",
-        SpecError::TooLarge => "a smaller size or less debt",
-        SpecError::TooMany => "fewer strikes, or a smaller factor",
-        SpecError::WaitAboveMax => "a longer `max`",
     }
 }
 

@@ -6,11 +6,12 @@
 
 use tollgate_grammar::Findings;
 use tollgate_grammar::kind::{Checked as _, Given, Text};
+use tollgate_grammar::rate::built;
 
 use super::super::raw;
 use super::super::values::RateValue;
 use super::super::words::Refill;
-use super::rate_parts::{GivenRate, built};
+use super::rate_parts::GivenRate;
 use super::windows::{self, RollingWindow};
 use crate::bucket::{Continuous, PeriodStart};
 use crate::time::Span;

@@ -5,11 +5,12 @@
 
 use tollgate_grammar::diagnostic::grouped;
 use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::rate::built;
 use tollgate_grammar::{Findings, Spot};
 
 use super::super::raw;
 use super::super::values::{Duration, RateValue, in_words};
-use super::rate_parts::{Extras, GivenRate, NO_BURST, built, report_burst};
+use super::rate_parts::{Extras, GivenRate, NO_BURST, report_burst};
 use crate::bucket::{PeriodStart, Rolling, Spec, SpecError};
 use crate::time::Span;
 

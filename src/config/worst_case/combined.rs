@@ -12,7 +12,6 @@ use tollgate_grammar::diagnostic::grouped;
 use super::describe::{DAY, INSTANT};
 use super::describe_prefix;
 use super::upper_bound::upper_bound;
-use crate::policy::challenge::ChallengeRule;
 use crate::policy::count::Count;
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::{Cost, Defence, Limit, LimitKind, Mode, Policy, Route, Unit};
@@ -36,8 +35,8 @@ pub struct CombinedLimits {
     pub exceptions: bool,
     /// Whether accounts pay although it names none, because it is a second step.
     pub follows_sign_in: bool,
-    /// Whether proofs of work earn more.
-    pub is_for_sale: bool,
+    /// What lifts refusals of its limits, if anything does.
+    pub pardoned: Option<&'static str>,
     /// What makes an attempt cost more, and what it does not stop.
     pub notes: Vec<String>,
     /// The widest network of the ladder.
@@ -88,9 +87,7 @@ impl fmt::Display for CombinedLimits {
         if self.follows_sign_in {
             parts.push(OF_SECOND_STEPS.to_owned());
         }
-        if self.is_for_sale {
-            parts.push("attempts that are earned by proofs of work aside".to_owned());
-        }
+        parts.extend(self.pardoned.map(str::to_owned));
         parts.extend(self.notes.iter().cloned());
         write!(f, "{}: {}", self.route, parts.join("; "))
     }
@@ -126,12 +123,17 @@ fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
         evadable: evadable.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         of_accounts: of_accounts.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         alarms: described(route, |defence| defence.alarm().is_some()).collect(),
-        is_for_sale: policy.challenge.is_some() && limits.iter().any(|limit| ChallengeRule::lifts(limit)),
+        pardoned: pardoned(policy, &limits),
         follows_sign_in: route.step.is_some() && evadable.iter().any(|limit| limit.is_account()),
         exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.classes().is_empty()),
         notes: notes(route),
         widest: ladder.last().copied(),
     }
+}
+
+fn pardoned(policy: &Policy, limits: &[&Limit]) -> Option<&'static str> {
+    let pardon = policy.pardon.as_ref()?;
+    limits.iter().any(|limit| pardon.lifts(limit)).then(|| pardon.exception())
 }
 
 fn notes(route: &Route) -> Vec<String> {

@@ -13,9 +13,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
 use super::accept::ResponseFormat;
-use super::challenge::script_source;
 use super::details::ProblemDetails;
 use super::escape::push_number;
+use super::offer::script_source;
 use super::rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, push_limit, push_policy};
 use super::template::Template;
 use crate::engine::LimitStatus;
@@ -64,7 +64,7 @@ impl ResponseBuilder {
             values: SmallVec::new(),
             head,
         };
-        builder.constant_headers(format, configured.is_some(), details.challenge.is_some());
+        builder.constant_headers(format, configured.is_some(), details.offer.is_some());
         if built_in.is_some() && details.limits.is_some() {
             let tag = HeaderValue::from_static(details.texts.language().tag());
             builder.headers.insert(CONTENT_LANGUAGE, tag);
@@ -78,18 +78,18 @@ impl ResponseBuilder {
         builder
     }
 
-    fn constant_headers(&mut self, format: ResponseFormat, is_configured: bool, has_challenge: bool) {
+    fn constant_headers(&mut self, format: ResponseFormat, is_configured: bool, has_offer: bool) {
         let headers = &mut self.headers;
         headers.insert(CONTENT_TYPE, format.content_type());
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(VARY, HeaderValue::from_static("Accept"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if format == ResponseFormat::Html {
-            let csp = match (is_configured, has_challenge) {
+            let csp = match (is_configured, has_offer) {
                 (false, false) => HeaderValue::from_static(CSP_BUILT_IN_PAGE),
                 (true, false) => HeaderValue::from_static(CSP_OWN_PAGE),
-                (false, true) => CSP_BUILT_IN_CHALLENGE.clone(),
-                (true, true) => CSP_OWN_CHALLENGE.clone(),
+                (false, true) => CSP_BUILT_IN_OFFER.clone(),
+                (true, true) => CSP_OWN_OFFER.clone(),
             };
             headers.insert(CONTENT_SECURITY_POLICY, csp);
             // Not `no-referrer`: the link back to the form may lead to an application that checks the `Referer`.
@@ -144,12 +144,12 @@ const CSP_BUILT_IN_PAGE: &str = "default-src 'none'; style-src 'unsafe-inline'; 
 const CSP_OWN_PAGE: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
      object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The same with the script of a challenge, and its form.
-static CSP_BUILT_IN_CHALLENGE: LazyLock<HeaderValue> = LazyLock::new(|| {
+/// The same with the script of an offer, and its form.
+static CSP_BUILT_IN_OFFER: LazyLock<HeaderValue> = LazyLock::new(|| {
     let with_form = CSP_BUILT_IN_PAGE.replace("form-action 'none'", "form-action 'self'");
     csp(format!("{with_form}; script-src {}", script_source()))
 });
-static CSP_OWN_CHALLENGE: LazyLock<HeaderValue> =
+static CSP_OWN_OFFER: LazyLock<HeaderValue> =
     LazyLock::new(|| csp(format!("{CSP_OWN_PAGE}; script-src 'self' {}", script_source())));
 
 fn csp(policy: String) -> HeaderValue {

@@ -199,7 +199,7 @@ impl RefusalKey {
 /// Whether a refusal depends on nothing but its numbers and the id: no jitter drawn from the id, no challenge for one
 /// client.
 fn is_cacheable(settings: &RefuseSettings, negotiation: &Negotiation<'_>) -> bool {
-    !negotiation.head && settings.jitter_permille == 0 && negotiation.challenge.is_none()
+    !negotiation.head && settings.jitter_permille == 0 && negotiation.offer.is_none()
 }
 
 const CACHE_SLOTS: usize = 64;

@@ -26,8 +26,8 @@ pub(super) struct ProblemDetails<'a> {
     pub(super) request_id: &'a HeaderValue,
     /// The words for a wait.
     pub(super) texts: &'a Texts,
-    /// The challenge that the page offers, between what stands before and behind it.
-    pub(super) challenge: Option<[&'a str; 3]>,
+    /// What the page offers, between what stands before and behind it.
+    pub(super) offer: Option<[&'a str; 3]>,
 }
 
 impl ProblemDetails<'_> {

@@ -4,8 +4,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::challenge;
 use super::language::Language;
+use super::offer;
 use super::template::Template;
 use super::texts::Texts;
 
@@ -21,8 +21,8 @@ pub(super) struct LocalizedPage {
     pub(super) timed: Template,
     /// Where waiting does not help.
     pub(super) untimed: Template,
-    /// What stands before and behind the challenge in the part that offers it.
-    pub(super) challenge: [String; 2],
+    /// What stands before and behind an offer in its part of the page.
+    pub(super) offer: [String; 2],
 }
 
 impl LocalizedPages {
@@ -68,8 +68,8 @@ impl LocalizedPage {
             .replace("{{wait}}", r#"<time datetime="PT{{retry_after}}S">{{wait}}</time>"#);
         let untimed = UNTIMED.replace("{{title}}", "{{text:title}}").replace("{{detail}}", "{{text:never}}");
         let untimed = texts.translate(&untimed);
-        let challenge = challenge::parts(&texts);
-        Self { texts, timed: styled(&timed), untimed: styled(&untimed), challenge }
+        let offer = offer::parts(&texts);
+        Self { texts, timed: styled(&timed), untimed: styled(&untimed), offer }
     }
 }
 

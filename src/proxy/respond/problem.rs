@@ -87,7 +87,7 @@ impl ProblemKind {
             limits: None,
             request_id,
             texts: &LocalizedPages::built_in().of(Language::default()).texts,
-            challenge: None,
+            offer: None,
         }
     }
 

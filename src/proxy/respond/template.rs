@@ -6,6 +6,7 @@
 use super::accept::ResponseFormat;
 use super::details::ProblemDetails;
 use super::escape::{push, push_number, push_value};
+use crate::defences::OFFER;
 
 /// A page with placeholders.
 ///
@@ -26,7 +27,7 @@ enum Placeholder {
     RequestId,
     Title,
     Detail,
-    Challenge,
+    Offer,
 }
 
 impl Template {
@@ -48,10 +49,10 @@ impl Template {
         Self { parts, length: page.len() }
     }
 
-    /// Whether it has a place for a challenge.
+    /// Whether it has a place for an offer.
     #[must_use]
-    pub fn has_challenge(&self) -> bool {
-        self.parts.iter().any(|(_, slot)| *slot == Some(Placeholder::Challenge))
+    pub fn has_offer(&self) -> bool {
+        self.parts.iter().any(|(_, slot)| *slot == Some(Placeholder::Offer))
     }
 
     /// The approximate length of a filled page in bytes.
@@ -74,7 +75,7 @@ impl Template {
                 Some(Placeholder::RequestId) => push_value(out, format, details.request_id),
                 Some(Placeholder::Title) => push(out, format, details.title),
                 Some(Placeholder::Detail) => details.push_detail(out),
-                Some(Placeholder::Challenge) => out.extend(details.challenge.iter().flatten().copied()),
+                Some(Placeholder::Offer) => out.extend(details.offer.iter().flatten().copied()),
                 None => {}
             }
         }
@@ -90,7 +91,7 @@ impl Placeholder {
             "request_id" => Self::RequestId,
             "title" => Self::Title,
             "detail" => Self::Detail,
-            "challenge" => Self::Challenge,
+            name if name == OFFER.placeholder => Self::Offer,
             _ => return None,
         })
     }
@@ -115,7 +116,7 @@ mod tests {
             limits: Some(smallvec!["addr<ess", "other"]),
             request_id: &HeaderValue::from_static(request_id),
             texts: &Texts::built_in(Language::default()),
-            challenge: None,
+            offer: None,
         };
         let mut out = String::new();
         Template::parse(page).fill(&mut out, format, &details);

@@ -83,7 +83,7 @@ fn respond(
         head: false,
         request_id: &id,
         language: Language::default(),
-        challenge: None,
+        offer: None,
     };
     refusal(settings, &policy(names), what, &negotiation)
 }
@@ -181,7 +181,7 @@ fn head_gets_the_headers_of_the_other_methods_and_no_body() {
         head: true,
         request_id: &id,
         language: Language::default(),
-        challenge: None,
+        offer: None,
     };
     let head =
         refusal(&RefuseSettings::default(), &policy(&["address"]), &refused(20 * SECOND + 1), &negotiation);
@@ -268,7 +268,7 @@ fn hostile_identities_stay_text() {
             head: false,
             request_id: &id,
             language: Language::default(),
-            challenge: None,
+            offer: None,
         };
         let settings = RefuseSettings::default();
         for response in [
@@ -346,7 +346,7 @@ fn every_problem_has_its_status_in_every_form() {
                     head: false,
                     request_id: &id,
                     language: Language::default(),
-                    challenge: None,
+                    offer: None,
                 },
             );
             assert_eq!(response.status().as_u16(), status);
@@ -361,7 +361,7 @@ fn every_problem_has_its_status_in_every_form() {
         head: false,
         request_id: &id,
         language: Language::default(),
-        challenge: None,
+        offer: None,
     };
     assert_eq!(
         body(&problem(busy, &negotiation)),
@@ -432,7 +432,7 @@ fn a_remembered_refusal_is_a_fresh_one_but_for_its_id() {
                     head: false,
                     request_id,
                     language: Language::default(),
-                    challenge: None,
+                    offer: None,
                 };
                 let given = cache.refusal(1, &settings, &policy, &refused(nanos), &negotiation);
                 let fresh = refusal(&settings, &policy, &refused(nanos), &negotiation);
@@ -451,7 +451,7 @@ fn a_refusal_is_not_remembered_across_a_change_of_the_rules() {
         head: false,
         request_id: &id,
         language: Language::default(),
-        challenge: None,
+        offer: None,
     };
     let named = |generation, name: &'static str, settings: &Arc<RefuseSettings>| {
         let response = cache.refusal(generation, settings, &policy(&[name]), &refused(SECOND), &negotiation);

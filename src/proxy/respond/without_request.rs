@@ -24,7 +24,7 @@ pub fn problem_without_request(status: StatusCode) -> Response<Bytes> {
             head: false,
             request_id: &request_id,
             language: Language::default(),
-            challenge: None,
+            offer: None,
         },
     );
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -62,7 +62,7 @@ impl RequestSummary {
             head: self.head,
             request_id: &self.request_id,
             language: Language::default(),
-            challenge: None,
+            offer: None,
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::policy::{BodyRequirement, MatchedRoutes};
 use crate::proxy::body::ClientBody;
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
-use crate::proxy::request::proof;
 use crate::proxy::request::validation::ValidationAnswer;
+use crate::proxy::request::voucher;
 use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
 
 /// A decision, the configuration it was made by, and the number of the upstream group.
@@ -37,8 +37,8 @@ pub(super) enum HeadDecision {
     Redirected(HeaderValue),
     /// An authority checks a name.
     Validation(ValidationAnswer),
-    /// A browser sends a proof of work.
-    Proof,
+    /// A refused client answers an offer.
+    Voucher,
     /// The decision needs the store.
     AwaitsStore(Box<PendingDecision>, usize),
     /// The decision needs the body.
@@ -69,8 +69,8 @@ impl HeadDecision {
             let location = config.redirect_location(connection, request);
             return Some(location.map(Self::Redirected).map_err(Error::from));
         }
-        let may_be_proof = config.rules.policy.challenge.is_some() && connection.endpoint.is_none();
-        (may_be_proof && proof::in_query(request.uri().query()).is_some()).then_some(Ok(Self::Proof))
+        let may_be_voucher = config.rules.policy.pardon.is_some() && connection.endpoint.is_none();
+        (may_be_voucher && voucher::in_query(request.uri().query()).is_some()).then_some(Ok(Self::Voucher))
     }
 
     /// By the state of a decision, and the number of the upstream group if a route names it.

@@ -1,4 +1,4 @@
-//! The response to a refused attempt, in the form that fits its request, and perhaps with a challenge. `respond` renders it.
+//! The response to a refused attempt, in the form that fits its request, and perhaps with an offer. `respond` renders it.
 
 use http::header::CONNECTION;
 use http::{HeaderValue, Method, Request, Response};
@@ -10,7 +10,7 @@ use crate::engine::{Refusal, Rules};
 use crate::policy::attempt::Client;
 use crate::proxy::body::{IncomingBody, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
-use crate::proxy::respond::{Negotiation, language_of, shows_challenge};
+use crate::proxy::respond::{Negotiation, language_of, shows_offer};
 use crate::proxy::runtime_config::RuntimeConfig;
 
 impl Server {
@@ -27,7 +27,7 @@ impl Server {
         let form = config.refuse_on(connection);
         let offered = self.offer(connection, config, refusal, record.client(), request.method(), summary);
         let language = language_of(form.pages_of(refusal.route), summary.accept(), request.headers());
-        let negotiation = Negotiation { language, challenge: offered.as_deref(), ..summary.negotiation() };
+        let negotiation = Negotiation { language, offer: offered.as_deref(), ..summary.negotiation() };
         let response = self.refusal_cache.refusal(*generation, form, policy, refusal, &negotiation);
         let mut response = response.map(ResponseBody::generated);
         summary.allow_origin(&mut response);
@@ -37,7 +37,7 @@ impl Server {
         response
     }
 
-    /// The challenge that the page of a refusal offers; `None` if it offers none. A program gets no page, and a proxy that
+    /// What the page of a refusal offers; `None` if nothing. A program gets no page, and a proxy that
     /// asks shows it elsewhere.
     fn offer(
         &self,
@@ -48,15 +48,14 @@ impl Server {
         method: &Method,
         summary: &RequestSummary,
     ) -> Option<String> {
-        config.rules.policy.challenge?;
+        config.rules.policy.pardon.as_ref()?;
         let now = self.engine.clock().now();
         let load = self.refusal_rate.count(now);
         let is_form = *method == Method::POST && connection.endpoint.is_none();
-        if !is_form || !shows_challenge(config.refuse.pages_of(refusal.route), summary.accept()) {
+        if !is_form || !shows_offer(config.refuse.pages_of(refusal.route), summary.accept()) {
             return None;
         }
         let client = config.client.prefix_of(client)?;
-        let challenge = self.engine.challenge(&config.rules, refusal, client, load, now)?;
-        Some(challenge.to_string())
+        self.engine.offer(&config.rules, refusal, client, load, now)
     }
 }

@@ -108,7 +108,7 @@ impl Server {
                 context.finish_with(redirect::redirect_response(location), connection)
             }
             HeadDecision::Validation(answer) => context.finish_with(answer.into_response(), connection),
-            HeadDecision::Proof => {
+            HeadDecision::Voucher => {
                 let (server, connection) = (Rc::clone(self), Rc::clone(connection));
                 let redeemed = server.redeem(connection, config, client, request, context);
                 ResponseFuture::Boxed(Box::pin(redeemed))

@@ -31,7 +31,7 @@ fn hidden_response(settings: &RefuseSettings, what: &Refusal, accept: &'static s
         head: false,
         request_id: &id,
         language: Language::default(),
-        challenge: None,
+        offer: None,
     };
     refusal(settings, &open_and_hidden(), what, &negotiation)
 }
@@ -102,7 +102,7 @@ fn a_remembered_refusal_by_an_account_is_a_fresh_one_but_for_its_id() {
         head: false,
         request_id: &id,
         language: Language::default(),
-        challenge: None,
+        offer: None,
     };
     let cases = [
         [Admission::Admitted, seconds(61)],

@@ -10,7 +10,7 @@ fn localized(settings: &RefuseSettings, what: &Refusal, language: &'static str) 
         head: false,
         request_id: &HeaderValue::from_static("01-ab"),
         language: language_of(&settings.pages, Some(&accept), &headers),
-        challenge: Some("c1"),
+        offer: Some("c1"),
     };
     refusal(settings, &policy(&["address"]), what, &negotiation)
 }
@@ -86,7 +86,7 @@ fn refusals_of_several_languages_are_remembered_apart() {
     let (accept, id) = (HeaderValue::from_static("text/html"), HeaderValue::from_static("1"));
     for language in Language::ALL.into_iter().chain(Language::ALL) {
         let negotiation =
-            Negotiation { accept: Some(&accept), head: false, request_id: &id, language, challenge: None };
+            Negotiation { accept: Some(&accept), head: false, request_id: &id, language, offer: None };
         let (policy, what) = (policy(&["address"]), refused(9 * SECOND));
         let given = cache.refusal(1, &settings, &policy, &what, &negotiation);
         assert_eq!(given.body(), refusal(&settings, &policy, &what, &negotiation).body());

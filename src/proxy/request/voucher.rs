@@ -1,20 +1,23 @@
-//! A proof of work in a request: a parameter of the query that is the gate's own.
+//! A voucher in a request, by which a client answers an offer: a parameter of the query that is the gate's own.
 //!
-//! Such a request is never forwarded. What a proof is and what it earns is left to `policy` and `engine`.
+//! Such a request is never forwarded. What a voucher is and what it gives is left to the policy's pardon and `engine`.
 
 use http::{HeaderValue, Uri};
 
-/// The proof of a query; `None` if it has none. Of several it is none of them: an empty text.
+use crate::defences::OFFER;
+
+/// The voucher of a query; `None` if it has none. Of several it is none of them: an empty text.
 pub(in crate::proxy) fn in_query(query: Option<&str>) -> Option<&str> {
-    let mut proofs = query?.split('&').filter_map(|pair| pair.strip_prefix(PARAMETER));
-    let first = proofs.next()?;
-    Some(if proofs.next().is_some() { "" } else { first })
+    let mut vouchers = query?.split('&').filter_map(|pair| pair.strip_prefix(OFFER.parameter));
+    let first = vouchers.next()?;
+    Some(if vouchers.next().is_some() { "" } else { first })
 }
 
-/// The way back to the form: the same target without the proof, relative to it, so that no target leads elsewhere.
+/// The way back to the form: the same target without the voucher, relative to it, so that no target leads elsewhere.
 pub(in crate::proxy) fn way_back(target: &Uri) -> Option<HeaderValue> {
     let (_, page) = target.path().rsplit_once('/')?;
-    let rest = target.query().unwrap_or_default().split('&').filter(|pair| !pair.starts_with(PARAMETER));
+    let rest =
+        target.query().unwrap_or_default().split('&').filter(|pair| !pair.starts_with(OFFER.parameter));
     let mut location = format!("./{page}");
     for (number, pair) in rest.enumerate() {
         location.push(if number == 0 { '?' } else { '&' });
@@ -22,9 +25,6 @@ pub(in crate::proxy) fn way_back(target: &Uri) -> Option<HeaderValue> {
     }
     HeaderValue::try_from(location).ok()
 }
-
-/// The page's script writes it, too.
-const PARAMETER: &str = "tollgate-proof=";
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Challenges: a browser that an address limit refuses may earn one attempt by a proof of work.
+//! Challenges, and proofs that they were solved.
 //!
 //! A challenge is a text that a MAC binds to a client's prefix, a route and a minute. A proof is that text and a number
 //! with which its SHA-256 begins with as many zero bits as the challenge asks for, as in Hashcash
@@ -11,31 +11,14 @@ use std::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use super::key::{KeyHasher, KeyPart};
-use super::{Limit, LimitKind, Mode, Unit};
-use tollgate_bucket::{Continuous, Key, Span, Spec, SpecError, Time};
-
-/// `refuse.challenge`: what proofs of work may earn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChallengeRule {
-    /// The attempts that may be earned for one bucket.
-    pub rate: Spec,
-    /// The bucket of one proof: it is accepted once in its life.
-    pub once: Spec,
-}
-
-/// Who has to solve a challenge, and where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Solver<'a> {
-    /// The client's prefix.
-    pub client: IpAddr,
-    /// The name of the route that refused it.
-    pub route: &'a str,
-}
+use crate::bucket::Key;
+use crate::policy::OfferRecipient;
+use crate::policy::key::KeyHasher;
+use crate::time::Time;
 
 /// A challenge. Its text has digits, letters and `-` only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Challenge {
+pub(super) struct Challenge {
     /// Minutes since 1970.
     minute: u64,
     /// Zero bits that the hash of a proof begins with.
@@ -45,14 +28,14 @@ pub struct Challenge {
 
 /// A solved challenge, not verified yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WorkProof<'a> {
+pub(super) struct WorkProof<'a> {
     challenge: Challenge,
     text: &'a str,
 }
 
 /// Why a proof earns nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ProofError {
+pub(super) enum ProofError {
     /// It is no proof.
     #[error("not a proof")]
     Malformed,
@@ -67,35 +50,12 @@ pub enum ProofError {
     Unsolved,
 }
 
-impl ChallengeRule {
-    /// A rule by which this rate may be earned.
-    ///
-    /// # Errors
-    /// [`SpecError`] never happens with a valid rate.
-    pub fn new(rate: Continuous) -> Result<Self, SpecError> {
-        let once = Continuous::new(1, Span::from_secs(2 * 60 * LIFETIME), 1)?;
-        Ok(Self { rate: Spec::Continuous(rate), once: Spec::Continuous(once) })
-    }
-
-    /// Whether an earned token lifts this limit: one of addresses that counts attempts. Debts are paid, and accounts are
-    /// not for sale.
-    #[must_use]
-    pub fn lifts(limit: &Limit) -> bool {
-        let is_of_address = limit.key.contains(&KeyPart::Ip)
-            && limit.key.iter().all(|part| matches!(part, KeyPart::Ip | KeyPart::Host));
-        let is_plain =
-            limit.kind == LimitKind::Rate && limit.unit == Unit::Attempts && !limit.spec.has_debt();
-        is_of_address && is_plain && limit.mode == Mode::Enforce
-    }
-}
-
 impl Challenge {
     /// The challenge of this minute that asks for so many zero bits.
-    #[must_use]
-    pub fn new(hasher: &KeyHasher, solver: &Solver<'_>, bits: u32, now: Time) -> Self {
+    pub(super) fn new(hasher: &KeyHasher, recipient: &OfferRecipient<'_>, bits: u32, now: Time) -> Self {
         let minute = minute_of(now);
         let mut mac = [0; 16];
-        if let Some(full) = hmac(hasher, solver, minute, bits) {
+        if let Some(full) = hmac(hasher, recipient, minute, bits) {
             mac.iter_mut().zip(full.finalize().into_bytes()).for_each(|(byte, of_full)| *byte = of_full);
         }
         Self { minute, bits, mac }
@@ -114,7 +74,7 @@ impl<'a> WorkProof<'a> {
     ///
     /// # Errors
     /// [`ProofError::Malformed`].
-    pub fn parse(text: &'a str) -> Result<Self, ProofError> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, ProofError> {
         let mut parts = text.split('-');
         let [minute, bits, mac, number] = std::array::from_fn(|_| parts.next().unwrap_or_default());
         let are_digits =
@@ -139,26 +99,31 @@ impl<'a> WorkProof<'a> {
     ///
     /// # Errors
     /// See [`ProofError`].
-    pub fn verify(&self, hasher: &KeyHasher, solver: &Solver<'_>, now: Time) -> Result<Key, ProofError> {
+    pub(super) fn verify(
+        &self,
+        hasher: &KeyHasher,
+        recipient: &OfferRecipient<'_>,
+        now: Time,
+    ) -> Result<Key, ProofError> {
         let Challenge { minute, bits, mac } = self.challenge;
         let now = minute_of(now);
         // Gates that share a store may be a minute apart.
         if now.saturating_sub(minute) > LIFETIME || minute.saturating_sub(now) > 1 {
             return Err(ProofError::Stale);
         }
-        let expected = hmac(hasher, solver, minute, bits).ok_or(ProofError::Foreign)?;
+        let expected = hmac(hasher, recipient, minute, bits).ok_or(ProofError::Foreign)?;
         expected.verify_truncated_left(&mac).map_err(|_| ProofError::Foreign)?;
         let hash: [u8; 32] = Sha256::digest(self.text).into();
         let start = hash.first_chunk().map_or(u32::MAX, |start| u32::from_be_bytes(*start));
-        if start.leading_zeros() < bits { Err(ProofError::Unsolved) } else { Ok(hasher.of_proof(mac)) }
+        if start.leading_zeros() < bits { Err(ProofError::Unsolved) } else { Ok(hasher.of_voucher(mac)) }
     }
 }
 
 /// HMAC-SHA-256 (RFC 2104) under the secret of bucket keys: gates that share buckets accept each other's challenges.
-fn hmac(hasher: &KeyHasher, solver: &Solver<'_>, minute: u64, bits: u32) -> Option<Hmac<Sha256>> {
+fn hmac(hasher: &KeyHasher, recipient: &OfferRecipient<'_>, minute: u64, bits: u32) -> Option<Hmac<Sha256>> {
     let [one, two] = hasher.secret().map(u64::to_be_bytes);
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&[one, two].concat()).ok()?;
-    let client = match solver.client {
+    let client = match recipient.client {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
         IpAddr::V6(v6) => v6,
     };
@@ -166,7 +131,7 @@ fn hmac(hasher: &KeyHasher, solver: &Solver<'_>, minute: u64, bits: u32) -> Opti
     mac.update(&minute.to_be_bytes());
     mac.update(&bits.to_be_bytes());
     mac.update(&client.octets());
-    mac.update(solver.route.as_bytes());
+    mac.update(recipient.route.as_bytes());
     Some(mac)
 }
 
@@ -175,7 +140,7 @@ fn minute_of(now: Time) -> u64 {
 }
 
 /// Whole minutes after which a challenge is stale.
-const LIFETIME: u64 = 3;
+pub(super) const LIFETIME: u64 = 3;
 /// A proof fits into one block of SHA-256: 8 digits of minutes, 2 of bits, 32 of the MAC, 10 of the number.
 const MAX_LEN: usize = 55;
 /// Of the number.
@@ -184,10 +149,11 @@ const MAX_DIGITS: usize = 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Span;
 
     const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
-    const SOLVER: Solver<'static> =
-        Solver { client: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7)), route: "login" };
+    const RECIPIENT: OfferRecipient<'static> =
+        OfferRecipient { client: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7)), route: "login" };
 
     fn hasher() -> KeyHasher {
         KeyHasher::seeded(7)
@@ -196,51 +162,51 @@ mod tests {
     fn solve(challenge: Challenge) -> String {
         let proofs = (0_u64..).map(|number| format!("{challenge}-{number}"));
         let is_solved =
-            |proof: &String| WorkProof::parse(proof).unwrap().verify(&hasher(), &SOLVER, NOW).is_ok();
+            |proof: &String| WorkProof::parse(proof).unwrap().verify(&hasher(), &RECIPIENT, NOW).is_ok();
         proofs.take(1_000_000).find(is_solved).unwrap()
     }
 
-    fn verify(proof: &str, solver: &Solver<'_>, now: Time) -> Result<Key, ProofError> {
-        WorkProof::parse(proof)?.verify(&hasher(), solver, now)
+    fn verify(proof: &str, recipient: &OfferRecipient<'_>, now: Time) -> Result<Key, ProofError> {
+        WorkProof::parse(proof)?.verify(&hasher(), recipient, now)
     }
 
     #[test]
     fn a_solved_challenge_counts_for_its_client_and_route_within_its_minutes() {
-        let proof = solve(Challenge::new(&hasher(), &SOLVER, 8, NOW));
+        let proof = solve(Challenge::new(&hasher(), &RECIPIENT, 8, NOW));
         let later = |minutes: u64| NOW.after(Span::from_secs(60 * minutes));
-        assert!((0..=3).all(|minutes| verify(&proof, &SOLVER, later(minutes)).is_ok()));
-        assert_eq!(verify(&proof, &SOLVER, later(4)), Err(ProofError::Stale));
-        assert!(verify(&proof, &SOLVER, NOW.before(Span::from_secs(60))).is_ok());
-        assert_eq!(verify(&proof, &SOLVER, NOW.before(Span::from_secs(120))), Err(ProofError::Stale));
-        let neighbour = Solver { client: IpAddr::from([192, 0, 2, 8]), ..SOLVER };
-        let elsewhere = Solver { route: "admin", ..SOLVER };
+        assert!((0..=3).all(|minutes| verify(&proof, &RECIPIENT, later(minutes)).is_ok()));
+        assert_eq!(verify(&proof, &RECIPIENT, later(4)), Err(ProofError::Stale));
+        assert!(verify(&proof, &RECIPIENT, NOW.before(Span::from_secs(60))).is_ok());
+        assert_eq!(verify(&proof, &RECIPIENT, NOW.before(Span::from_secs(120))), Err(ProofError::Stale));
+        let neighbour = OfferRecipient { client: IpAddr::from([192, 0, 2, 8]), ..RECIPIENT };
+        let elsewhere = OfferRecipient { route: "admin", ..RECIPIENT };
         for other in [neighbour, elsewhere] {
             assert_eq!(verify(&proof, &other, NOW), Err(ProofError::Foreign));
         }
         assert_eq!(
-            WorkProof::parse(&proof).unwrap().verify(&KeyHasher::seeded(8), &SOLVER, NOW),
+            WorkProof::parse(&proof).unwrap().verify(&KeyHasher::seeded(8), &RECIPIENT, NOW),
             Err(ProofError::Foreign)
         );
     }
 
     #[test]
     fn a_challenge_that_is_not_solved_or_made_easier_earns_nothing() {
-        let challenge = Challenge::new(&hasher(), &SOLVER, 30, NOW);
-        assert_eq!(verify(&format!("{challenge}-1"), &SOLVER, NOW), Err(ProofError::Unsolved));
+        let challenge = Challenge::new(&hasher(), &RECIPIENT, 30, NOW);
+        assert_eq!(verify(&format!("{challenge}-1"), &RECIPIENT, NOW), Err(ProofError::Unsolved));
         let easier = challenge.to_string().replace("-30-", "-0-");
-        assert_eq!(verify(&format!("{easier}-1"), &SOLVER, NOW), Err(ProofError::Foreign));
+        assert_eq!(verify(&format!("{easier}-1"), &RECIPIENT, NOW), Err(ProofError::Foreign));
     }
 
     #[test]
     fn another_solution_of_the_same_challenge_names_the_same_one() {
-        let challenge = Challenge::new(&hasher(), &SOLVER, 0, NOW);
-        let keys = ["1", "2", "02"].map(|number| verify(&format!("{challenge}-{number}"), &SOLVER, NOW));
+        let challenge = Challenge::new(&hasher(), &RECIPIENT, 0, NOW);
+        let keys = ["1", "2", "02"].map(|number| verify(&format!("{challenge}-{number}"), &RECIPIENT, NOW));
         assert!(keys[0].is_ok() && keys[1] == keys[0] && keys[2] == keys[0]);
     }
 
     #[test]
     fn a_text_that_is_no_proof_is_malformed() {
-        let challenge = Challenge::new(&hasher(), &SOLVER, 0, NOW).to_string();
+        let challenge = Challenge::new(&hasher(), &RECIPIENT, 0, NOW).to_string();
         let upper = challenge.to_ascii_uppercase();
         assert!(
             WorkProof::parse(&format!("{challenge}-0000000001")).is_ok()
@@ -259,28 +225,5 @@ mod tests {
         {
             assert_eq!(WorkProof::parse(text), Err(ProofError::Malformed), "{text:?}");
         }
-    }
-
-    #[test]
-    fn address_limits_are_lifted_and_no_others() {
-        let spec = |debt| {
-            Spec::Continuous(Continuous::new(5, Span::from_secs(60), 5).unwrap().with_debt(debt).unwrap())
-        };
-        let of = |key: &[KeyPart]| Limit { key: key.to_vec(), ..Limit::new("one", spec(0)) };
-        assert!(
-            ChallengeRule::lifts(&of(&[KeyPart::Ip]))
-                && ChallengeRule::lifts(&of(&[KeyPart::Ip, KeyPart::Host]))
-        );
-        let others = [
-            of(&[KeyPart::User]),
-            of(&[KeyPart::User, KeyPart::Ip]),
-            of(&[KeyPart::All]),
-            of(&[KeyPart::Cookie("c".to_owned()), KeyPart::Ip]),
-            Limit::new("one", spec(1)),
-            Limit { unit: Unit::Users, ..of(&[KeyPart::Ip]) },
-            Limit { kind: LimitKind::Escalation, ..of(&[KeyPart::Ip]) },
-            Limit { mode: Mode::Observe, ..of(&[KeyPart::Ip]) },
-        ];
-        assert!(!others.iter().any(ChallengeRule::lifts));
     }
 }

@@ -1,6 +1,6 @@
-//! Redeems proofs of work.
+//! Redeems vouchers of refused clients.
 //!
-//! The page sends the proof to the path that was refused, in a request that the gate never forwards. `engine` decides whether it earns
+//! The page sends the voucher to the path that was refused, in a request that the gate never forwards. `engine` decides whether it gives
 //! an attempt. The browser is then redirected to the form, where a person can try again.
 
 use std::rc::Rc;
@@ -19,11 +19,11 @@ use crate::policy::attempt::{AttemptBody, Client};
 use crate::proxy::body::{ClientBody, IncomingBody, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::{Error, MalformedRequest};
-use crate::proxy::request::{proof, target};
+use crate::proxy::request::{target, voucher};
 use crate::proxy::runtime_config::WorkerConfig;
 
 impl Server {
-    /// Answers a request with a proof: by the way back to the form, or by the refusal that the attempt gets without it.
+    /// Answers a request with a voucher: by the way back to the form, or by the refusal that the attempt gets without it.
     pub(super) async fn redeem(
         self: Rc<Self>,
         connection: Rc<DownstreamConnection>,
@@ -61,13 +61,13 @@ impl Server {
     ) -> Result<Result<HeaderValue, Refusal>, Error> {
         let host = target::validate_again(connection, request)?;
         let (shared, rules) = (&config.shared, &config.shared.rules);
-        let location = proof::way_back(request.uri()).ok_or(MalformedRequest::BadTarget)?;
+        let location = voucher::way_back(request.uri()).ok_or(MalformedRequest::BadTarget)?;
         let tls = shared.tls_of(connection);
         let attempt = attempt(request, &host, client, tls, AttemptBody::Unread);
-        let proof = proof::in_query(request.uri().query()).unwrap_or_default();
+        let voucher = voucher::in_query(request.uri().query()).unwrap_or_default();
         let prefix = shared.client.prefix_of(client);
         if let Some(prefix) = prefix
-            && self.engine.redeem(rules, &attempt, prefix, proof).await.is_ok()
+            && self.engine.redeem(rules, &attempt, prefix, voucher).await.is_ok()
         {
             return Ok(Ok(location));
         }
