@@ -1,4 +1,4 @@
-//! A thousand gates and a hundred million clients on one store, simulated: prints the figures of `docs/scale.md`.
+//! A thousand gates and a hundred million clients on one store, simulated: prints the figures of `benches/SCALE.md`.
 //!
 //! `cargo bench --bench scale` runs it with balancers that know no clients, and with balancers that do. Nothing is
 //! timed: it is a bench because it runs for a minute, and everything that it prints follows from the seed. `SEED=N`

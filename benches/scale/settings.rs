@@ -56,7 +56,7 @@ pub(crate) struct Failure {
 }
 
 impl Settings {
-    /// The run of `docs/scale.md`.
+    /// The run of `benches/SCALE.md`.
     pub(crate) fn whole(seed: u64) -> Self {
         Self {
             seed,

@@ -1,4 +1,4 @@
-//! The model of `docs/scale.md` against real stores: the number of store requests (questions) of each scene, by the
+//! The model of `benches/SCALE.md` against real stores: the number of store requests (questions) of each scene, by the
 //! store's own count; over memcached by the gates' count, since there a request is several commands.
 //!
 //! Every gate is a `Limits` with its own mirror, queue and connection, in one process. The scenes run for half a minute

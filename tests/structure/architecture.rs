@@ -62,8 +62,8 @@ const CRATES: &[(&str, &str)] = &[
     ("mysql_async", "store"),
     ("socket2", "net"),
     ("proxy_header", "net"),
-    // The policy asks it for randomness, which is no file.
-    ("rustix", "policy app observe net"),
+    // The policy asks it for randomness, which is no file, and `top` whether its terminal is still there.
+    ("rustix", "policy app observe net cli"),
     ("governor", "net"),
     ("prometheus_client", "observe"),
     ("opentelemetry_proto", "observe"),

@@ -226,16 +226,8 @@ impl Policy {
                     sign_in.and(identity.sign_in(route, &request, hasher)?);
                 }
             }
-            let (is_owner, named) = (found.facts.is_owner, identity.named());
-            let read = ReadAttempt {
-                attempt,
-                hasher,
-                now,
-                origin,
-                is_owner,
-                named,
-                passwords: identity.passwords(),
-            };
+            let (is_owner, named, passwords) = (found.facts.is_owner, identity.named(), identity.passwords());
+            let read = ReadAttempt { attempt, hasher, now, origin, is_owner, named, passwords };
             let cost_factor = found.unsettled.notes.add(index, &route.defences, &read);
             let here = identity.proven_by_success();
             proven = Some(match proven {

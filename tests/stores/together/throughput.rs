@@ -20,7 +20,7 @@ use support::servers::redis::Redis;
 use support::{Server, started, time_of_threads};
 
 #[test]
-#[ignore = "two minutes, for docs/scale.md"]
+#[ignore = "two minutes, for benches/SCALE.md"]
 fn the_table_of_costs() {
     table::<Redis>(|_| {});
     table::<Memcached>(|_| {});
