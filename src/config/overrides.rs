@@ -28,15 +28,21 @@ pub(super) fn merge_environment(root: &mut TomlTable, sources: &Sources, finding
             findings.error(&whole_value(&source), format!("`{name}` names no setting"), LEVELS);
             continue;
         }
-        // A near name is a mistake of this gate's operator; another one may belong to another program.
-        let known = RawFile::key_names();
-        if !known.contains(&&*path[0]) && nearest(&path[0], known.into_iter()).is_none() {
+        if !is_meant_for_gate(&path[0]) {
             let hint = "it is left alone; `tollgate schema` lists the keys";
             findings.warning(&whole_value(&source), format!("`{name}` names no setting"), hint);
             continue;
         }
         merge(root, &path, &source, KeyCase::Case, findings);
     }
+}
+
+/// Whether the first level of a variable's name is a key, or one misspelt. Another one may belong to another program.
+fn is_meant_for_gate(level: &str) -> bool {
+    let known = RawFile::key_names();
+    let begins_with =
+        |key: &&str| level.strip_prefix(*key).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
+    known.iter().any(begins_with) || nearest(level, known.into_iter()).is_some()
 }
 
 /// Merges the `--set` pairs, later ones over earlier ones.
