@@ -103,9 +103,10 @@ impl AdminArgs {
 
     /// The first address of `admin.listen`, a socket if there is one.
     fn configured(&self) -> anyhow::Result<Option<AdminServer>> {
-        let loaded = load(&self.config.sources()?);
+        let sources = self.config.sources()?;
+        let loaded = load(&sources);
         let Some(config) = &loaded.config else {
-            report_all(&loaded, &self.config.sources()?.name);
+            report_all(&loaded, &sources.name);
             return Ok(None);
         };
         let mut servers: Vec<_> = config.operators.admin.iter().filter_map(AdminServer::of).collect();

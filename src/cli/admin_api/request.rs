@@ -80,7 +80,11 @@ impl ApiRequest {
                 http_client::exchange(request, trust.as_ref(), MAX_RESPONSE).await
             }
         };
-        read(response.with_context(|| format!("the gate at {} did not answer", gate.server))?)
+        // Its text has its cause already.
+        read(
+            response
+                .map_err(|error| anyhow::anyhow!("the gate at {} did not answer: {error}", gate.server))?,
+        )
     }
 
     fn body(&self) -> Bytes {
@@ -108,7 +112,7 @@ fn connect_error(socket: &Path, error: &std::io::Error) -> anyhow::Error {
     let hint = match error.kind() {
         ErrorKind::NotFound => ": is the gate running, and is this its admin socket?",
         ErrorKind::ConnectionRefused => ": the gate that made it is gone",
-        ErrorKind::PermissionDenied => ": it is open to the gate's own user alone",
+        ErrorKind::PermissionDenied => ": this user may not connect to it",
         _ => "",
     };
     anyhow::anyhow!("cannot connect to {}: {error}{hint}", socket.display())
