@@ -8,6 +8,7 @@ mod acme;
 mod alarms;
 mod allocator;
 mod background;
+mod certificate_expiry;
 mod certificates;
 mod config_diff;
 mod dry_run;
@@ -247,6 +248,7 @@ impl App {
                 () = drain.notified() => {}
             }
         };
+        self.parts.tell_of_sandbox();
         let new_process = self.parts.run_background(&mut self.reload, signals, &trigger, fds, until).await;
         self.parts.draining.store(true, Ordering::Relaxed);
         match new_process {

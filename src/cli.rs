@@ -24,6 +24,7 @@ mod store;
 mod stored_policy;
 #[cfg(feature = "top")]
 mod top;
+mod user_name;
 
 use std::io::IsTerminal;
 use std::path::Path;

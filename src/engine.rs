@@ -27,14 +27,16 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 
-pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
+pub use self::bucket_admin::{
+    BucketAdminError, BucketLevel, BucketReport, BucketView, ChangeScope, FilledBucket,
+};
 pub use self::concurrency_limit::{ConcurrencyPermits, PermitRequest};
 pub use self::decided_attempt::DecidedAttempt;
 pub use self::known_addresses::KnownAddressCount;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
 pub use self::open_attempts::{AttemptReceipt, NoSuchReceipt, OpenAttempt, OpenAttempts};
 pub use self::overrides::{
-    Exemption, MAX_EXEMPTIONS, ModeOverride, OverrideChange, OverrideError, Overrides, PrefixBan,
+    MAX_EXEMPTIONS, ModeOverride, OverrideChange, OverrideError, Overrides, PrefixBan, PrefixOverride,
 };
 pub use self::own_rates::OwnRateView;
 pub use self::pardon::NotPardoned;
@@ -259,6 +261,9 @@ impl Engine {
         routes: MatchedRoutes,
         now: Time,
     ) -> Result<DecisionState, Undecided> {
+        if let Some(refusal) = rules.refusal_of_all(attempt.client, now) {
+            return Ok(DecisionState::Ready(Decision::RefusedByDefence(refusal)));
+        }
         if routes.is_empty() {
             return Ok(DecisionState::Ready(Decision::Uncounted));
         }

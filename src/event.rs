@@ -8,6 +8,7 @@ mod connection;
 mod failure;
 mod pardon;
 mod store;
+mod trouble;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub use self::connection::{ConnectionEvent, RejectReason};
 pub use self::failure::{BrokenAnswer, Failure};
 pub use self::pardon::PardonResult;
 pub use self::store::{Fallback, StoreCallResult, StoreChange, StoreEvent};
+pub use self::trouble::{Trouble, TroubleKind};
 pub use crate::policy::outcome::Outcome;
 
 use crate::bucket::Continuous;
@@ -114,6 +116,8 @@ pub enum Event<'a> {
     Alarm(AlarmChange<'a>),
     /// A stranger signed in after many failures: a guess may have worked.
     GuessWorked(GuessWorked<'a>),
+    /// A trouble of the gate as a whole, of which operators are told at once.
+    Trouble(Trouble<'a>),
     /// The gate seems to be wired wrongly; said once an hour while it lasts.
     Miswired {
         /// What is wrong, in words for operators.
@@ -158,6 +162,17 @@ pub struct Operator {
     pub pid: Option<i32>,
     /// The address of a caller over TCP.
     pub address: Option<IpAddr>,
+}
+
+impl std::fmt::Display for Operator {
+    /// As in `uid 1000` or `192.0.2.7`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.uid, self.address) {
+            (Some(uid), _) => write!(f, "uid {uid}"),
+            (None, Some(address)) => write!(f, "{address}"),
+            (None, None) => f.write_str("unknown"),
+        }
+    }
 }
 
 /// An operator's command to the gate as a whole.

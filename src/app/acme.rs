@@ -16,6 +16,7 @@ use self::authority::{AcmeError, Authority};
 use self::schedule::{Schedule, Validity};
 use super::Parts;
 use super::ticks::next_tick;
+use crate::event::{Event, Trouble, TroubleKind};
 use crate::net::tls::{AcmeSettings, Certificate};
 use crate::observe::timestamp::rfc3339;
 
@@ -88,6 +89,10 @@ impl Parts {
                 tracing::error!(
                     "no new certificate for {name}: {error}; {present}, and the next try is {next}"
                 );
+                let why = format!("{error}; {present}, and the next try is {next}");
+                let kind = TroubleKind::CertificateNotIssued;
+                let trouble = Trouble { kind, subject: name, why: &why, at: now };
+                self.observers.events.emit(&Event::Trouble(trouble));
             }
         }
     }

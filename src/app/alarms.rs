@@ -33,7 +33,10 @@ pub(super) async fn watch(parts: &Parts) {
         webhooks.forget_finished();
         // An alarm ends by time alone.
         if raised.is_empty() {
-            until_any_works(&parts.serving.heartbeats).await;
+            tokio::select! {
+                () = until_any_works(&parts.serving.heartbeats) => {}
+                () = parts.observers.reports.added() => {}
+            }
         }
     }
 }

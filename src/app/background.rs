@@ -78,6 +78,7 @@ impl Parts {
             () = self.supervised("attack mode", async || alarms::watch(self).await) => None,
             () = self.supervised("wiring", async || self.watch_wiring().await) => None,
             () = self.supervised("certificates", async || self.keep_certificates().await) => None,
+            () = self.supervised("expiry of certificates", async || self.watch_expiry().await) => None,
             () = self.expire_open_attempts() => None,
             () = self.write_snapshots() => None,
             () = self.keep_history() => None,

@@ -17,9 +17,11 @@ mod tests;
 use std::io;
 
 pub(super) use self::broker::Broker;
-use self::enforced::Enforced;
+use self::enforced::{Enforced, MissingRestriction};
 use self::landlock_rules::AllowedPaths;
+use super::Parts;
 use crate::config::Config;
+use crate::event::{Event, Trouble, TroubleKind};
 use crate::net::connector::{ConnectRequests, Connector};
 use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
 
@@ -32,6 +34,7 @@ pub(super) struct Sandbox {
     /// Connections that workers cannot open by themselves, until [`take_requests`](Sandbox::take_requests) takes them.
     requests: Option<ConnectRequests>,
     summary: String,
+    missing: Vec<MissingRestriction>,
 }
 
 /// The rights of a worker.
@@ -63,13 +66,13 @@ impl Sandbox {
         let worker = Confinement { ports: ports(config), landlock, seccomp };
         let (connector, requests) = Connector::delegating();
         let (worker, requests, summary) = (Some(worker), Some(requests), enforced.summary());
-        Ok(Self { worker, broker, connector, requests, summary })
+        Ok(Self { worker, broker, connector, requests, summary, missing: enforced.into_missing() })
     }
 
     fn off() -> Self {
         let (worker, requests, summary) = (None, None, "off".to_owned());
         let (broker, connector) = (Broker::not_needed(), Connector::default());
-        Self { worker, broker, connector, requests, summary }
+        Self { worker, broker, connector, requests, summary, missing: Vec::new() }
     }
 
     /// `None` where nothing is given up.
@@ -95,6 +98,17 @@ impl Sandbox {
     /// As `/api/v1/status` shows it.
     pub(super) fn summary(&self) -> &str {
         &self.summary
+    }
+}
+
+impl Parts {
+    /// Tells the operator's webhooks what the kernel cannot enforce.
+    pub(super) fn tell_of_sandbox(&self) {
+        for MissingRestriction { name, why } in &self.sandbox.missing {
+            let (kind, at) = (TroubleKind::SandboxIncomplete, self.engine.clock().now());
+            let trouble = Trouble { kind, subject: name, why, at };
+            self.observers.events.emit(&Event::Trouble(trouble));
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use super::admin_api::{AdminArgs, ApiRequest};
 use super::sources::ConfigArgs;
 use super::{Exit, usage_error};
 use crate::config::values;
-use crate::observe::admin::pages::{BucketsPage, CreditRequest, LimitRequest, RateRequest};
+use crate::observe::admin::pages::{BucketsPage, CreditRequest, LimitRequest, RateRequest, ResetRequest};
 use crate::policy::bucket_ref::BucketSelector;
 
 #[derive(Debug, Args)]
@@ -46,13 +46,16 @@ enum BucketsAction {
         #[arg(long, value_name = "NAME")]
         limit: Option<String>,
     },
-    /// Make them as new: no debt, no failures, no waits
+    /// Fill them: no debt, no failures, no waits. An address fills the buckets of its whole subnet, too
     Reset {
         #[command(flatten)]
         at: BucketKeyArgs,
         /// Under this limit only
         #[arg(long, value_name = "NAME")]
         limit: Option<String>,
+        /// Not the buckets that an address shares with its subnet: only those with the narrowest prefix
+        #[arg(long)]
+        only: bool,
     },
     /// Forget the addresses that an account is known from, by user:NAME
     Forget(BucketKeyArgs),
@@ -60,7 +63,8 @@ enum BucketsAction {
     Rate(RateArgs),
     /// Exempt clients from all limits for a while, end that, or list who is exempt
     Exempt(ExemptArgs),
-    /// Refuse everything of a client, an account or a prefix for a while, end that, or list which prefixes are banned
+    /// Refuse all attempts of a client, an account or a prefix for a while (--all: all requests of a prefix), end that, or
+    /// list which prefixes are banned
     Ban(BanArgs),
 }
 
@@ -129,8 +133,9 @@ pub(super) fn buckets(BucketsArgs { action }: &BucketsArgs) -> anyhow::Result<Ex
             let credit = CreditRequest { tokens: *tokens, limit: limit.clone().into() };
             (at, "POST", "/credit", Some(serde_json::to_value(credit)?))
         }
-        BucketsAction::Reset { at, limit } => {
-            (at, "DELETE", "", Some(serde_json::to_value(LimitRequest { limit: limit.clone().into() })?))
+        BucketsAction::Reset { at, limit, only } => {
+            let reset = ResetRequest { limit: limit.clone().into(), only: only.then_some(true).into() };
+            (at, "DELETE", "", Some(serde_json::to_value(reset)?))
         }
     };
     BucketCommand { keys: &at.keys, admin: &at.admin, method, below, body }.run()

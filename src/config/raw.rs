@@ -123,6 +123,7 @@ tables! {
         html: Key<Free> = Example,
         json: Key<Free> = Example,
         text: Key<Free> = Example,
+        contact: Key<Free> = Example,
         /// Texts in the place of those of the built-in page.
         texts: Vec<RawNamed<RawTexts>>,
     }
@@ -228,6 +229,7 @@ tables! {
         html: Key<Free>,
         json: Key<Free>,
         text: Key<Free>,
+        contact: Key<Free> = Example,
         headers: Key<Word<words::ShownLimits>>,
         delay: Key<Lasting<0, { 60 * SECOND }>>,
         pardons: RawPardons = Part,
@@ -237,13 +239,14 @@ tables! {
     }
 
     /// The texts of one language.
-    pub(in crate::config) RawTexts (named "^(en|de|fr|es|pt|it|nl|pl|ja|zh|ar)$") {
+    pub(in crate::config) RawTexts (named "^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$") {
         title: Key<Free> = Example,
         wait: Key<Free> = Example,
         now: Key<Free> = Example,
         never: Key<Free> = Example,
         back: Key<Free> = Example,
         request: Key<Free> = Example,
+        contact: Key<Free> = Example,
         offer: Key<Free> = Example,
         earn: Key<Free> = Example,
         working: Key<Free> = Example,
@@ -252,6 +255,10 @@ tables! {
         minutes: Key<Free> = Example,
         seconds: Key<Free> = Example,
         list: Key<Free> = Example,
+        /// Of a language that is not built in: the language whose plural forms it has.
+        plurals: Key<Word<words::PluralLanguages>> = Extra,
+        /// Of a language that is not built in: which way its lines run.
+        direction: Key<Word<words::Directions>> = Extra,
     }
 
     /// Bounds and time-outs.

@@ -11,7 +11,7 @@ use crate::policy::outcome::Outcome;
 use crate::policy::{ChargeOn, Mode, Unit};
 use crate::proxy::endpoint::EndpointKind;
 use crate::proxy::headers::passed::HeaderCase;
-use crate::proxy::respond::ShowLimits;
+use crate::proxy::respond::{Language, ShowLimits};
 use crate::store::shared::{Arithmetic, OnError};
 
 words! {
@@ -181,4 +181,17 @@ words! {
         "tls-alpn-01" => ValidationMethod::TlsAlpn01,
         "http-01" => ValidationMethod::Http01,
     }
+}
+words! {
+    /// The languages whose plural forms another one can have.
+    pub(super) PluralLanguages: Language {
+        "en" => Language::English,
+        "pl" => Language::Polish,
+        "ja" => Language::Japanese,
+        "ar" => Language::Arabic,
+    }
+}
+words! {
+    /// Which way lines run: whether from right to left.
+    pub(super) Directions: bool { "ltr" => false, "rtl" => true, }
 }

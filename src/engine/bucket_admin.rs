@@ -15,10 +15,11 @@ use super::known_addresses::KnownAddressCount;
 use super::{Engine, MAX_TRIES, Rules};
 use crate::bucket::{Continuous, Own, Spec, SpecError, Verdict};
 use crate::event::{BucketOwner, BucketsChanged, Change, Event, Operator};
+use crate::policy::account::Account;
 use crate::policy::attempt::Client;
 use crate::policy::bucket_ref::{BucketRef, BucketSelector, SelectedBuckets};
 use crate::policy::key::KeyPart;
-use crate::policy::{LimitKind, Mode};
+use crate::policy::{Limit, LimitKind, Mode};
 use crate::store::BucketChangeError;
 use crate::store::memory::{BucketKey, OwnRateError, Stale};
 use crate::store::shared::Unavailable;
@@ -35,6 +36,28 @@ pub struct BucketReport {
     pub not_shown: Vec<Arc<str>>,
     /// The known addresses of the account, if the selector names one.
     pub addresses: Vec<KnownAddressCount>,
+    /// The account that the selector names: a keyed hash of 48 bits, as in the log.
+    pub account: Option<u64>,
+    /// Of a reset: the buckets of rates that it has filled.
+    pub filled: Option<Vec<FilledBucket>>,
+}
+
+/// A bucket that a reset has filled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilledBucket {
+    /// The limit.
+    pub limit: Arc<str>,
+    /// The clients that share it, if it is one for addresses.
+    pub network: Option<IpNet>,
+}
+
+/// Which of the buckets that a selector names an operator's change is for.
+#[derive(Debug, Clone, Copy)]
+pub struct ChangeScope<'a> {
+    /// Under this limit only.
+    pub limit: Option<&'a str>,
+    /// Whether limits that count an address together with more neighbours than others do are left out.
+    pub spares_neighbours: bool,
 }
 
 /// One limit's buckets of one client or account.
@@ -147,7 +170,7 @@ impl Engine {
         tokens: u32,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        self.change(selector, limit, is_rate, Change::Credited(tokens), by).await
+        self.change(selector, ChangeScope::under(limit), is_rate, Change::Credited(tokens), by).await
     }
 
     /// Resets the buckets of a client or an account, or those of one limit: full, without failures and without waits.
@@ -158,10 +181,10 @@ impl Engine {
     pub async fn reset(
         &self,
         selector: &BucketSelector,
-        limit: Option<&str>,
+        scope: ChangeScope<'_>,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        self.change(selector, limit, |_| true, Change::Reset, by).await
+        self.change(selector, scope, |_| true, Change::Reset, by).await
     }
 
     /// Gives a client or an account another rate under one limit, for the time `lasts`. The limit's `debt` and
@@ -178,7 +201,8 @@ impl Engine {
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
         let until = self.time().after(lasts);
-        self.change(selector, Some(limit), is_rate, Change::RateGiven { rate, until }, by).await
+        self.change(selector, ChangeScope::under(Some(limit)), is_rate, Change::RateGiven { rate, until }, by)
+            .await
     }
 
     /// Exempts a client or an account from the rates of all limits, or from that of one, for the time `lasts`: by a rate
@@ -195,7 +219,7 @@ impl Engine {
     ) -> Result<BucketReport, BucketAdminError> {
         let until = self.time().after(lasts);
         let rate = Own::exemption(until).map_err(BucketAdminError::Ban)?.rate;
-        self.change(selector, limit, is_rate, Change::RateGiven { rate, until }, by).await
+        self.change(selector, ChangeScope::under(limit), is_rate, Change::RateGiven { rate, until }, by).await
     }
 
     /// Ends the own rates of a client or an account, or the one under one limit.
@@ -208,7 +232,7 @@ impl Engine {
         limit: Option<&str>,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        self.change(selector, limit, is_rate, Change::RateEnded, by).await
+        self.change(selector, ChangeScope::under(limit), is_rate, Change::RateEnded, by).await
     }
 
     /// Has the buckets of a client or an account refuse everything for the time `lasts`, or that of one limit. Then they
@@ -226,7 +250,8 @@ impl Engine {
         let now = self.time();
         let until = now.after(lasts);
         Own::ban(now, until).map_err(BucketAdminError::Ban)?;
-        self.change(selector, limit, is_rate, Change::Banned { until }, by).await
+        let scope = ChangeScope { limit, spares_neighbours: limit.is_none() };
+        self.change(selector, scope, is_rate, Change::Banned { until }, by).await
     }
 
     /// Ends the bans of a client or an account, or the one under one limit: the buckets are full.
@@ -239,14 +264,15 @@ impl Engine {
         limit: Option<&str>,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        self.change(selector, limit, is_rate, Change::BanEnded, by).await
+        let scope = ChangeScope { limit, spares_neighbours: limit.is_none() };
+        self.change(selector, scope, is_rate, Change::BanEnded, by).await
     }
 
     /// Changes each selected bucket, and emits one event for all of them.
     async fn change(
         &self,
         selector: &BucketSelector,
-        limit: Option<&str>,
+        ChangeScope { limit, spares_neighbours }: ChangeScope<'_>,
         kinds: fn(LimitKind) -> bool,
         change: Change,
         by: Operator,
@@ -254,9 +280,10 @@ impl Engine {
         let rules = self.rules.load_full();
         let selected = rules.policy.buckets_of(selector, &self.hasher);
         let mut targets = rules.targets(selector, &selected, limit, kinds)?;
-        if let (Change::Banned { .. } | Change::BanEnded, None) = (change, limit) {
+        if spares_neighbours {
             rules.spare_neighbours(selector, &mut targets);
         }
+        let filled = (change == Change::Reset).then(|| rules.filled(selector, &targets));
         let (mut limits, mut done): (Vec<Arc<str>>, _) = (Vec::new(), Ok(()));
         for target in targets {
             done = self.change_one(selector, &target, change).await;
@@ -283,7 +310,13 @@ impl Engine {
         selected
             .buckets
             .retain(|bucket| limit.is_none_or(|limit| *rules.policy.limits[bucket.limit].name == *limit));
-        self.show_of(&rules, selector, &selected).await
+        Ok(BucketReport { filled, ..self.show_of(&rules, selector, &selected).await? })
+    }
+
+    /// An account as logs and lists write it: a keyed hash of 48 bits.
+    #[must_use]
+    pub fn log_id(&self, account: &Account) -> u64 {
+        self.hasher.log_id(account)
     }
 
     fn owner_of(&self, selector: &BucketSelector, selected: &SelectedBuckets) -> BucketOwner {
@@ -345,7 +378,8 @@ impl Engine {
             Some(account) => self.count_addresses(rules, account).await?,
             None => Vec::new(),
         };
-        Ok(BucketReport { addresses, ..rules.show(selector, selected, &levels, self.time()) })
+        let account = selector.account().map(|account| self.hasher.log_id(account));
+        Ok(BucketReport { addresses, account, ..rules.show(selector, selected, &levels, self.time()) })
     }
 
     async fn level(
@@ -357,6 +391,14 @@ impl Engine {
         let (verdict, own) = self.store.inspect(&rules.buckets[bucket.limit], key, 1).await?;
         let spec = own.map_or(key.spec, |own| key.spec.at_rate(own.rate));
         Ok((BucketLevel { spec, verdict }, own))
+    }
+}
+
+impl<'a> ChangeScope<'a> {
+    /// All selected buckets, or those under one limit.
+    #[must_use]
+    pub fn under(limit: Option<&'a str>) -> Self {
+        Self { limit, spares_neighbours: false }
     }
 }
 
@@ -389,7 +431,7 @@ impl Rules {
             buckets: of_rates.map(|bucket| self.view_of(selector, *bucket, &all, now)).collect(),
             exempt: names(&selected.exempt),
             not_shown: names(&selected.not_addressable),
-            addresses: Vec::new(),
+            ..BucketReport::default()
         }
     }
 
@@ -410,8 +452,7 @@ impl Rules {
             };
             all.iter().find(is_it).map(|(_, (level, _))| *level)
         };
-        let ip = selector.client().and_then(Client::ip);
-        let network = ip.and_then(|ip| limit.prefixes.network_of(ip));
+        let network = network_of(selector, limit);
         BucketView {
             limit: Arc::clone(&limit.name),
             mode: limit.mode,
@@ -453,6 +494,17 @@ impl Rules {
         }
     }
 
+    /// The buckets of rates among these.
+    fn filled(&self, selector: &BucketSelector, targets: &[BucketTarget]) -> Vec<FilledBucket> {
+        let of_rates = targets.iter().filter(|target| is_rate(target.kind));
+        let filled = of_rates.map(|target| {
+            let limit = self.index_of(&target.limit, target.kind).map(|at| &self.policy.limits[at]);
+            let network = limit.and_then(|limit| network_of(selector, limit));
+            FilledBucket { limit: Arc::clone(&target.limit), network }
+        });
+        filled.collect()
+    }
+
     /// Leaves out the limits that count an address together with more neighbours than others do.
     fn spare_neighbours(&self, selector: &BucketSelector, targets: &mut Vec<BucketTarget>) {
         let Some(ip) = selector.client().and_then(Client::ip) else { return };
@@ -485,6 +537,11 @@ impl Rules {
             format!("the limit `{limit}` has another kind of key")
         })
     }
+}
+
+/// The clients that share a bucket with this one under the limit.
+fn network_of(selector: &BucketSelector, limit: &Limit) -> Option<IpNet> {
+    selector.client().and_then(Client::ip).and_then(|ip| limit.prefixes.network_of(ip))
 }
 
 fn bucket_key(bucket_ref: &BucketRef) -> BucketKey {

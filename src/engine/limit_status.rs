@@ -75,15 +75,25 @@ pub(super) fn is_refused_by_owner(policy: &Policy, statuses: &[LimitStatus], sub
     statuses.iter().any(|status| policy.rate_limit_of(status.charge.limit) == owner && refused(status))
 }
 
-/// The failures in a row of an admitted attempt's account, made by strangers before it; attempts that are still open count
-/// as failures. Zero where no `max_failures` counts them.
+/// The failures of an admitted attempt's account, made by strangers before it; attempts that are still open count as
+/// failures. Those in a row where `max_failures` counts them, otherwise those that the account's limit of failures has not yet
+/// refilled.
 pub(super) fn failures_before(policy: &Policy, statuses: &[LimitStatus]) -> u32 {
     let of = |LimitStatus { charge, verdict }: &LimitStatus| {
         let here = verdict.left.saturating_add(verdict.receipt.tokens);
         charge.spec.burst().saturating_sub(here)
     };
-    let is_cap = |status: &&LimitStatus| policy.limits[status.charge.limit].kind == LimitKind::Cap;
-    statuses.iter().filter(is_cap).map(of).max().unwrap_or(0)
+    let counts_rows = counts_rows(policy, statuses);
+    let counts = |status: &&LimitStatus| {
+        let limit = &policy.limits[status.charge.limit];
+        if counts_rows { limit.kind == LimitKind::Cap } else { limit.counts_failures_of_accounts() }
+    };
+    statuses.iter().filter(counts).map(of).max().unwrap_or(0)
+}
+
+/// Whether one of these limits counts the failures in a row of an account.
+pub(super) fn counts_rows(policy: &Policy, statuses: &[LimitStatus]) -> bool {
+    statuses.iter().any(|status| policy.limits[status.charge.limit].kind == LimitKind::Cap)
 }
 
 pub(super) fn longest_hold(statuses: &[LimitStatus]) -> Span {

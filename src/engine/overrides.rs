@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
+pub(super) use self::ban::BanInForce;
 pub use self::ban::PrefixBan;
 
 use super::{Engine, Rules};
@@ -20,19 +21,23 @@ use crate::time::Time;
 /// The changes in force.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overrides {
-    exemptions: Vec<Exemption>,
+    exemptions: Vec<PrefixOverride>,
     bans: Vec<PrefixBan>,
     /// In the order in which they were set: a later one wins.
     modes: Vec<ModeOverride>,
 }
 
-/// Clients that no limit sees for a while.
+/// Clients for whom other rules are in force for a while: no limit sees them, or they are banned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exemption {
+pub struct PrefixOverride {
     /// The clients.
     pub prefix: IpNet,
+    /// When the operator decided it, by the clock of the store; zero if an earlier version did.
+    pub since: Time,
     /// The end, by the clock of the store.
     pub until: Time,
+    /// The operator, as in `uid 1000`; empty if an earlier version decided it.
+    pub by: String,
     /// The operator's reason; may be empty.
     pub why: String,
 }
@@ -52,7 +57,7 @@ pub struct ModeOverride {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OverrideChange {
     /// Adds an exemption, or replaces the one of the same prefix.
-    Exempt(Exemption),
+    Exempt(PrefixOverride),
     /// Ends an exemption.
     EndExemption(IpNet),
     /// Adds a ban, or replaces the one of the same prefix.
@@ -97,7 +102,7 @@ pub enum OverrideError {
 impl Overrides {
     /// The exemptions, in the order in which they were made.
     #[must_use]
-    pub fn exemptions(&self) -> &[Exemption] {
+    pub fn exemptions(&self) -> &[PrefixOverride] {
         &self.exemptions
     }
 
@@ -127,7 +132,7 @@ impl Overrides {
     #[must_use]
     pub fn next_end(&self) -> Option<Time> {
         let exemptions = self.exemptions.iter().map(|exemption| exemption.until);
-        let bans = self.bans.iter().map(|ban| ban.until);
+        let bans = self.bans.iter().map(|ban| ban.clients.until);
         exemptions.chain(bans).chain(self.modes.iter().filter_map(|mode| mode.until)).min()
     }
 
@@ -163,14 +168,14 @@ impl Overrides {
                 }
             }
             OverrideChange::Ban(ban) => {
-                changed.bans.retain(|known| known.prefix != ban.prefix);
+                changed.bans.retain(|known| known.clients.prefix != ban.clients.prefix);
                 if changed.bans.len() >= MAX_BANS {
                     return Err(OverrideError::TooManyBans);
                 }
                 changed.bans.push(ban.clone());
             }
             OverrideChange::EndBan(prefix) => {
-                changed.bans.retain(|known| known.prefix != *prefix);
+                changed.bans.retain(|known| known.clients.prefix != *prefix);
                 if changed.bans.len() == self.bans.len() {
                     return Err(OverrideError::NoBan(*prefix));
                 }
@@ -195,7 +200,7 @@ impl Overrides {
 
     fn without_ended(&self, now: Time) -> Self {
         let exemptions = self.exemptions.iter().filter(|exemption| exemption.until > now);
-        let bans = self.bans.iter().filter(|ban| ban.until > now);
+        let bans = self.bans.iter().filter(|ban| ban.clients.until > now);
         let modes = self.modes.iter().filter(|mode| mode.until.is_none_or(|until| until > now));
         Self {
             exemptions: exemptions.cloned().collect(),
@@ -339,7 +344,8 @@ mod tests {
         let until = AT.after(Span::from_secs(60));
         set(&old, Some("a"), Mode::Observe, Some(until)).unwrap();
         let prefix: IpNet = "203.0.113.0/24".parse().unwrap();
-        let exemption = Exemption { prefix, until, why: "audit".to_owned() };
+        let (by, why) = ("uid 0".to_owned(), "audit".to_owned());
+        let exemption = PrefixOverride { prefix, since: AT, until, by, why };
         old.override_and(&OverrideChange::Exempt(exemption.clone()), |_| {}).unwrap();
         let (new, clock) = engine(&[("a", Mode::Enforce), ("b", Mode::Enforce)]);
         let (new, anew) = new.with_snapshot(&old.snapshot());

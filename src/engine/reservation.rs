@@ -135,7 +135,8 @@ impl Reservation {
 
     fn tell_if_guessed(&self, engine: &Engine, rules: &Rules, outcome: Outcome) {
         let (failures, at) = (self.attempt.facts.failures_before, engine.time());
-        let is_guess = outcome == Outcome::Success && failures >= GuessWorked::MIN_FAILURES;
+        let is_row = limit_status::counts_rows(&rules.policy, &self.statuses);
+        let is_guess = is_row && outcome == Outcome::Success && failures >= GuessWorked::MIN_FAILURES;
         // An earlier route, which any client can have count the attempt as well, may have nobody to tell.
         let mut routes = self.routes.iter().filter_map(|&at| rules.policy.routes.get(at));
         let route =

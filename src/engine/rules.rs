@@ -10,7 +10,7 @@ use super::Engine;
 use super::concurrency_limit::{BucketsInFlight, ConcurrencyLimit};
 use super::known_addresses::AddressSets;
 use super::limit_status::{self, LimitStatus, LimitStatuses};
-use super::overrides::Overrides;
+use super::overrides::{BanInForce, Overrides};
 use super::pardon::PardonBuckets;
 use crate::bucket::{Op, Spec};
 use crate::policy::attempt::Attempt;
@@ -32,7 +32,7 @@ pub struct Rules {
     /// The changes of operators.
     pub overrides: Overrides,
     /// Prefixes that operators have banned, with the ends.
-    pub(super) banned: NetworkMap<Time>,
+    pub(super) banned: NetworkMap<BanInForce>,
     /// The buckets of each limit.
     pub(super) buckets: Vec<LimitBuckets>,
     /// What vouchers have given; `None` if they give nothing.

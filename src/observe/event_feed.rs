@@ -16,6 +16,7 @@ use super::decision_line;
 use super::timestamp::rfc3339;
 use crate::event::{
     AccessLogEntry, AlarmChange, AttemptRecord, Event, EventListener, GuessWorked, StoreChange, StoreEvent,
+    Trouble,
 };
 use crate::policy::AlarmFigures;
 use crate::time::Clock;
@@ -177,6 +178,10 @@ impl EventListener for EventFeed {
             Event::GuessWorked(GuessWorked { route, account, failures, .. }) => {
                 let account = format!("{account:012x}");
                 self.send("guess", &GuessEvent { account, failures, route: &route.name });
+            }
+            Event::Trouble(Trouble { kind, subject, why, .. }) => {
+                let text = format!("{} {subject}: {why}", kind.name());
+                self.send("warning", &WarningEvent { text: &text });
             }
             Event::Miswired { warning } => self.send("warning", &WarningEvent { text: warning }),
             Event::Store(StoreEvent::Warning(text)) => self.send("warning", &WarningEvent { text }),

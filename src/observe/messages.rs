@@ -25,7 +25,7 @@ use super::reports::WaitingReports;
 use super::settings::{LogFormat, LogLevel};
 use crate::event::{
     AlarmChange, BrokenAnswer, ConnectionEvent, Event, EventListener, Failure, GuessWorked, RejectReason,
-    StoreChange, StoreEvent,
+    StoreChange, StoreEvent, Trouble, TroubleKind,
 };
 use crate::policy::AlarmFigures;
 use crate::policy::attempt::Client;
@@ -178,6 +178,13 @@ impl Messages {
         }
     }
 
+    fn store_report(&self, change: StoreChange<'_>) {
+        log_store_report(change);
+        let StoreChange { server: subject, up, why, .. } = change;
+        let kind = if up { TroubleKind::StoreUp } else { TroubleKind::StoreDown };
+        self.reports.add_trouble(&Trouble { kind, subject, why, at: self.clock.now() });
+    }
+
     fn token_rejected(&self, peer: IpAddr) {
         if let Some(left_out) = self.allow(&self.token_rejected) {
             let from = self.clients.show(Client::from_ip(peer));
@@ -243,14 +250,15 @@ impl EventListener for Messages {
                     error!(left_out, "a task panicked, its connection is gone: please report this");
                 }
             }
-            Event::Store(StoreEvent::Report(change)) => store_report(change),
+            Event::Store(StoreEvent::Report(change)) => self.store_report(change),
             Event::Store(StoreEvent::Failed(state)) => store_failed(state),
             Event::Alarm(change) => self.alarm(&change),
             Event::GuessWorked(guess) => self.guess_worked(&guess),
+            Event::Trouble(trouble) => self.reports.add_trouble(&trouble),
             Event::Miswired { warning } => warn!("{warning}"),
             Event::Store(StoreEvent::Warning(what)) => warn!("store: {what}"),
-            Event::Rules { .. }
-            | Event::Store(StoreEvent::Mirrored { .. })
+            Event::Rules { policy, .. } => self.reports.set_webhooks(policy),
+            Event::Store(StoreEvent::Mirrored { .. })
             | Event::Store(StoreEvent::Leased(_))
             | Event::Store(StoreEvent::RaceLost(_))
             | Event::Store(StoreEvent::FellBack(_))
@@ -268,7 +276,7 @@ impl EventListener for Messages {
     }
 }
 
-fn store_report(StoreChange { server, up, why, .. }: StoreChange<'_>) {
+fn log_store_report(StoreChange { server, up, why, .. }: StoreChange<'_>) {
     let server = (!server.is_empty()).then_some(server);
     if up {
         info!(server, why, "store available again");

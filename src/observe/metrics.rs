@@ -311,6 +311,7 @@ impl EventListener for Metrics {
             | Event::Store(StoreEvent::Warning(_))
             | Event::Store(StoreEvent::Report(_))
             | Event::Store(StoreEvent::Failed(_))
+            | Event::Trouble(_)
             | Event::Miswired { .. }
             | Event::CommandReceived { .. }
             | Event::BucketsChanged(_)

@@ -5,8 +5,10 @@
 //! current page, so nothing is echoed. Under attack most responses are refusals, so all variable values of one share a single string.
 
 mod accept;
+mod accept_language;
 mod builder;
 mod cache;
+mod contact;
 mod cors;
 mod descriptor_status;
 mod details;
@@ -30,11 +32,12 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
 pub use self::cache::RefusalCache;
+pub use self::contact::Contact;
 pub use self::cors::CorsPermission;
 pub(in crate::proxy) use self::descriptor_status::{Code, DescriptorStatus, RateLimitResponse};
 pub use self::language::Language;
 pub use self::mark::refused_mark;
-pub use self::pages::LocalizedPages;
+pub use self::pages::{LocalizedPages, PageLanguage};
 pub use self::problem::ProblemKind;
 pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};
 pub use self::template::Template;
@@ -99,7 +102,7 @@ pub struct Negotiation<'a> {
     /// The request id, named in the response.
     pub request_id: &'a HeaderValue,
     /// The language of a refusal's page.
-    pub language: Language,
+    pub language: PageLanguage,
     /// What a refusal's page offers.
     pub offer: Option<&'a str>,
 }
@@ -113,9 +116,13 @@ pub fn shows_offer(pages: &RefusalPages, accept: Option<&HeaderValue>) -> bool {
 
 /// The language of a refusal; only the built-in page has several.
 #[must_use]
-pub fn language_of(pages: &RefusalPages, accept: Option<&HeaderValue>, headers: &HeaderMap) -> Language {
+pub fn language_of(pages: &RefusalPages, accept: Option<&HeaderValue>, headers: &HeaderMap) -> PageLanguage {
     let is_built_in = pages.html.is_none() && ResponseFormat::preferred(accept) == ResponseFormat::Html;
-    if is_built_in { Language::preferred(headers.get(ACCEPT_LANGUAGE)) } else { Language::default() }
+    if is_built_in {
+        pages.localized.preferred(headers.get(ACCEPT_LANGUAGE))
+    } else {
+        PageLanguage::default()
+    }
 }
 
 /// The response to a refused attempt: `refuse.status` with `Retry-After`. If waiting does not help, it names no time.
@@ -146,6 +153,7 @@ pub fn refusal(
         limits: Some(limits),
         request_id: negotiation.request_id,
         texts: &page.texts,
+        contact: pages.localized.contact(),
         offer: offer.map(|offer| [before, offer, after]),
     };
     // A configured page names a wait; without a wait it would be wrong, so the built-in page is used.

@@ -35,6 +35,18 @@ fn told(application: &Upstream) -> Vec<u32> {
 }
 
 #[test]
+fn without_max_failures_the_application_is_told_what_the_limit_of_failures_remembers() {
+    let application = application();
+    let limit = "[limit.account]\nkey = \"user\"\nrate = \"1 per 1h burst 10\"\ncount = \"failures\"\n";
+    let gate = Gate::start(&application.file(&format!("{ROUTE}{limit}")));
+    (0..7).for_each(|number| assert_eq!(guess(&gate, number, "wrong"), 200));
+    assert_eq!(guess(&gate, 7, &right("alice")), 302);
+    assert_eq!(status_from(&gate, stranger(8), "bob", "wrong"), 200, "another account has no failures");
+    assert_eq!(told(&application), [vec![0, 0], (1..=7).collect()].concat());
+    assert!(guesses_worked(&gate) < 0.5, "only `max_failures` counts failures in a row");
+}
+
+#[test]
 fn a_success_after_many_failures_is_told_to_the_application_and_to_the_operator() {
     let application = application();
     let log = "[log]\ndecisions = \"{dir}/decisions.log\"\n";

@@ -12,7 +12,7 @@ pub struct AttemptFacts {
     pub is_alarmed: bool,
     /// Whether it is at an account that no person uses.
     pub is_bait: bool,
-    /// Failures in a row of the account before this attempt, where `max_failures` counts them; zero for a known device
-    /// or address.
+    /// Failures of the account before this attempt: those in a row where `max_failures` counts them, otherwise those that its
+    /// limit of failures has not yet refilled; zero for a known device or address.
     pub failures_before: u32,
 }

@@ -219,6 +219,13 @@ impl Limit {
             && !self.key.iter().any(|part| matches!(part, KeyPart::Ip | KeyPart::Owner))
     }
 
+    /// Whether a token that its bucket lacks is a failure of the account.
+    #[must_use]
+    pub fn counts_failures_of_accounts(&self) -> bool {
+        let is_count = self.charge_on == ChargeOn::Failures && self.unit == Unit::Attempts;
+        self.kind == LimitKind::Rate && self.is_account() && is_count
+    }
+
     /// Whether the limit depends on the accounts of an attempt.
     #[must_use]
     pub fn needs_accounts(&self) -> bool {

@@ -1,5 +1,4 @@
-//! `tollgate buckets ban`: keys or whole prefixes of which a running gate refuses everything for a while, over its admin
-//! socket.
+//! `tollgate buckets ban`: keys or whole prefixes of which a running gate refuses all attempts for a while, or all requests.
 
 use clap::Args;
 
@@ -8,7 +7,7 @@ use super::super::admin_api::AdminArgs;
 use super::exempt::PrefixWords;
 use super::{BucketCommand, key, refuse, time};
 use crate::config::values::Prefix;
-use crate::observe::admin::pages::{LastingRequest, LimitRequest};
+use crate::observe::admin::pages::{BanRequest, LastingRequest, LimitRequest};
 
 #[derive(Debug, Args)]
 pub(super) struct BanArgs {
@@ -24,6 +23,9 @@ pub(super) struct BanArgs {
     /// End it now
     #[arg(long, group = "how", requires = "keys")]
     end: bool,
+    /// Refuse every request of the prefix (or address), also those that no route counts
+    #[arg(long, requires = "lasts", conflicts_with = "limit")]
+    all: bool,
     /// Under this limit only, of keys [default: of an address, those with the narrowest prefix]
     #[arg(long, value_name = "NAME", requires = "keys")]
     limit: Option<String>,
@@ -32,8 +34,8 @@ pub(super) struct BanArgs {
 }
 
 pub(super) fn ban(arguments: &BanArgs) -> anyhow::Result<Exit> {
-    let BanArgs { keys, lasts, why, end, limit, admin } = arguments;
-    let is_prefix = |text: &String| key(text).is_err();
+    let BanArgs { keys, lasts, why, end, all, limit, admin } = arguments;
+    let is_prefix = |text: &String| key(text).is_err() || (*all && text.parse::<Prefix>().is_ok());
     match &keys[..] {
         [] => {}
         [prefix] if is_prefix(prefix) && limit.is_some() => {
@@ -41,6 +43,7 @@ pub(super) fn ban(arguments: &BanArgs) -> anyhow::Result<Exit> {
         }
         [prefix] if is_prefix(prefix) => {}
         keys if keys.iter().any(is_prefix) => refuse("one prefix at a time, and no other keys"),
+        _ if *all => refuse("--all goes with a prefix or an address"),
         _ if why.is_some() => refuse("--why goes with a prefix"),
         keys => {
             let limit = limit.clone().into();
@@ -52,7 +55,11 @@ pub(super) fn ban(arguments: &BanArgs) -> anyhow::Result<Exit> {
         }
     }
     let words = PrefixWords { page: "bans", none: "no banned prefixes", is: "banned" };
-    words.ask(keys.first().map(String::as_str), lasts.as_deref(), why.as_deref(), *end, admin)
+    let lasting = lasts.as_ref().map(|lasts| {
+        let all = all.then_some(true).into();
+        serde_json::to_value(BanRequest { lasts: lasts.clone(), why: why.clone().into(), all })
+    });
+    words.ask(keys.first().map(String::as_str), lasting.transpose()?, *end, admin)
 }
 
 fn ban_key(text: &str) -> anyhow::Result<String> {

@@ -4,9 +4,11 @@
 use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::super::Exit;
 use super::super::admin_api::{AdminArgs, ApiRequest};
+use super::super::user_name;
 use super::{BucketCommand, key, refuse, time};
 use crate::config::values::Prefix;
 use crate::observe::admin::pages::{EndedPage, LastingRequest, PrefixPart, PrefixRequest};
@@ -42,7 +44,10 @@ pub(super) fn exempt(arguments: &ExemptArgs) -> anyhow::Result<Exit> {
         return BucketCommand { keys, admin, method, below: "/exemption", body }.run();
     }
     let words = PrefixWords { page: "exemptions", none: "no temporary exemptions", is: "exempt" };
-    words.ask(prefix.as_deref(), lasts.as_deref(), why.as_deref(), *end, admin)
+    let lasting = lasts
+        .as_ref()
+        .map(|lasts| serde_json::to_value(PrefixRequest { lasts: lasts.clone(), why: why.clone().into() }));
+    words.ask(prefix.as_deref(), lasting.transpose()?, *end, admin)
 }
 
 /// The words for prefixes that are all in one state for a while, and the page of the admin API that lists them.
@@ -53,12 +58,11 @@ pub(super) struct PrefixWords {
 }
 
 impl PrefixWords {
-    /// Begins or ends it for a prefix, or lists all.
+    /// Begins (with this request) or ends it for a prefix, or lists all.
     pub(super) fn ask(
         &self,
         prefix: Option<&str>,
-        lasts: Option<&str>,
-        why: Option<&str>,
+        lasting: Option<Value>,
         end: bool,
         admin: &AdminArgs,
     ) -> anyhow::Result<Exit> {
@@ -71,10 +75,7 @@ impl PrefixWords {
         let (method, body) = match (prefix, end) {
             (None, _) => ("GET", None),
             (_, true) => ("DELETE", None),
-            (_, false) => {
-                let (lasts, why) = (lasts.unwrap_or_default().to_owned(), why.unwrap_or_default().to_owned());
-                ("PUT", Some(serde_json::to_value(PrefixRequest { lasts, why: Some(why).into() })?))
-            }
+            (_, false) => ("PUT", lasting),
         };
         let Some(response) = admin.call(ApiRequest { method, path, body })? else {
             return Ok(Exit::BadConfiguration);
@@ -96,9 +97,13 @@ impl PrefixWords {
         }
     }
 
-    fn line(&self, PrefixPart { prefix, until, why }: &PrefixPart) -> String {
+    /// As in `203.0.113.0/24: banned until ..., by alice since ...: scan`.
+    fn line(&self, PrefixPart { prefix, since, until, by, why, all }: &PrefixPart) -> String {
+        let all = if **all == Some(true) { " from everything" } else { "" };
+        let by = by.as_ref().map(|by| format!(", by {}", user_name::of_operator(by))).unwrap_or_default();
+        let since = since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
         let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-        format!("{prefix}: {} until {until}{why}\n", self.is)
+        format!("{prefix}: {}{all} until {until}{by}{since}{why}\n", self.is)
     }
 }
 

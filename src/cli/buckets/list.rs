@@ -10,6 +10,7 @@ use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
+use super::key;
 use super::table::{aligned, seconds};
 use crate::cli::Exit;
 use crate::cli::admin_api::{AdminArgs, ApiRequest, OutputFormat, page};
@@ -18,20 +19,23 @@ use crate::observe::admin::pages::{ClientPart, ClientsPage, RatePart, RatesPage}
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
+    /// Only this client or account, named as for `show` [default: all]
+    #[arg(value_name = "KEY", value_parser = key)]
+    key: Option<String>,
     /// Only clients that were refused, the most refused first [default: the busiest first]
     #[arg(long)]
     refused: bool,
     /// Under this limit only
     #[arg(long, value_name = "NAME")]
     limit: Option<String>,
-    /// At most so many
+    /// The maximum number of rows
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     top: u16,
     /// Over the last 1, 10 or 60 minutes
     #[arg(long, default_value = "10", value_parser = ["1", "10", "60"])]
     minutes: String,
     /// The buckets with a rate of their own
-    #[arg(long, conflicts_with_all = ["refused", "limit", "top", "minutes"])]
+    #[arg(long, conflicts_with_all = ["key", "refused", "limit", "top", "minutes"])]
     own: bool,
     /// Again every 2 seconds, until Ctrl-C
     #[arg(long)]
@@ -61,9 +65,12 @@ impl ListArgs {
             return "/api/v1/rates".to_owned();
         }
         let by = if self.refused { "refused" } else { "attempts" };
-        let limit = self.limit.as_ref().map(|limit| utf8_percent_encode(limit, NON_ALPHANUMERIC));
-        let limit = limit.map(|limit| format!("&limit={limit}")).unwrap_or_default();
-        format!("/api/v1/clients?by={by}&n={}&minutes={}{limit}", self.top, self.minutes)
+        let pair = |name: &str, value: &Option<String>| {
+            let value = value.as_ref().map(|value| utf8_percent_encode(value, NON_ALPHANUMERIC));
+            value.map(|value| format!("&{name}={value}")).unwrap_or_default()
+        };
+        let (limit, key) = (pair("limit", &self.limit), pair("key", &self.key));
+        format!("/api/v1/clients?by={by}&n={}&minutes={}{limit}{key}", self.top, self.minutes)
     }
 
     fn text(&self, response: &Value) -> anyhow::Result<String> {
@@ -89,6 +96,8 @@ fn client(row: &ClientPart) -> [String; 7] {
     let tokens = row.tokens.zip(*row.burst).map(|(tokens, burst)| format!("{tokens} of {burst}"));
     let next = row.next.filter(|next| *next > 0.0).map(|next| format!("in {}", seconds(next)));
     let [attempts, refused] = [row.attempts, row.refused].map(|count| format!("{count}{at_least}"));
+    let only_observes = row.mode.as_ref().is_some_and(|mode| mode != "enforce");
+    let refused = if only_observes && row.refused > 0 { format!("{refused} would be") } else { refused };
     let dash = || "-".to_owned();
     let (tokens, next) = (tokens.unwrap_or_else(dash), next.unwrap_or_else(dash));
     let owner = owner(row.client.as_ref(), row.account.as_ref());
@@ -141,14 +150,14 @@ mod tests {
             {"limit": "address", "client": "192.0.2.7", "account": null, "attempts": 120, "refused": 110, "error": 0,
              "last": "then", "tokens": 0, "burst": 10, "next": 21.5, "full_at": "later"},
             {"limit": "acc\u{1b}ount", "client": null, "account": "123456789abc", "attempts": 9, "refused": 9,
-             "error": 3, "last": "then"},
+             "error": 3, "last": "then", "mode": "observe"},
         ]});
         assert_eq!(
             lines(&clients(&page(&response).unwrap())),
             [
                 "LIMIT CLIENT ATTEMPTS REFUSED TOKENS NEXT LAST",
                 "address 192.0.2.7 120 110 0 of 10 in 21s500ms then",
-                "account user:#123456789abc 9+ 9+ - - then",
+                "account user:#123456789abc 9+ 9+ would be - - then",
             ]
         );
         let none = ClientsPage { since: "then".to_owned(), ..ClientsPage::default() };

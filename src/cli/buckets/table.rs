@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use crate::config::values::in_words;
 use crate::observe::admin::pages::{
-    AddressesPart, BucketPart, BucketsPage, FailuresPart, OwnRatePart, WaitsPart,
+    AddressesPart, BucketPart, BucketsPage, FailuresPart, FilledPart, OwnRatePart, WaitsPart,
 };
 use crate::time::Span;
 
@@ -14,7 +14,12 @@ use crate::time::Span;
 pub(super) fn text(page: &BucketsPage, key: &str) -> String {
     let mut rows = vec![["LIMIT", "TOKENS", "NEXT", "FULL AT", "NOTES"].map(str::to_owned)];
     rows.extend(page.buckets.iter().map(row));
-    let mut text = if rows.len() > 1 { aligned(&rows) } else { format!("no limit has a bucket for {key}\n") };
+    let mut text = page.filled.as_ref().map(|filled| filled_line(filled)).unwrap_or_default();
+    if let Some(account) = &*page.account {
+        // Writing to memory cannot fail.
+        let _ = writeln!(text, "{key} is user:#{account} in lists and logs");
+    }
+    text += &if rows.len() > 1 { aligned(&rows) } else { format!("no limit has a bucket for {key}\n") };
     for (names, words) in [
         (&page.exempt, "do not see this client"),
         (&page.not_shown, "are kept for more than this, so their buckets are not shown"),
@@ -28,6 +33,16 @@ pub(super) fn text(page: &BucketsPage, key: &str) -> String {
         let _ = writeln!(text, "known from {known} addresses at {application}, the last until {until}");
     }
     text
+}
+
+/// As in `filled: address (203.0.113.9/32), subnet (203.0.113.0/24)`.
+fn filled_line(filled: &[FilledPart]) -> String {
+    let one = |FilledPart { limit, network }: &FilledPart| match &**network {
+        Some(network) => format!("{limit} ({network})"),
+        None => limit.clone(),
+    };
+    let all: Vec<_> = filled.iter().map(one).collect();
+    if all.is_empty() { "filled: nothing\n".to_owned() } else { format!("filled: {}\n", all.join(", ")) }
 }
 
 fn row(bucket: &BucketPart) -> [String; 5] {
@@ -124,6 +139,23 @@ address            3 of 10  in 12s500ms  2026-11-21T00:00:00.000Z  192.0.2.1/32;
                 "subnet do not see this client",
                 "pair, device are kept for more than this, so their buckets are not shown",
                 "known from 3 addresses at blog, the last until 2026-12-21T00:00:00.000Z",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_reset_says_what_it_filled_and_an_account_how_logs_write_it() {
+        let response = json!({
+            "buckets": [], "exempt": [], "not_shown": [], "account": "123456789abc",
+            "filled": [{"limit": "address", "network": "192.0.2.1/32"}, {"limit": "account"}],
+        });
+        let text = text(&page(&response).unwrap(), "user:alice");
+        assert_eq!(
+            text.lines().collect::<Vec<_>>(),
+            [
+                "filled: address (192.0.2.1/32), account",
+                "user:alice is user:#123456789abc in lists and logs",
+                "no limit has a bucket for user:alice",
             ]
         );
     }

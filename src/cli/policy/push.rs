@@ -8,6 +8,7 @@ use clap::Args;
 use super::super::Exit;
 use super::super::sources::ConfigArgs;
 use super::super::stored_policy::SharedPolicies;
+use super::super::user_name;
 use super::checked::CheckedPolicy;
 use super::{entry_of, opened};
 use crate::cli::output::{errln, outln};
@@ -121,10 +122,10 @@ fn with_hint(error: FleetError) -> anyhow::Error {
     }
 }
 
-/// Who pushes, as far as this machine knows: for people, not for proof.
+/// Who pushes: the name of the user id, and of whoever became that user by sudo.
 fn author() -> String {
-    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let user = variable("SUDO_USER").or_else(|| variable("USER")).or_else(|| variable("LOGNAME"));
+    let (user, sudo) = (user_name::own(), std::env::var("SUDO_USER").ok().filter(|name| !name.is_empty()));
+    let user = sudo.filter(|_| user == "root").unwrap_or(user);
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}@{}", user.as_deref().unwrap_or("unknown"), host.trim())
+    format!("{user}@{}", host.trim())
 }

@@ -11,12 +11,13 @@ use super::texts;
 use crate::defences::OFFER;
 use crate::policy::Mode;
 use crate::policy::matcher::Pattern;
-use crate::proxy::respond::{RefusalPages, Template};
+use crate::proxy::respond::{Contact, RefusalPages, Template};
 
 /// The pages of `[refuse]`.
 pub(super) fn check(raw: &RawRefuse, files: &mut Files<'_>, f: &mut Findings) -> RefusalPages {
     let given = [&raw.html, &raw.json, &raw.text];
-    over(&RefusalPages::default(), given, &raw.texts, raw.html.as_deref(), files, f)
+    let words = Words { contact: raw.contact.as_deref(), texts: &raw.texts, shown: raw.html.as_deref() };
+    over(&RefusalPages::default(), given, &words, files, f)
 }
 
 /// The pages of each route that has any, by position.
@@ -27,27 +28,36 @@ pub(super) fn of_routes(
     f: &mut Findings,
 ) -> Vec<Option<RefusalPages>> {
     let mut of_route = |route: &RawNamed<RawRoute>| {
-        let RawPages { html, json, text, texts } = &route.value.refuse.as_ref()?.value;
+        let RawPages { html, json, text, contact, texts } = &route.value.refuse.as_ref()?.value;
         let shown = html.as_deref().or(raw.refuse.html.as_deref());
-        Some(over(common, [html, json, text], texts, shown, files, f))
+        let words = Words { contact: contact.as_deref(), texts, shown };
+        Some(over(common, [html, json, text], &words, files, f))
     };
     raw.routes.iter().map(&mut of_route).collect()
 }
 
-/// The pages in the place of those below; `shown` is the HTML page next to the texts.
+/// The words of the built-in page.
+struct Words<'a> {
+    contact: Option<&'a Located<String>>,
+    texts: &'a [RawNamed<RawTexts>],
+    /// The HTML page that is shown in its place.
+    shown: Option<&'a Located<String>>,
+}
+
+/// The pages in the place of those below.
 fn over(
     below: &RefusalPages,
     [html, json, text]: [&Key<Free>; 3],
-    texts: &[RawNamed<RawTexts>],
-    shown: Option<&Located<String>>,
+    words: &Words<'_>,
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> RefusalPages {
+    let contact = words.contact.and_then(|text| contact(text, f));
     RefusalPages {
         html: own(html.as_deref(), &below.html, files, f),
         json: own(json.as_deref(), &below.json, files, f),
         text: own(text.as_deref(), &below.text, files, f),
-        localized: texts::pages(texts, &below.localized, named(shown), f),
+        localized: texts::pages(words.texts, contact, &below.localized, named(words.shown), f),
     }
 }
 
@@ -66,6 +76,15 @@ pub(super) fn warn(cx: &CheckContext<'_>, f: &mut Findings) {
             f.warning(&pages.name.spot, message, "leave it out until one does");
         }
     }
+}
+
+fn contact(text: &Located<String>, f: &mut Findings) -> Option<Contact> {
+    let contact = Contact::new(&text.value);
+    if contact.is_none() {
+        let hint = "an e-mail address, a URL, or words such as \"the help desk, room 12\"";
+        f.error(&text.spot, "a contact has 1 to 200 printable characters", hint);
+    }
+    contact
 }
 
 /// A custom page, or the one that is inherited where the key is absent.
@@ -103,4 +122,4 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-const PLACEHOLDERS: [&str; 4] = ["retry_after", "limit", "request_id", OFFER.placeholder];
+const PLACEHOLDERS: [&str; 5] = ["retry_after", "limit", "request_id", "contact", OFFER.placeholder];

@@ -1,16 +1,17 @@
-//! Bans of whole prefixes: their clients are refused, however many tokens their buckets have.
+//! Bans of whole prefixes: the attempts of their clients are refused, however many tokens their buckets have, or all their
+//! requests.
 //!
 //! A ban of a single client is in its buckets. A prefix has no bucket, so its ban is kept with the other changes of operators and
 //! looked up for each attempt. It refuses as the limits do that would count the attempt.
 
-use ipnet::IpNet;
+use http::StatusCode;
 
 use super::super::{Engine, Rules};
-use super::Overrides;
+use super::{Overrides, PrefixOverride};
 use crate::bucket::{Admission, Receipt, Verdict};
-use crate::policy::Charges;
 use crate::policy::attempt::Client;
 use crate::policy::network::NetworkMap;
+use crate::policy::{Charges, DefenceRefusal};
 use crate::store::memory::CombinedVerdict;
 use crate::time::{Span, Time};
 
@@ -18,18 +19,26 @@ use crate::time::{Span, Time};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixBan {
     /// The clients.
-    pub prefix: IpNet,
-    /// The end, by the clock of the store.
-    pub until: Time,
-    /// The operator's reason; may be empty.
-    pub why: String,
+    pub clients: PrefixOverride,
+    /// Whether every request of theirs is refused, also those that no route counts.
+    pub is_of_all_requests: bool,
+}
+
+/// A ban as it is looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) struct BanInForce {
+    until: Time,
+    is_of_all_requests: bool,
 }
 
 impl Overrides {
     /// The bans by prefix, for look-ups.
-    pub(in crate::engine) fn banned(&self) -> NetworkMap<Time> {
+    pub(in crate::engine) fn banned(&self) -> NetworkMap<BanInForce> {
         let mut banned = NetworkMap::default();
-        self.bans.iter().for_each(|ban| banned.insert(ban.prefix, ban.until));
+        for PrefixBan { clients, is_of_all_requests } in &self.bans {
+            let (until, is_of_all_requests) = (clients.until, *is_of_all_requests);
+            banned.insert(clients.prefix, BanInForce { until, is_of_all_requests });
+        }
         banned
     }
 }
@@ -38,12 +47,31 @@ impl Rules {
     /// The end of the ban of this client's prefix, if there is one.
     #[must_use]
     pub fn banned_until(&self, client: Client, now: Time) -> Option<Time> {
+        self.ban_of(client, now).map(|ban| ban.until)
+    }
+
+    /// The refusal of every request of this client, if its prefix is banned like this.
+    pub(in crate::engine) fn refusal_of_all(
+        &self,
+        client: Client,
+        now: Time,
+    ) -> Option<&'static DefenceRefusal> {
+        self.ban_of(client, now).filter(|ban| ban.is_of_all_requests).map(|_| &ALL_REFUSED)
+    }
+
+    fn ban_of(&self, client: Client, now: Time) -> Option<BanInForce> {
         if self.banned.is_empty() {
             return None;
         }
-        self.banned.find_translated(client.known_ip()?).copied().filter(|until| *until > now)
+        self.banned.find_translated(client.known_ip()?).copied().filter(|ban| ban.until > now)
     }
 }
+
+static ALL_REFUSED: DefenceRefusal = DefenceRefusal {
+    status: StatusCode::FORBIDDEN,
+    why: "an operator banned the client's prefix from everything",
+    detail: "Requests from your network are refused for the time being.",
+};
 
 impl Engine {
     /// The verdict on an attempt from a banned prefix: each limit that enforces refuses it, and nothing is taken. `None` if
@@ -90,7 +118,9 @@ mod tests {
     }
 
     fn ban(prefix: &str, until: Time) -> PrefixBan {
-        PrefixBan { prefix: prefix.parse().unwrap(), until, why: String::new() }
+        let (by, why) = (String::new(), String::new());
+        let clients = PrefixOverride { prefix: prefix.parse().unwrap(), since: AT, until, by, why };
+        PrefixBan { clients, is_of_all_requests: false }
     }
 
     fn banned_until(engine: &Engine, ip: &str) -> Option<Time> {
@@ -121,7 +151,7 @@ mod tests {
         change(OverrideChange::Ban(ban("203.0.113.0/24", late))).unwrap();
         change(OverrideChange::Ban(ban("203.0.113.0/24", soon))).unwrap();
         assert_eq!(banned_until(&engine, "203.0.113.9"), Some(soon));
-        let prefix: IpNet = "203.0.113.0/24".parse().unwrap();
+        let prefix: ipnet::IpNet = "203.0.113.0/24".parse().unwrap();
         change(OverrideChange::EndBan(prefix)).unwrap();
         assert_eq!(banned_until(&engine, "203.0.113.9"), None);
         assert_eq!(change(OverrideChange::EndBan(prefix)), Err(OverrideError::NoBan(prefix)));

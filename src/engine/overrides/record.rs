@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::{Exemption, MAX_BANS, MAX_EXEMPTIONS, ModeOverride, Overrides, PrefixBan};
+use super::{MAX_BANS, MAX_EXEMPTIONS, ModeOverride, Overrides, PrefixBan, PrefixOverride};
 use crate::policy::Mode;
 use crate::time::Time;
 
@@ -26,6 +25,14 @@ struct PrefixRecord {
     /// Nanoseconds since 1970.
     until: u64,
     why: String,
+    /// Gates of earlier versions write none of these.
+    #[serde(default)]
+    since: u64,
+    #[serde(default)]
+    by: String,
+    /// Of a ban: whether it refuses every request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    all: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -42,13 +49,8 @@ impl Overrides {
         if *self == Self::default() {
             return Vec::new();
         }
-        let record = |prefix: &IpNet, until: Time, why: &str| PrefixRecord {
-            prefix: prefix.to_string(),
-            until: until.as_nanos(),
-            why: why.to_owned(),
-        };
-        let exemptions = self.exemptions.iter().map(|it| record(&it.prefix, it.until, &it.why));
-        let bans = self.bans.iter().map(|it| record(&it.prefix, it.until, &it.why));
+        let exemptions = self.exemptions.iter().map(|clients| PrefixRecord::of(clients, false));
+        let bans = self.bans.iter().map(|ban| PrefixRecord::of(&ban.clients, ban.is_of_all_requests));
         let modes = self.modes.iter().map(|ModeOverride { limit, mode, until }| ModeRecord {
             limit: limit.as_deref().map(str::to_owned),
             mode: mode.name().to_owned(),
@@ -70,21 +72,38 @@ impl Overrides {
             return Some(Self::default());
         }
         let record: OverridesRecord = serde_json::from_slice(bytes).ok()?;
-        let exemption = |PrefixRecord { prefix, until, why }: PrefixRecord| {
-            Some(Exemption { prefix: prefix.parse().ok()?, until: Time::from_nanos(until), why })
-        };
-        let ban = |PrefixRecord { prefix, until, why }: PrefixRecord| {
-            Some(PrefixBan { prefix: prefix.parse().ok()?, until: Time::from_nanos(until), why })
+        let ban = |record: PrefixRecord| {
+            let is_of_all_requests = record.all;
+            Some(PrefixBan { clients: record.clients()?, is_of_all_requests })
         };
         let mode = |ModeRecord { limit, mode, until }: ModeRecord| {
             let mode = [Mode::Observe, Mode::Enforce].into_iter().find(|known| known.name() == mode)?;
             Some(ModeOverride { limit: limit.map(Arc::from), mode, until: until.map(Time::from_nanos) })
         };
         Some(Self {
-            exemptions: record.exemptions.into_iter().filter_map(exemption).take(MAX_EXEMPTIONS).collect(),
+            exemptions: record
+                .exemptions
+                .into_iter()
+                .filter_map(PrefixRecord::clients)
+                .take(MAX_EXEMPTIONS)
+                .collect(),
             bans: record.bans.into_iter().filter_map(ban).take(MAX_BANS).collect(),
             modes: record.modes.into_iter().filter_map(mode).collect(),
         })
+    }
+}
+
+impl PrefixRecord {
+    fn of(clients: &PrefixOverride, all: bool) -> Self {
+        let PrefixOverride { prefix, since, until, by, why } = clients;
+        let (since, until) = (since.as_nanos(), until.as_nanos());
+        Self { prefix: prefix.to_string(), until, why: why.clone(), since, by: by.clone(), all }
+    }
+
+    fn clients(self) -> Option<PrefixOverride> {
+        let Self { prefix, until, why, since, by, .. } = self;
+        let (since, until) = (Time::from_nanos(since), Time::from_nanos(until));
+        Some(PrefixOverride { prefix: prefix.parse().ok()?, since, until, by, why })
     }
 }
 
@@ -96,8 +115,12 @@ mod tests {
     fn changes_come_back_as_they_were_written() {
         let until = Time::from_nanos(1_800_000_000_000_000_001);
         let why = "a \"fair\"\u{1f3aa}".to_owned();
-        let exemption = Exemption { prefix: "2001:db8::/32".parse().unwrap(), until, why: why.clone() };
-        let ban = PrefixBan { prefix: "192.0.2.0/25".parse().unwrap(), until, why };
+        let clients = |prefix: &str| {
+            let (by, why, since) = ("uid 1000".to_owned(), why.clone(), Time::from_nanos(7));
+            PrefixOverride { prefix: prefix.parse().unwrap(), since, until, by, why }
+        };
+        let exemption = clients("2001:db8::/32");
+        let ban = PrefixBan { clients: clients("192.0.2.0/25"), is_of_all_requests: true };
         let mode =
             |limit: Option<&str>, mode, until| ModeOverride { limit: limit.map(Arc::from), mode, until };
         let modes = vec![mode(None, Mode::Observe, Some(until)), mode(Some("a"), Mode::Enforce, None)];
@@ -105,6 +128,9 @@ mod tests {
         assert_eq!(Overrides::decode(&changes.encode()), Some(changes));
         assert_eq!(Overrides::decode(&Overrides::default().encode()), Some(Overrides::default()));
         assert_eq!(Overrides::decode(b"{\"exemptions\": 1}"), None);
+        let earlier = br#"{"exemptions":[{"prefix":"192.0.2.0/24","until":5,"why":""}],"modes":[]}"#;
+        let read = Overrides::decode(earlier).unwrap();
+        assert_eq!((read.exemptions.len(), read.exemptions[0].by.as_str()), (1, ""), "it knows no operators");
         let earlier = br#"{"exemptions":[],"modes":[{"limit":"a","mode":"observe","until":null}]}"#;
         assert_eq!(Overrides::decode(earlier).map(|read| read.modes.len()), Some(1), "it knows no bans");
     }

@@ -19,7 +19,7 @@ pub use self::request::Grammar;
 use self::request::{BucketRequest, BucketResource};
 use super::request::AdminProblem;
 use super::response::{AdminResponse, json_response, not_allowed};
-use crate::engine::{BucketAdminError, BucketReport, Engine};
+use crate::engine::{BucketAdminError, BucketReport, ChangeScope, Engine};
 use crate::event::Operator;
 use crate::policy::bucket_ref::BucketSelector;
 use crate::store::memory::OwnRateError;
@@ -72,8 +72,9 @@ impl BucketsApi {
         let (engine, limit) = (&self.engine, request.limit.as_deref());
         let done = match (resource, method) {
             (BucketResource::Bucket, &Method::DELETE) => {
-                request.has_only(&["limit"])?;
-                engine.reset(selector, limit, by).await
+                request.has_only(&["limit", "only"])?;
+                let scope = ChangeScope { limit, spares_neighbours: request.is_set("only")? };
+                engine.reset(selector, scope, by).await
             }
             (BucketResource::Bucket, _) => {
                 request.has_only(&[])?;

@@ -16,9 +16,9 @@ use crate::event::BucketOwner;
 use crate::observe::client_format::ClientFormatter;
 use crate::observe::heavy_hitters::{CountedTime, HeavyHitter, HeavyHitters, HitterOrder};
 use crate::observe::timestamp::rfc3339;
-use crate::policy::Policy;
 use crate::policy::attempt::Client;
 use crate::policy::bucket_ref::BucketSelector;
+use crate::policy::{Limit, Policy};
 
 /// The handler of the pages about all clients.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub(super) enum ClientsPath {
 struct ClientsQuery {
     order: HitterOrder,
     limit: Option<String>,
+    /// Only this client or account, as the admin API names buckets.
+    key: Option<String>,
     n: usize,
     window: CountedTime,
 }
@@ -75,13 +77,24 @@ impl ClientsApi {
     }
 
     async fn clients(&self, query: &str) -> Result<ClientsPage, AdminProblem> {
-        let ClientsQuery { order, limit, n, window } = ClientsQuery::parse(query)?;
+        let ClientsQuery { order, limit, key, n, window } = ClientsQuery::parse(query)?;
         let rules = Arc::clone(&self.engine.rules());
         if let Some(limit) = limit.as_deref().filter(|limit| !has_limit(&rules.policy, limit)) {
             return Err(wrong(format!("there is no limit `{}`", limit.escape_debug())));
         }
         let now = self.engine.clock().now();
-        let found = self.hitters.top(order, n, limit.as_deref(), window, now);
+        let counted = if key.is_some() { usize::MAX } else { n };
+        let mut found = self.hitters.top(order, counted, limit.as_deref(), window, now);
+        if let Some(key) = key {
+            let selector = BucketSelector::parse(key.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+            let account = selector.account().map(|account| self.engine.log_id(account));
+            found.retain(|hitter| match hitter.owner {
+                BucketOwner::Account(hash) => account == Some(hash),
+                BucketOwner::Client(_) => has_bucket(&rules.policy, hitter, selector.client()),
+                BucketOwner::Key(_) => false,
+            });
+            found.truncate(n);
+        }
         let mut rows = Vec::with_capacity(found.len());
         let mut levels_left = if self.formatter.is_hashed() { 0 } else { MAX_LEVELS };
         for hitter in &found {
@@ -115,6 +128,7 @@ impl ClientsApi {
             refused: (*refused).into(),
             error: (*error).into(),
             last: rfc3339(*last),
+            mode: limit_named(policy, limit).map(|limit| limit.mode.name().to_owned()).into(),
             ..ClientPart::default()
         }
     }
@@ -155,7 +169,7 @@ impl ClientsApi {
 
     /// The prefix that shares a bucket under this limit: an address if it is one.
     fn client(&self, policy: &Policy, limit: &str, client: Client) -> String {
-        let limit = policy.limits.iter().find(|known| *known.name == *limit);
+        let limit = limit_named(policy, limit);
         let network = client.ip().zip(limit).and_then(|(ip, limit)| limit.prefixes.network_of(ip));
         match network {
             Some(network) if self.formatter.is_hashed() => {
@@ -170,11 +184,12 @@ impl ClientsApi {
 
 impl ClientsQuery {
     fn parse(query: &str) -> Result<Self, AdminProblem> {
-        let (mut order, mut limit, mut n, mut window) = (None, None, None, None);
+        let (mut order, mut limit, mut key, mut n, mut window) = (None, None, None, None, None);
         for (name, value) in pairs(query)? {
             let is_twice = match name.as_str() {
                 "by" => order.replace(parse_order(&value)?).is_some(),
                 "limit" => limit.replace(value).is_some(),
+                "key" => key.replace(value).is_some(),
                 "n" => n.replace(parse_count(&value)?).is_some(),
                 "minutes" => window.replace(parse_window(&value)?).is_some(),
                 _ => return Err(unknown(&name)),
@@ -186,6 +201,7 @@ impl ClientsQuery {
         Ok(Self {
             order: order.unwrap_or(HitterOrder::Refused),
             limit,
+            key,
             n: n.unwrap_or(DEFAULT_ROWS),
             window: window.unwrap_or(CountedTime::TenMinutes),
         })
@@ -215,7 +231,18 @@ fn unknown(name: &str) -> AdminProblem {
 }
 
 fn has_limit(policy: &Policy, name: &str) -> bool {
-    policy.limits.iter().any(|limit| *limit.name == *name)
+    limit_named(policy, name).is_some()
+}
+
+fn limit_named<'p>(policy: &'p Policy, name: &str) -> Option<&'p Limit> {
+    policy.limits.iter().find(|limit| *limit.name == *name)
+}
+
+/// Whether this client pays from the bucket that was counted: the same address, or a neighbour that shares it.
+fn has_bucket(policy: &Policy, hitter: &HeavyHitter, client: Option<Client>) -> bool {
+    let network = |client: Client| limit_named(policy, &hitter.limit)?.prefixes.network_of(client.ip()?);
+    let BucketOwner::Client(counted) = hitter.owner else { return false };
+    client.is_some_and(|client| network(counted).is_some() && network(counted) == network(client))
 }
 
 fn add_level(row: &mut ClientPart, BucketLevel { spec, verdict }: BucketLevel) {
@@ -239,12 +266,12 @@ mod tests {
     fn a_list_has_defaults_and_bounds() {
         let of = |query: &str| ClientsQuery::parse(query).map_err(|problem| problem.detail);
         let (order, n, window) = (HitterOrder::Refused, 50, CountedTime::TenMinutes);
-        assert_eq!(of(""), Ok(ClientsQuery { order, limit: None, n, window }));
+        assert_eq!(of(""), Ok(ClientsQuery { order, limit: None, key: None, n, window }));
         let (order, n, window) = (HitterOrder::Attempts, 1_000, CountedTime::SixtyMinutes);
-        let limit = Some("a b".to_owned());
+        let (limit, key) = (Some("a b".to_owned()), Some("user:é".to_owned()));
         assert_eq!(
-            of("by=attempts&limit=a%20b&n=1000&minutes=60"),
-            Ok(ClientsQuery { order, limit, n, window })
+            of("by=attempts&limit=a%20b&n=1000&minutes=60&key=user:%C3%A9"),
+            Ok(ClientsQuery { order, limit, key, n, window })
         );
         for wrong in
             ["by=", "by=tokens", "n=0", "n=1001", "n=-1", "n=x", "minutes=5", "min=1", "n=1&n=1", "limit=%ff"]

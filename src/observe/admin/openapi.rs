@@ -11,10 +11,10 @@ use tollgate_grammar::record::{Described, Schemas};
 use tollgate_grammar::schema::Schema;
 
 use super::pages::{
-    BansPage, BucketsPage, CheckPage, ClientsPage, CreditRequest, DrainPage, EndedPage, ExemptionsPage,
-    ExplainPage, ExplainedRequest, HistoryPage, LastingRequest, LimitRequest, LimitsPage, ModePage,
-    ModeRequest, PrefixPart, PrefixRequest, ProblemPage, RateRequest, RatesPage, ReloadPage, RoutesPage,
-    StatusPage,
+    BanRequest, BansPage, BucketsPage, CheckPage, ClientsPage, CreditRequest, DrainPage, EndedPage,
+    ExemptionsPage, ExplainPage, ExplainedRequest, HistoryPage, LastingRequest, LimitRequest, LimitsPage,
+    ModePage, ModeRequest, PrefixPart, PrefixRequest, ProblemPage, RateRequest, RatesPage, ReloadPage,
+    ResetRequest, RoutesPage, StatusPage,
 };
 
 /// The document.
@@ -79,7 +79,8 @@ fn operations() -> Vec<Operation> {
             .with("by", Schema::words(vec!["refused", "attempts"]))
             .with("minutes", Schema::words(vec!["1", "10", "60"]))
             .with("n", Schema::whole(1, 1000))
-            .with("limit", Schema::string()),
+            .with("limit", Schema::string())
+            .with("key", Schema::string()),
         get("/rates", "Buckets with a rate of their own.", RatesPage::schema),
         get("/history", "Attempts of the last hour.", HistoryPage::schema),
         get("/routes", "What came of attempts.", RoutesPage::schema),
@@ -94,16 +95,14 @@ fn operations() -> Vec<Operation> {
             .taking(&lasting_prefix()),
         delete("/exemptions/{prefix}", "Ends it.", EndedPage::schema).of_prefix(),
         get("/bans", "Banned prefixes.", BansPage::schema),
-        put("/bans/{prefix}", "Bans a prefix for a while.", PrefixPart::schema)
-            .of_prefix()
-            .taking(&lasting_prefix()),
+        put("/bans/{prefix}", "Bans a prefix for a while.", PrefixPart::schema).of_prefix().taking(&ban()),
         delete("/bans/{prefix}", "Ends it.", EndedPage::schema).of_prefix(),
         put("/mode", "The mode of all limits, for a while.", ModePage::schema).taking(&mode()),
         put("/limits/{name}/mode", "The mode of a limit, for a while.", ModePage::schema)
             .named("name", "address")
             .taking(&mode()),
         get("/buckets/{key}", "The buckets of a client or an account.", bucket).of_key(),
-        delete("/buckets/{key}", "Fills them.", bucket).of_key().taking(&LimitRequest::default()),
+        delete("/buckets/{key}", "Fills them.", bucket).of_key().taking(&ResetRequest::default()),
         post("/buckets/{key}/credit", "Gives them tokens.", bucket)
             .of_key()
             .taking(&CreditRequest { tokens: 1, limit: None.into() }),
@@ -200,6 +199,10 @@ fn explained() -> ExplainedRequest {
 
 fn lasting_prefix() -> PrefixRequest {
     PrefixRequest { lasts: HOUR.to_owned(), why: Some("audit".to_owned()).into() }
+}
+
+fn ban() -> BanRequest {
+    BanRequest { lasts: HOUR.to_owned(), why: Some("scan".to_owned()).into(), all: Some(false).into() }
 }
 
 fn mode() -> ModeRequest {

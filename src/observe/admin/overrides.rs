@@ -17,7 +17,7 @@ use super::control::GateCommand;
 use super::pages::{BansPage, EndedPage, ExemptionsPage, ModePage, PrefixPart};
 use super::request::{AdminProblem, fields_of, has_only, optional_text, text, unescaped, wrong};
 use super::response::{AdminResponse, json_response, not_allowed};
-use crate::engine::{Engine, Exemption, ModeOverride, OverrideChange, OverrideError, PrefixBan};
+use crate::engine::{Engine, ModeOverride, OverrideChange, OverrideError, PrefixBan, PrefixOverride};
 use crate::event::{Event, Events, Operator, OperatorCommand};
 use crate::observe::timestamp::rfc3339;
 use crate::policy::Mode;
@@ -95,7 +95,7 @@ impl OverridesApi {
             if let Some(list) = self.list(&page) {
                 return Ok(list);
             }
-            let change = self.change_of(&page, &head.method, &fields)?;
+            let change = self.change_of(&page, &head.method, &fields, by)?;
             self.make(change, by).await
         };
         done.await.unwrap_or_else(AdminResponse::from)
@@ -121,6 +121,7 @@ impl OverridesApi {
         page: &OverridesPath,
         method: &Method,
         fields: &Map<String, Value>,
+        by: Operator,
     ) -> Result<OverrideChange, AdminProblem> {
         let change = match page {
             OverridesPath::Exemption(prefix) if *method == Method::DELETE => {
@@ -129,17 +130,19 @@ impl OverridesApi {
             }
             OverridesPath::Exemption(prefix) => {
                 has_only(fields, &["for", "why"])?;
-                let (prefix, until, why) = (self.prefix(prefix)?, self.end(fields)?, why(fields)?);
-                OverrideChange::Exempt(Exemption { prefix, until, why })
+                OverrideChange::Exempt(self.clients(prefix, fields, by)?)
             }
             OverridesPath::Ban(prefix) if *method == Method::DELETE => {
                 has_only(fields, &[])?;
                 OverrideChange::EndBan(self.prefix(prefix)?)
             }
             OverridesPath::Ban(prefix) => {
-                has_only(fields, &["for", "why"])?;
-                let (prefix, until, why) = (self.prefix(prefix)?, self.end(fields)?, why(fields)?);
-                OverrideChange::Ban(PrefixBan { prefix, until, why })
+                has_only(fields, &["for", "why", "all"])?;
+                let is_of_all_requests = switch(fields, "all")?;
+                OverrideChange::Ban(PrefixBan {
+                    clients: self.clients(prefix, fields, by)?,
+                    is_of_all_requests,
+                })
             }
             OverridesPath::Mode(limit) => {
                 has_only(fields, &["mode", "for"])?;
@@ -156,6 +159,16 @@ impl OverridesApi {
             }
         };
         Ok(change)
+    }
+
+    fn clients(
+        &self,
+        prefix: &str,
+        fields: &Map<String, Value>,
+        by: Operator,
+    ) -> Result<PrefixOverride, AdminProblem> {
+        let (prefix, until, why) = (self.prefix(prefix)?, self.end(fields)?, why(fields)?);
+        Ok(PrefixOverride { prefix, since: self.engine.time(), until, by: by.to_string(), why })
     }
 
     fn prefix(&self, escaped: &str) -> Result<IpNet, AdminProblem> {
@@ -216,21 +229,28 @@ impl std::fmt::Debug for OverridesApi {
     }
 }
 
-fn exempt(Exemption { prefix, until, why }: &Exemption) -> PrefixPart {
-    PrefixPart { prefix: prefix.to_string(), until: rfc3339(*until), why: why.clone() }
+fn exempt(PrefixOverride { prefix, since, until, by, why }: &PrefixOverride) -> PrefixPart {
+    PrefixPart {
+        prefix: prefix.to_string(),
+        since: Some(*since).filter(|since| *since > Time::default()).map(rfc3339).into(),
+        until: rfc3339(*until),
+        by: Some(by.clone()).filter(|by| !by.is_empty()).into(),
+        why: why.clone(),
+        all: None.into(),
+    }
 }
 
-fn banned(PrefixBan { prefix, until, why }: &PrefixBan) -> PrefixPart {
-    PrefixPart { prefix: prefix.to_string(), until: rfc3339(*until), why: why.clone() }
+fn banned(PrefixBan { clients, is_of_all_requests }: &PrefixBan) -> PrefixPart {
+    PrefixPart { all: Some(*is_of_all_requests).into(), ..exempt(clients) }
 }
 
 fn command_of(change: &OverrideChange) -> OperatorCommand<'_> {
     match change {
-        OverrideChange::Exempt(Exemption { prefix, until, why }) => {
+        OverrideChange::Exempt(PrefixOverride { prefix, until, why, .. }) => {
             OperatorCommand::Exempt { prefix: *prefix, until: *until, why }
         }
         OverrideChange::EndExemption(prefix) => OperatorCommand::EndExemption { prefix: *prefix },
-        OverrideChange::Ban(PrefixBan { prefix, until, why }) => {
+        OverrideChange::Ban(PrefixBan { clients: PrefixOverride { prefix, until, why, .. }, .. }) => {
             OperatorCommand::Ban { prefix: *prefix, until: *until, why }
         }
         OverrideChange::EndBan(prefix) => OperatorCommand::EndBan { prefix: *prefix },
@@ -249,6 +269,15 @@ fn status_of(error: &OverrideError) -> StatusCode {
         OverrideError::Frozen | OverrideError::Capacity(_) | OverrideError::Store(_) => {
             StatusCode::SERVICE_UNAVAILABLE
         }
+    }
+}
+
+/// Whether this field is true.
+fn switch(fields: &Map<String, Value>, name: &str) -> Result<bool, AdminProblem> {
+    match fields.get(name) {
+        None => Ok(false),
+        Some(Value::Bool(is)) => Ok(*is),
+        Some(_) => Err(wrong(format!("`{name}` has to be true or false"))),
     }
 }
 

@@ -7,7 +7,8 @@ use tollgate_grammar::record::Optional;
 use tollgate_grammar::records;
 
 pub use self::requests::{
-    CreditRequest, ExplainedRequest, LastingRequest, LimitRequest, ModeRequest, PrefixRequest, RateRequest,
+    BanRequest, CreditRequest, ExplainedRequest, LastingRequest, LimitRequest, ModeRequest, PrefixRequest,
+    RateRequest, ResetRequest,
 };
 
 records! {
@@ -181,6 +182,8 @@ records! {
         refused: u64,
         /// By so much the counts may be too low.
         error: u64,
+        /// The mode of the limit: where it is not "enforce", `refused` are the attempts that would have been refused.
+        mode: Optional<String>,
         /// The last attempt.
         last: String,
         /// Tokens that are left.
@@ -347,10 +350,16 @@ records! {
     pub PrefixPart {
         /// The prefix.
         prefix: String,
+        /// When it began.
+        since: Optional<String>,
         /// When it ends.
         until: String,
+        /// The operator: "uid 1000", or the address of a caller over TCP.
+        by: Optional<String>,
         /// The reason, for the log.
         why: String,
+        /// Of a ban: whether it refuses every request, also those that no route counts.
+        all: Optional<bool>,
     }
 
     /// A prefix that is exempt or banned no longer.
@@ -381,6 +390,18 @@ records! {
         not_shown: Vec<String>,
         /// Addresses that an account is known from.
         addresses: Optional<Vec<AddressesPart>>,
+        /// The account, as lists and logs write it: twelve digits of a keyed hash.
+        account: Optional<String>,
+        /// Of a reset: the buckets that are full now.
+        filled: Optional<Vec<FilledPart>>,
+    }
+
+    /// A bucket that a reset has filled.
+    pub FilledPart {
+        /// The limit.
+        limit: String,
+        /// The prefix that shares the bucket.
+        network: Optional<String>,
     }
 
     /// A bucket.

@@ -66,8 +66,7 @@ impl ResponseBuilder {
         };
         builder.constant_headers(format, configured.is_some(), details.offer.is_some());
         if built_in.is_some() && details.limits.is_some() {
-            let tag = HeaderValue::from_static(details.texts.language().tag());
-            builder.headers.insert(CONTENT_LANGUAGE, tag);
+            builder.headers.insert(CONTENT_LANGUAGE, details.texts.content_language().clone());
             builder.headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Language"));
         }
         builder.headers.insert(X_REQUEST_ID, details.request_id.clone());

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use super::accept::ResponseFormat;
 use super::builder::X_REQUEST_ID;
 use super::escape::{push_urn, push_value};
-use super::language::Language;
+use super::pages::PageLanguage;
 use super::{Negotiation, RefusalPages, RefuseSettings, refusal, retry_after};
 use crate::bucket::Spec;
 use crate::engine::Refusal;
@@ -45,7 +45,7 @@ struct CachedRefusal {
 #[derive(Debug)]
 struct RefusalKey {
     format: ResponseFormat,
-    language: Language,
+    language: PageLanguage,
     generation: u64,
     settings: Arc<RefuseSettings>,
     /// The route, if it has its own pages.
@@ -149,7 +149,7 @@ impl CachedRefusal {
 
 impl RefusalKey {
     fn of(
-        (format, language, generation): (ResponseFormat, Language, u64),
+        (format, language, generation): (ResponseFormat, PageLanguage, u64),
         settings: &Arc<RefuseSettings>,
         wait: Span,
         policy: &Policy,
@@ -190,7 +190,7 @@ impl RefusalKey {
     fn slot(&self) -> usize {
         let formats = usize::try_from(self.wait).unwrap_or(0).wrapping_mul(3);
         // Odd, and so another slot for each language of one wait.
-        let languages = (self.language as usize).wrapping_mul(5);
+        let languages = self.language.position().wrapping_mul(5);
         let routes = self.route.map_or(0, |route| route.wrapping_add(1).wrapping_mul(7));
         formats.wrapping_add(self.format as usize).wrapping_add(languages).wrapping_add(routes) % CACHE_SLOTS
     }

@@ -24,6 +24,8 @@ pub(super) struct ProblemDetails<'a> {
     /// The limits that refused, without hidden ones; `None` for an error.
     pub(super) limits: Option<SmallVec<[&'a str; 4]>>,
     pub(super) request_id: &'a HeaderValue,
+    /// Whom a person can ask.
+    pub(super) contact: Option<&'a str>,
     /// The words for a wait.
     pub(super) texts: &'a Texts,
     /// What the page offers, between what stands before and behind it.
@@ -49,6 +51,11 @@ impl ProblemDetails<'_> {
         out.push_str(".\n");
         self.push_detail(out);
         out.push('\n');
+        if let Some(contact) = self.contact {
+            out.push_str("Need help? Ask ");
+            push(out, ResponseFormat::Text, contact);
+            out.push_str(".\n");
+        }
     }
 
     /// Problem details (RFC 9457) with `violated-policies` (draft-ietf-httpapi-ratelimit-headers).
@@ -74,6 +81,11 @@ impl ProblemDetails<'_> {
                 out.push('"');
             }
             out.push(']');
+        }
+        if let Some(contact) = self.contact {
+            out.push_str(",\"contact\":\"");
+            push(out, ResponseFormat::Json, contact);
+            out.push('"');
         }
         out.push_str(",\"instance\":\"urn:request:");
         push_urn(out, self.request_id);

@@ -5,8 +5,7 @@
 use http::{HeaderValue, StatusCode};
 
 use super::details::ProblemDetails;
-use super::language::Language;
-use super::pages::LocalizedPages;
+use super::pages::{LocalizedPages, PageLanguage};
 use super::retry_after;
 use crate::policy::DefenceRefusal;
 use crate::time::Span;
@@ -86,7 +85,8 @@ impl ProblemKind {
             retry_after,
             limits: None,
             request_id,
-            texts: &LocalizedPages::built_in().of(Language::default()).texts,
+            texts: &LocalizedPages::built_in().of(PageLanguage::default()).texts,
+            contact: None,
             offer: None,
         }
     }

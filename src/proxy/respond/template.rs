@@ -12,7 +12,7 @@ use crate::defences::OFFER;
 ///
 /// `{{retry_after}}` is the wait in whole seconds, `{{wait}}` the same in words, `{{limit}}` the first limit that
 /// refused and is not hidden, `{{request_id}}` the request id, `{{title}}` and `{{detail}}` the texts of the built-in
-/// response, `{{challenge}}` the button by which a browser may earn an attempt, if it may.
+/// response, `{{contact}}` whom to ask (empty if nobody is named), `{{challenge}}` the button by which a browser may earn an attempt, if it may.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<(Box<str>, Option<Placeholder>)>,
@@ -27,6 +27,7 @@ enum Placeholder {
     RequestId,
     Title,
     Detail,
+    Contact,
     Offer,
 }
 
@@ -75,6 +76,7 @@ impl Template {
                 Some(Placeholder::RequestId) => push_value(out, format, details.request_id),
                 Some(Placeholder::Title) => push(out, format, details.title),
                 Some(Placeholder::Detail) => details.push_detail(out),
+                Some(Placeholder::Contact) => push(out, format, details.contact.unwrap_or_default()),
                 Some(Placeholder::Offer) => out.extend(details.offer.iter().flatten().copied()),
                 None => {}
             }
@@ -91,6 +93,7 @@ impl Placeholder {
             "request_id" => Self::RequestId,
             "title" => Self::Title,
             "detail" => Self::Detail,
+            "contact" => Self::Contact,
             name if name == OFFER.placeholder => Self::Offer,
             _ => return None,
         })
@@ -115,6 +118,7 @@ mod tests {
             retry_after: Some(80),
             limits: Some(smallvec!["addr<ess", "other"]),
             request_id: &HeaderValue::from_static(request_id),
+            contact: None,
             texts: &Texts::built_in(Language::default()),
             offer: None,
         };

@@ -82,7 +82,7 @@ fn respond(
         accept: Some(&accept),
         head: false,
         request_id: &id,
-        language: Language::default(),
+        language: PageLanguage::default(),
         offer: None,
     };
     refusal(settings, &policy(names), what, &negotiation)
@@ -180,7 +180,7 @@ fn head_gets_the_headers_of_the_other_methods_and_no_body() {
         accept: Some(&accept),
         head: true,
         request_id: &id,
-        language: Language::default(),
+        language: PageLanguage::default(),
         offer: None,
     };
     let head =
@@ -267,7 +267,7 @@ fn hostile_identities_stay_text() {
             accept: Some(&accept),
             head: false,
             request_id: &id,
-            language: Language::default(),
+            language: PageLanguage::default(),
             offer: None,
         };
         let settings = RefuseSettings::default();
@@ -345,7 +345,7 @@ fn every_problem_has_its_status_in_every_form() {
                     accept: Some(&accept),
                     head: false,
                     request_id: &id,
-                    language: Language::default(),
+                    language: PageLanguage::default(),
                     offer: None,
                 },
             );
@@ -360,7 +360,7 @@ fn every_problem_has_its_status_in_every_form() {
         accept: Some(&HeaderValue::from_static("application/json")),
         head: false,
         request_id: &id,
-        language: Language::default(),
+        language: PageLanguage::default(),
         offer: None,
     };
     assert_eq!(
@@ -431,7 +431,7 @@ fn a_remembered_refusal_is_a_fresh_one_but_for_its_id() {
                     accept: Some(&accept),
                     head: false,
                     request_id,
-                    language: Language::default(),
+                    language: PageLanguage::default(),
                     offer: None,
                 };
                 let given = cache.refusal(1, &settings, &policy, &refused(nanos), &negotiation);
@@ -450,7 +450,7 @@ fn a_refusal_is_not_remembered_across_a_change_of_the_rules() {
         accept: None,
         head: false,
         request_id: &id,
-        language: Language::default(),
+        language: PageLanguage::default(),
         offer: None,
     };
     let named = |generation, name: &'static str, settings: &Arc<RefuseSettings>| {

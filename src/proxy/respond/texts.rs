@@ -2,6 +2,7 @@
 //!
 //! A text is plain: its markup is escaped. `language` picks the plural for a number, `pages` makes the pages.
 
+use http::HeaderValue;
 use thiserror::Error;
 
 use super::ResponseFormat;
@@ -11,18 +12,22 @@ use super::language::Language;
 /// The texts in one language.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Texts {
-    language: Language,
+    /// The tag (RFC 5646) of `lang` and `Content-Language`.
+    tag: HeaderValue,
+    direction: &'static str,
+    /// The language whose plurals these texts have.
+    plurals: Language,
     texts: Vec<(&'static str, Box<str>)>,
 }
 
 /// Why a text cannot replace a built-in one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TextError {
-    /// It says nothing.
+    /// It has no words.
     #[error("the text is empty")]
     Empty,
     /// It has braces that are none of the placeholders of the built-in text, or it lacks one of them.
-    #[error("the text wants {}", if .0.is_empty() { "no `{{`" } else { .0 })]
+    #[error("the text needs {}", if .0.is_empty() { "no `{{`" } else { .0 })]
     Placeholders(&'static str),
     /// A counted noun has another number of forms.
     #[error("forms of the noun: {given} are given, this language needs {expected}")]
@@ -39,7 +44,28 @@ impl Texts {
     #[must_use]
     pub fn built_in(language: Language) -> Self {
         let lines = file(language).lines().filter_map(|line| line.split_once(" = "));
-        Self { language, texts: lines.map(|(key, text)| (key, text.into())).collect() }
+        Self {
+            tag: HeaderValue::from_static(language.tag()),
+            direction: language.direction(),
+            plurals: language,
+            texts: lines.map(|(key, text)| (key, text.into())).collect(),
+        }
+    }
+
+    /// A language that is not built in, with the texts of `plurals`, which are to be replaced. `None` if the tag cannot be a
+    /// header's value.
+    #[must_use]
+    pub fn of(tag: &str, plurals: Language, is_right_to_left: bool) -> Option<Self> {
+        let direction = if is_right_to_left { "rtl" } else { "ltr" };
+        Self { direction, ..Self::built_in(plurals) }.of_region(tag)
+    }
+
+    /// The same texts for the language with this tag, as a region writes it: `de-AT`. `None` if the tag cannot be a header's
+    /// value.
+    #[must_use]
+    pub fn of_region(self, tag: &str) -> Option<Self> {
+        let tag = HeaderValue::from_str(tag).ok().filter(|tag| tag.to_str().is_ok())?;
+        Some(Self { tag, ..self })
     }
 
     /// Puts a text in the place of a built-in one. A key that there is not changes nothing.
@@ -47,20 +73,25 @@ impl Texts {
     /// # Errors
     /// If the page cannot be filled with it.
     pub fn replace(&mut self, key: &str, text: &str) -> Result<(), TextError> {
-        check(self.language, key, text)?;
+        check(self.plurals, key, text)?;
         let old = self.texts.iter_mut().find(|(known, _)| *known == key);
         old.into_iter().for_each(|(_, old)| *old = text.into());
         Ok(())
     }
 
-    pub(super) fn language(&self) -> Language {
-        self.language
+    /// The tag of the language (RFC 5646).
+    #[must_use]
+    pub fn tag(&self) -> &str {
+        self.tag.to_str().unwrap_or_default()
     }
 
-    /// Replaces `{{text:KEY}}` by the texts, `{{lang}}` and `{{dir}}` by what HTML calls the language and its direction.
+    pub(super) fn content_language(&self) -> &HeaderValue {
+        &self.tag
+    }
+
+    /// Replaces `{{text:KEY}}` by the texts, `{{lang}}` and `{{dir}}` by HTML's names of the language and its direction.
     pub(super) fn translate(&self, page: &str) -> String {
-        let page =
-            page.replace("{{lang}}", self.language.tag()).replace("{{dir}}", self.language.direction());
+        let page = page.replace("{{lang}}", self.tag()).replace("{{dir}}", self.direction);
         self.texts.iter().fold(page, |page, (key, text)| {
             let mut escaped = String::new();
             push(&mut escaped, ResponseFormat::Html, text);
@@ -83,7 +114,7 @@ impl Texts {
     }
 
     fn push_count(&self, out: &mut String, unit: &str, count: u64) {
-        let form = self.text(unit).split(FORMS).nth(self.language.plural_form(count)).unwrap_or_default();
+        let form = self.text(unit).split(FORMS).nth(self.plurals.plural_form(count)).unwrap_or_default();
         let Some((before, after)) = form.split_once(COUNT) else { return out.push_str(form) };
         out.push_str(before);
         push_number(out, count);
@@ -104,7 +135,10 @@ fn check(language: Language, key: &str, text: &str) -> Result<(), TextError> {
         "wait" if (text.matches("{{wait}}").count(), braces) != (1, 1) => {
             Err(TextError::Placeholders("one `{{wait}}` and no other braces"))
         }
-        "wait" => Ok(()),
+        "contact" if (text.matches("{{contact}}").count(), braces) != (1, 1) => {
+            Err(TextError::Placeholders("one `{{contact}}` and no other braces"))
+        }
+        "wait" | "contact" => Ok(()),
         _ if UNITS.iter().any(|(unit, _)| *unit == key) => check_forms(language, text),
         _ if braces > 0 => Err(TextError::Placeholders("")),
         _ => Ok(()),
@@ -125,7 +159,7 @@ fn check_forms(language: Language, text: &str) -> Result<(), TextError> {
     }
 }
 
-/// What stands between two parts of a wait.
+/// The text between two parts of a wait.
 fn between(list: &str) -> Option<&str> {
     let between = list.strip_prefix("{{first}}")?.strip_suffix("{{then}}")?;
     (!between.contains("{{")).then_some(between)
@@ -140,7 +174,7 @@ macro_rules! files {
 fn file(language: Language) -> &'static str {
     files!(
         language, English "en", German "de", French "fr", Spanish "es", Portuguese "pt", Italian "it", Dutch "nl",
-        Polish "pl", Japanese "ja", Chinese "zh", Arabic "ar"
+        Polish "pl", Japanese "ja", Chinese "zh", TraditionalChinese "zh-TW", Arabic "ar"
     )
 }
 
@@ -178,6 +212,7 @@ mod tests {
             (Language::Polish, 142, "2 minuty 22 sekundy"),
             (Language::Polish, 305, "5 minut 5 sekund"),
             (Language::Japanese, 3_620, "1時間20秒"),
+            (Language::TraditionalChinese, 3_620, "1 小時 20 秒"),
             (Language::Arabic, 1, "ثانية واحدة"),
             (Language::Arabic, 122, "دقيقتين وثانيتين"),
             (Language::Arabic, 185, "3 دقائق و5 ثوانٍ"),
@@ -194,12 +229,12 @@ mod tests {
         let mut texts = built_in.clone();
         let table = [
             ("title", "", "the text is empty"),
-            ("title", "{{wait}}", "the text wants no `{{`"),
-            ("wait", "Later", "the text wants one `{{wait}}` and no other braces"),
-            ("wait", "{{wait}} {{limit}}", "the text wants one `{{wait}}` and no other braces"),
-            ("list", "{{first}}", "the text wants `{{first}}` before `{{then}}`"),
+            ("title", "{{wait}}", "the text needs no `{{`"),
+            ("wait", "Later", "the text needs one `{{wait}}` and no other braces"),
+            ("wait", "{{wait}} {{limit}}", "the text needs one `{{wait}}` and no other braces"),
+            ("list", "{{first}}", "the text needs `{{first}}` before `{{then}}`"),
             ("days", "{{count}} dni", "forms of the noun: 1 are given, this language needs 3"),
-            ("days", "a | b | {{n}}", "the text wants `{{count}}` alone in each form"),
+            ("days", "a | b | {{n}}", "the text needs `{{count}}` alone in each form"),
         ];
         for (key, text, message) in table {
             assert_eq!(texts.replace(key, text).unwrap_err().to_string(), message, "{key}: {text}");

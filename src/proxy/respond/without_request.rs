@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::CONNECTION;
 use http::{HeaderValue, Response, StatusCode};
 
-use super::{Language, Negotiation, ProblemKind, problem};
+use super::{Negotiation, PageLanguage, ProblemKind, problem};
 use crate::proxy::headers::request_id::RequestIds;
 
 /// The response with this status; the connection closes after it. It is text, because the client's `Accept` is not known.
@@ -23,7 +23,7 @@ pub fn problem_without_request(status: StatusCode) -> Response<Bytes> {
             accept: None,
             head: false,
             request_id: &request_id,
-            language: Language::default(),
+            language: PageLanguage::default(),
             offer: None,
         },
     );

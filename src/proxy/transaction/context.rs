@@ -13,7 +13,7 @@ use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::headers::request_id::RequestIds;
-use crate::proxy::respond::{self, CorsPermission, Language, Negotiation};
+use crate::proxy::respond::{self, CorsPermission, Negotiation, PageLanguage};
 
 /// The parts of a request that generated responses need.
 pub(super) struct RequestSummary {
@@ -61,7 +61,7 @@ impl RequestSummary {
             accept,
             head: self.head,
             request_id: &self.request_id,
-            language: Language::default(),
+            language: PageLanguage::default(),
             offer: None,
         }
     }

@@ -2,6 +2,7 @@
 //! never used.
 
 mod lenient;
+mod rejected;
 
 use std::fmt;
 use std::io;
@@ -18,6 +19,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use self::lenient::LenientVerifier;
+use self::rejected::RejectedCertificate;
 
 /// Trusted roots, and a client configuration that trusts them.
 #[derive(Clone)]
@@ -84,7 +86,7 @@ impl Trust {
     /// The server cannot prove that ([`is_about_certificate`]), speaks no TLS, or has gone.
     pub async fn connect(&self, stream: TcpStream, host: &str) -> io::Result<TlsStream<TcpStream>> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        TlsConnector::from(Arc::clone(&self.config)).connect(name, stream).await
+        TlsConnector::from(Arc::clone(&self.config)).connect(name, stream).await.map_err(rejected::in_words)
     }
 
     /// Whether both are the same value, and not only the same roots.
@@ -111,8 +113,7 @@ impl fmt::Debug for Trust {
 /// Whether the server's certificate was rejected.
 #[must_use]
 pub fn is_about_certificate(error: &io::Error) -> bool {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
+    error.get_ref().is_some_and(|inner| inner.is::<RejectedCertificate>())
 }
 
 /// The certificates of this PEM file, or the system's; never empty.

@@ -4,9 +4,11 @@
 
 use tollgate_grammar::record::Optional;
 
-use super::super::pages::{AddressesPart, BucketPart, BucketsPage, FailuresPart, OwnRatePart, WaitsPart};
+use super::super::pages::{
+    AddressesPart, BucketPart, BucketsPage, FailuresPart, FilledPart, OwnRatePart, WaitsPart,
+};
 use crate::bucket::{Admission, Own};
-use crate::engine::{BucketLevel, BucketReport, BucketView, KnownAddressCount};
+use crate::engine::{BucketLevel, BucketReport, BucketView, FilledBucket, KnownAddressCount};
 use crate::observe::timestamp::rfc3339;
 use crate::time::Span;
 
@@ -17,7 +19,13 @@ pub(super) fn page(report: &BucketReport) -> BucketsPage {
         exempt: report.exempt.iter().map(|name| name.to_string()).collect(),
         not_shown: report.not_shown.iter().map(|name| name.to_string()).collect(),
         addresses: Optional(Some(addresses).filter(|addresses| !addresses.is_empty())),
+        account: report.account.map(|account| format!("{account:012x}")).into(),
+        filled: report.filled.as_ref().map(|filled| filled.iter().map(filled_part).collect()).into(),
     }
+}
+
+fn filled_part(FilledBucket { limit, network }: &FilledBucket) -> FilledPart {
+    FilledPart { limit: limit.to_string(), network: network.map(|network| network.to_string()).into() }
 }
 
 fn addresses(KnownAddressCount { application, known, until }: &KnownAddressCount) -> AddressesPart {

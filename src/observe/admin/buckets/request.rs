@@ -121,6 +121,16 @@ impl BucketRequest {
         }
     }
 
+    /// Whether this field is true; in a query it is a text.
+    pub(super) fn is_set(&self, name: &str) -> Result<bool, AdminProblem> {
+        match self.fields.get(name) {
+            None => Ok(false),
+            Some(Value::Bool(is)) => Ok(*is),
+            Some(Value::String(text)) if text == "true" || text == "false" => Ok(text == "true"),
+            Some(_) => Err(wrong(format!("`{name}` has to be true or false"))),
+        }
+    }
+
     pub(super) fn limit(&self) -> Result<&str, AdminProblem> {
         self.limit.as_deref().ok_or_else(|| wrong("`limit` is missing: the name of a limit"))
     }

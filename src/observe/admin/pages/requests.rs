@@ -40,6 +40,14 @@ records! {
         lasts("for"): String,
     }
 
+    /// Which buckets are reset.
+    pub ResetRequest {
+        /// Under this limit only.
+        limit: Optional<String>,
+        /// Whether buckets that an address shares with more neighbours than others do are left out.
+        only: Optional<bool>,
+    }
+
     /// The limit whose bucket is meant.
     pub LimitRequest {
         /// Without it all limits are.
@@ -54,12 +62,22 @@ records! {
         limit: Optional<String>,
     }
 
-    /// For how long a prefix is exempt or banned.
+    /// For how long a prefix is exempt.
     pub PrefixRequest {
         /// As in "1h".
         lasts("for"): String,
         /// The reason, for the log: at most 200 characters.
         why: Optional<String>,
+    }
+
+    /// For how long a prefix is banned.
+    pub BanRequest {
+        /// As in "1h".
+        lasts("for"): String,
+        /// The reason, for the log: at most 200 characters.
+        why: Optional<String>,
+        /// Whether every request is refused, also those that no route counts.
+        all: Optional<bool>,
     }
 
     /// A mode for a while.

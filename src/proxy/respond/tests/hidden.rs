@@ -30,7 +30,7 @@ fn hidden_response(settings: &RefuseSettings, what: &Refusal, accept: &'static s
         accept: Some(&accept),
         head: false,
         request_id: &id,
-        language: Language::default(),
+        language: PageLanguage::default(),
         offer: None,
     };
     refusal(settings, &open_and_hidden(), what, &negotiation)
@@ -101,7 +101,7 @@ fn a_remembered_refusal_by_an_account_is_a_fresh_one_but_for_its_id() {
         accept: None,
         head: false,
         request_id: &id,
-        language: Language::default(),
+        language: PageLanguage::default(),
         offer: None,
     };
     let cases = [

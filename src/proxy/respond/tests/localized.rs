@@ -27,6 +27,7 @@ fn every_language_has_whole_pages() {
             assert_eq!(response.headers()["content-language"], tag);
             assert_eq!(response.headers()["vary"], "Accept, Accept-Language");
             assert_eq!(page.contains("Back to the form"), language == Language::English);
+            assert!(!page.contains("class=\"help\""), "nobody is named: {page}");
             assert_eq!(page.contains("data-challenge=\"c1\""), what.wait.is_some(), "{page}");
         }
     }
@@ -52,7 +53,7 @@ fn programs_terminals_and_a_page_of_ones_own_have_one_language() {
     let german = HeaderMap::from_iter([(ACCEPT_LANGUAGE, HeaderValue::from_static("de"))]);
     for accept in ["*/*", "application/json"] {
         let accept = HeaderValue::from_static(accept);
-        assert_eq!(language_of(&settings.pages, Some(&accept), &german), Language::English);
+        assert_eq!(language_of(&settings.pages, Some(&accept), &german), PageLanguage::default());
     }
     let response = localized(&own, &refused(60 * SECOND), "de");
     assert_eq!(body(&response), "1 minute");
@@ -62,16 +63,10 @@ fn programs_terminals_and_a_page_of_ones_own_have_one_language() {
 
 #[test]
 fn a_text_of_the_configuration_stands_on_the_page_as_text() {
-    let texts = |language| {
-        let mut texts = Texts::built_in(language);
-        if language == Language::French {
-            assert_eq!(texts.replace("title", "Trop <b>vite</b>"), Ok(()));
-            assert_eq!(texts.replace("minutes", "{{count}} <min> | {{count}} <min>"), Ok(()));
-        }
-        texts
-    };
-    let pages = RefusalPages { localized: Arc::new(LocalizedPages::new(texts)), ..RefusalPages::default() };
-    let settings = RefuseSettings { pages, ..RefuseSettings::default() };
+    let mut texts = Texts::built_in(Language::French);
+    assert_eq!(texts.replace("title", "Trop <b>vite</b>"), Ok(()));
+    assert_eq!(texts.replace("minutes", "{{count}} <min> | {{count}} <min>"), Ok(()));
+    let settings = with(vec![texts], None);
     let page = |language| body(&localized(&settings, &refused(60 * SECOND), language)).to_owned();
     let french = page("fr");
     assert!(french.contains("<h1>Trop &lt;b&gt;vite&lt;/b&gt;</h1>"), "{french}");
@@ -81,10 +76,51 @@ fn a_text_of_the_configuration_stands_on_the_page_as_text() {
 }
 
 #[test]
+fn a_further_language_is_that_of_the_readers_who_prefer_it() {
+    let mut texts = Texts::of("cs", Language::Polish, false).unwrap();
+    assert_eq!(texts.replace("back", "Zpět"), Ok(()));
+    let right_to_left = Texts::of("he", Language::English, true).unwrap();
+    let settings = with(vec![texts, right_to_left], None);
+    let page = |language| body(&localized(&settings, &refused(142 * SECOND), language)).to_owned();
+    let czech = page("cs-CZ,cs;q=0.9,de;q=0.8");
+    assert!(czech.contains(r#"<html lang="cs" dir="ltr">"#) && czech.contains("Zpět"), "{czech}");
+    assert!(page("he").contains(r#"<html lang="he" dir="rtl">"#));
+    assert!(page("de").contains("Zurück"));
+}
+
+#[test]
+fn a_refused_person_is_told_whom_to_ask() {
+    let settings = with(Vec::new(), Contact::new("help@example.org"));
+    let german = body(&localized(&settings, &refused(SECOND), "de")).to_owned();
+    assert!(german.contains(r#"Hilfe erhalten Sie hier: <a href="mailto:help@example.org">"#), "{german}");
+    let never = body(&localized(&settings, &never_fits(), "en")).to_owned();
+    assert!(never.contains("Need help? Ask <a href="), "{never}");
+    let of = |accept: &'static str| {
+        let (accept, id) = (HeaderValue::from_static(accept), HeaderValue::from_static("1"));
+        let language = PageLanguage::default();
+        let negotiation =
+            Negotiation { accept: Some(&accept), head: false, request_id: &id, language, offer: None };
+        body(&refusal(&settings, &policy(&["address"]), &refused(SECOND), &negotiation)).to_owned()
+    };
+    assert!(of("application/json").contains(r#","contact":"help@example.org","#));
+    assert!(of("text/plain").ends_with("\nNeed help? Ask help@example.org.\n"));
+}
+
+fn with(texts: Vec<Texts>, contact: Option<Contact>) -> RefuseSettings {
+    let localized = Arc::new(LocalizedPages::built_in().with(texts, contact));
+    RefuseSettings {
+        pages: RefusalPages { localized, ..RefusalPages::default() },
+        ..RefuseSettings::default()
+    }
+}
+
+#[test]
 fn refusals_of_several_languages_are_remembered_apart() {
     let (cache, settings) = (RefusalCache::default(), Arc::new(RefuseSettings::default()));
     let (accept, id) = (HeaderValue::from_static("text/html"), HeaderValue::from_static("1"));
+    let header = |language: Language| HeaderValue::from_static(language.tag());
     for language in Language::ALL.into_iter().chain(Language::ALL) {
+        let language = LocalizedPages::built_in().preferred(Some(&header(language)));
         let negotiation =
             Negotiation { accept: Some(&accept), head: false, request_id: &id, language, offer: None };
         let (policy, what) = (policy(&["address"]), refused(9 * SECOND));

@@ -1,0 +1,39 @@
+//! Tells operators, at the start and every day, of certificates that end within a week or have ended.
+
+use super::Parts;
+use super::ticks::next_tick;
+use crate::event::{Event, Trouble, TroubleKind};
+use crate::net::tls::Certificate;
+use crate::observe::timestamp::rfc3339;
+use crate::time::{Span, Time};
+
+impl Parts {
+    /// Never ends.
+    pub(super) async fn watch_expiry(&self) {
+        loop {
+            let (settings, now) = (self.serving.tls.settings.load_full(), self.engine.clock().now());
+            for certificate in settings.certificates.iter().filter(|certificate| ends_soon(certificate, now))
+            {
+                let (name, why) = (certificate.name(), words(certificate, now));
+                tracing::warn!("the certificate {name} {why}");
+                let trouble =
+                    Trouble { kind: TroubleKind::CertificateExpires, subject: name, why: &why, at: now };
+                self.observers.events.emit(&Event::Trouble(trouble));
+            }
+            next_tick(PERIOD.to_std()).await;
+        }
+    }
+}
+
+fn ends_soon(certificate: &Certificate, now: Time) -> bool {
+    certificate.expires().since(now) < SOON
+}
+
+fn words(certificate: &Certificate, now: Time) -> String {
+    let verb = if certificate.expires() <= now { "ended" } else { "ends" };
+    format!("{verb} {}", rfc3339(certificate.expires()))
+}
+
+const PERIOD: Span = Span::from_secs(86_400);
+/// As the alert of `contrib/prometheus`.
+const SOON: Span = Span::from_secs(7 * 86_400);
