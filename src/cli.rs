@@ -65,7 +65,7 @@ impl From<Exit> for ExitCode {
     name = "tollgate",
     version,
     about = "A reverse proxy that gives sign-in forms exact rate limits by client address",
-    after_help = "Without a command the gate runs; on a terminal it wants the word `run`, or a file."
+    after_help = "Without a command the gate runs; on a terminal, add the word `run` or name a file."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -115,7 +115,7 @@ enum CliCommand {
     Migrate(migrate::MigrateArgs),
     /// List the presets of known applications, or print one as TOML
     Presets(presets::PresetsArgs),
-    /// Find what is wrong with this set-up, and say what mends it; changes nothing
+    /// Find what is wrong with this set-up, and say how to fix it; changes nothing
     Doctor(doctor::DoctorArgs),
     /// Make a filter of a list of exposed passwords, for `exposed` of routes
     Exposed(exposed::ExposedArgs),

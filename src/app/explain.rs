@@ -31,10 +31,10 @@ use crate::time::{Clock, Span};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Explanation(Vec<(&'static str, String)>);
 
-/// What an explanation needs of a gate besides its rules.
+/// The settings of a gate that an explanation needs in addition to its rules.
 struct GateView<'g> {
     client: &'g ClientSettings,
-    /// Of a refusal.
+    /// The status of a refusal.
     status: StatusCode,
     /// The addresses of each group of upstreams.
     upstreams: Vec<String>,

@@ -1,4 +1,4 @@
-//! Asks the store for what gates share beside their buckets: the policy, and the changes of operators.
+//! Asks the store for what gates share in addition to buckets: the policy, and the changes of operators.
 //!
 //! One question every [`PERIOD`] tells whether anything is new. What follows from it is left to `reload`, which does
 //! one thing after the other.

@@ -110,7 +110,7 @@ pub(super) fn restore(engine: Engine, path: &Path) -> Engine {
 pub(super) fn restore_from(engine: Engine, snapshot: &Snapshot) -> Engine {
     let (engine, reset) = engine.with_snapshot(snapshot);
     for (limit, why) in reset {
-        tracing::warn!("the buckets of limit `{limit}` begin anew, all full: {why}");
+        tracing::warn!("the buckets of limit `{limit}` are reset, all full: {why}");
     }
     engine
 }

@@ -121,7 +121,7 @@ impl AdminArgs {
         }
     }
 
-    /// The token of the environment, or else of the configuration. Without one the gate says that it is missing.
+    /// The token from the environment, or else from the file. Without one, the gate answers that one is missing.
     fn token(&self) -> Option<String> {
         let named = std::env::var("TOLLGATE_ADMIN__TOKEN").ok().filter(|token| !token.is_empty());
         let is_reference = |token: &String| token.starts_with("${");

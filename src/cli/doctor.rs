@@ -1,4 +1,4 @@
-//! `tollgate doctor`: what is wrong with this set-up, each with what mends it. It changes nothing.
+//! `tollgate doctor`: what is wrong with this set-up, and how to fix it. It changes nothing.
 //!
 //! `check` judges the text of a configuration; this command looks at the machine around it: ports, files, clock, store,
 //! upstreams, limits of the process. It sees what the user who runs it sees, so run it as the gate's user.
@@ -39,7 +39,7 @@ struct Symptom {
     /// What was looked at, as in `listen http://[::]:80`.
     place: String,
     words: String,
-    /// What mends it; empty if nothing is wrong.
+    /// How to fix it; empty if nothing is wrong.
     mend: String,
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for Symptom {
         write!(f, "{sign}  {}: {}", self.place, self.words)?;
         match self.mend.as_str() {
             "" => Ok(()),
-            mend => write!(f, "\n      mend: {mend}"),
+            _ => write!(f, "\n      fix: {}", self.mend),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `tollgate exposed`: makes a filter of a list of exposed passwords.
 //!
-//! The filter is written beside its place and then moved there, so that a gate that watches it never reads half of one.
+//! The filter is written next to its place and then moved there: a gate that watches it never reads half a file.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read};

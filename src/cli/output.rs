@@ -1,7 +1,7 @@
 //! What commands print. Data goes to standard output, messages to standard error.
 //!
-//! A reader that has gone away (`tollgate status | head -1`) is no failure: the rest is dropped, and the command ends with
-//! the status that it has anyway. Any other failed write of data fails the command in the end ([`failure`]).
+//! If the reader has gone away (`tollgate status | head -1`), the rest is dropped, and the command ends with the status
+//! that it has anyway. If a write of data fails for another reason, the command fails in the end ([`failure`]).
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};

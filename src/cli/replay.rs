@@ -69,7 +69,7 @@ impl ReplayArgs {
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let patterns = formats(&text);
         match patterns.is_empty() {
-            // What servers log without a format of their own.
+            // The formats that servers log by default.
             true => Ok(FormatChoice::Found),
             false => Ok(FormatChoice::AnyOf(patterns)),
         }

@@ -12,7 +12,7 @@ use crate::observe::messages;
 pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) config: ConfigArgs,
-    /// Refuse nothing: every limit only observes, whatever the file says; as --set mode=observe
+    /// Refuse nothing: every limit only observes, whatever its mode in the file; like --set mode=observe
     #[arg(long)]
     pub(super) observe: bool,
 }

@@ -43,7 +43,7 @@ impl OpenedStore {
         self.backend.servers().into_iter().map(|server| server.id).collect()
     }
 
-    /// What gates share in the store beside their buckets.
+    /// What gates share in the store in addition to buckets.
     pub(super) fn fleet(&self, keys: FleetKeys) -> Fleet {
         Fleet::new(std::sync::Arc::clone(&self.backend), keys)
     }

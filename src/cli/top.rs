@@ -1,6 +1,6 @@
 //! `tollgate top`: a running gate in a terminal: who is there, who is refused, and what its limits decide.
 //!
-//! `overview` reads the pages of the admin API, `poller` asks for them in a thread of its own, `state` holds what the
+//! `overview` reads the pages of the admin API, `poller` asks for them in a separate thread, `state` holds what the
 //! operator has chosen and answers to keys, `screen` draws, and `terminal` runs the loop. Where standard output is no
 //! terminal, one overview is printed as text.
 
@@ -41,7 +41,7 @@ pub(super) struct TopArgs {
     /// Only the clients of this limit
     #[arg(long, value_name = "NAME")]
     limit: Option<String>,
-    /// What is counted: the last minute, the last ten or the last sixty
+    /// Count the last minute, the last ten or the last sixty
     #[arg(long, value_enum, default_value_t = Minutes::Ten)]
     minutes: Minutes,
 }

@@ -234,7 +234,7 @@ fn doctor_finds_a_sound_set_up_good() {
 }
 
 #[test]
-fn doctor_names_each_fault_with_its_mend() {
+fn doctor_names_each_fault_with_its_fix() {
     let folder = Folder::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let keys = folder.0.join("device.keys");
@@ -246,7 +246,7 @@ fn doctor_names_each_fault_with_its_mend() {
     let old = "HTTP/1.1 200 OK\r\nDate: Mon, 05 Jan 2015 10:00:00 GMT\r\nConnection: close\r\n\r\n";
     let (code, said) = doctor(&folder, application(old, false), &listen, tables, &["--whoami", "/me"]);
     assert_eq!(code, Some(1), "{said}");
-    for (fault, mend) in [
+    for (fault, fix) in [
         ("another program listens there", "ss -ltnp"),
         ("all visitors are one client", "name the proxy"),
         ("others can read or change it (mode 644)", "chmod 600"),
@@ -256,9 +256,9 @@ fn doctor_names_each_fault_with_its_mend() {
         ("X-Forwarded-For is ignored", "set_real_ip_from"),
     ] {
         let lines = lines_of(&said);
-        let at = lines.iter().position(|line| line.contains(fault) && !line.contains("mend:"));
+        let at = lines.iter().position(|line| line.contains(fault) && !line.contains("fix:"));
         let at = at.unwrap_or_else(|| panic!("{fault} is not in\n{said}"));
-        assert!(lines[at + 1].contains("mend:") && lines[at + 1].contains(mend), "{mend} is not in\n{said}");
+        assert!(lines[at + 1].contains("fix:") && lines[at + 1].contains(fix), "{fix} is not in\n{said}");
     }
 }
 
@@ -272,7 +272,7 @@ fn doctor_tells_of_an_application_and_a_store_that_are_away() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("BAD   upstream http://127.0.0.1:"), "{said}");
     assert!(said.contains("BAD   store redis"), "{said}");
-    assert!(said.contains("mend: start the store"), "{said}");
+    assert!(said.contains("fix: start the store"), "{said}");
 }
 
 #[test]

@@ -166,7 +166,7 @@ fn another_capacity_begins_anew_and_says_so() {
     stop(gate);
     let file = kept.file(&limit(3)).replace("[store]\n", "[store]\ncapacity = 5000\n");
     let gate = Gate::start(&file);
-    is_told(&gate, "begin anew");
+    is_told(&gate, "are reset, all full");
     assert_eq!(here(&gate, 5), 3);
 }
 

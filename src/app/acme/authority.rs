@@ -98,7 +98,7 @@ impl<'g> Authority<'g> {
         Ok(certificate)
     }
 
-    /// When it wants this certificate to be renewed; `None` if it has no word on that.
+    /// When the authority suggests to renew this certificate; `None` if it suggests nothing.
     pub(super) async fn suggestion(&self, certificate: &Certificate) -> Option<Suggestion> {
         let account = self.known_account().await.ok()??;
         let (advice, ask_again) = account.renewal_info(&identifier(certificate)?).await.ok()?;

@@ -17,7 +17,7 @@ pub(super) struct Validity {
 pub(super) struct Suggestion {
     /// A time within the suggested window.
     pub(super) renew_at: Time,
-    /// When it wants to be asked again.
+    /// When to ask the authority again.
     pub(super) ask_again: Span,
 }
 
@@ -51,7 +51,7 @@ impl Schedule {
         due.max(self.not_before)
     }
 
-    /// Whether the authority is to be asked when it wants a renewal.
+    /// Whether it is time to ask the authority when to renew.
     pub(super) fn wants_advice(&self, now: Time) -> bool {
         self.ask_at <= now
     }

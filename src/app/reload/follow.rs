@@ -97,7 +97,7 @@ impl Follower {
         head.is_empty() && !self.seen.is_empty()
     }
 
-    /// The newest policy, if this gate wants it and has not tried it yet.
+    /// The newest policy, if this gate follows policies and has not tried this one yet.
     fn untried<'h>(&self, head: &'h FleetHead) -> Option<&'h PolicyEntry> {
         let policy = self.policy.as_ref()?;
         head.newest().filter(|entry| (entry.version, &entry.hash) != (policy.tried.0, &policy.tried.1))

@@ -41,7 +41,7 @@ fn config(directory: &Path, port: u16) -> Config {
     load(&Sources::from_text("gate.toml", &text)).config.unwrap()
 }
 
-/// Runs `act` on a background thread, which may start confined threads of its own.
+/// Runs `act` on a background thread, which may start confined threads itself.
 fn in_the_background<T: Send>(config: &Config, act: impl FnOnce(&Sandbox) -> T + Send) -> T {
     thread::scope(|scope| {
         let run = || {

@@ -64,7 +64,7 @@ impl ProbeReport {
 
 /// Makes every call that a gate makes, on a bucket that no client has.
 fn probe_all(opened: &OpenedStore) -> Result<(), StoreError> {
-    // Of a cluster the first answer tells which servers there are.
+    // The first answer of a cluster tells which servers there are.
     opened.call(PROBE_TIMEOUT, |store| store.load(Key(0)))?;
     let now = Clock::system().now();
     opened.servers().into_iter().try_for_each(|server| opened.probe(PROBE_TIMEOUT, server, now))

@@ -38,7 +38,7 @@ fn authority(directory: &Uri) -> Symptom {
     match connect(host.trim_matches(['[', ']']), port) {
         Ok(_) => Symptom::good(place, "accepts connections"),
         Err(error) => {
-            let mend = format!("let the gate connect to port {port} there, or mend tls.acme.directory");
+            let mend = format!("let the gate connect to port {port} there, or correct tls.acme.directory");
             Symptom::bad(place, format!("cannot be reached: {error}"), mend)
         }
     }

@@ -1,4 +1,4 @@
-//! Whether the gate could listen, and whom it believes.
+//! Whether the gate could listen, and which proxies it trusts.
 //!
 //! A running gate holds its ports: then another program "listens there", which `tollgate status` tells apart.
 

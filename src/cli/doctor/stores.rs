@@ -16,7 +16,7 @@ pub(super) fn look(store: &StoreSettings) -> Vec<Symptom> {
     let probed = probe(store);
     if let Some(error) = probed.errors.first() {
         let mend =
-            "start the store, or mend store.url or the rights of its user; until then store.on_error decides";
+            "start the store, or correct store.url or its user's rights; until then store.on_error decides";
         return vec![Symptom::bad(place, error.clone(), mend)];
     }
     let warnings = probed.warnings.into_iter();

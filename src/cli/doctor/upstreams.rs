@@ -50,7 +50,7 @@ fn connection(place: &str, host: &str, port: u16) -> Symptom {
 }
 
 fn away(place: &str, error: &io::Error) -> Symptom {
-    Symptom::bad(place, format!("does not answer: {error}"), "start the application, or mend `upstream`")
+    Symptom::bad(place, format!("does not answer: {error}"), "start the application, or correct `upstream`")
 }
 
 pub(super) fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
@@ -116,7 +116,7 @@ fn identity(place: &str, path: &str, reply: &ApplicationReply) -> Symptom {
     Symptom::doubtful(place, format!("{path} shows another client: X-Forwarded-For is ignored"), mend)
 }
 
-/// Of a network for documentation (RFC 5737).
+/// An address from a network for documentation (RFC 5737).
 const PRETENDED: &str = "192.0.2.77";
 const PATIENCE: Duration = Duration::from_secs(5);
 const MAX_REPLY: u64 = 256 * 1024;

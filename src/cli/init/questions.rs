@@ -22,7 +22,7 @@ struct Questions<I, O> {
 
 impl<I: BufRead, O: Write> Questions<I, O> {
     fn ask(mut self, defaults: InitArgs) -> io::Result<InitArgs> {
-        writeln!(self.output, "Enter takes what stands in brackets.\n")?;
+        writeln!(self.output, "Enter takes the value in brackets.\n")?;
         let application = "Which application? A preset of `tollgate presets`, or none";
         let preset = self.value(application, "none", |text| none_or(text, preset))?;
         let patterns = match &preset {
@@ -31,7 +31,7 @@ impl<I: BufRead, O: Write> Questions<I, O> {
         };
         let upstream = self.value("Where does the application listen?", &defaults.upstream[0], upstream)?;
         let listen = self.value("Where do clients connect?", &defaults.listen[0], listen)?;
-        let front = "What stands in front of the gate? none, nginx, caddy, traefik or cloudflare";
+        let front = "Which proxy is in front of the gate? none, nginx, caddy, traefik or cloudflare";
         let behind = self.value(front, "none", |text| none_or(text, proxy))?;
         let observe = self.value("Only observe at first, and refuse nothing? yes or no", "yes", yes_or_no)?;
         let known = "Keep a budget for browsers that have signed in before (cookies)? yes or no";
@@ -92,7 +92,7 @@ mod tests {
         arguments: InitArgs,
     }
 
-    /// What is asked of somebody who types this.
+    /// What is asked of a user who types this.
     fn asked(typed: &str) -> (io::Result<InitArgs>, String) {
         let mut output = Vec::new();
         let defaults = Line::parse_from(["init"]).arguments;

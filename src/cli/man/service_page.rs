@@ -39,7 +39,7 @@ const SECTIONS: &[Section] = &[
             ("SIGUSR1", "opens the logs again, after logrotate(8)."),
             (
                 "SIGUSR2",
-                "starts the binary anew with the same sockets and buckets; then this process drains.",
+                "starts the binary again with the same sockets and buckets; then this process drains.",
             ),
             (
                 "SIGTERM, SIGINT",

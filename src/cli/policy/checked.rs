@@ -54,8 +54,8 @@ impl CheckedPolicy {
     }
 }
 
-/// The check of a text for gates that have no file of their own, or none that is known here, and the store: that of
-/// this machine's file, or that of the text. Where gates listen may be left to each of them.
+/// Checks a text for gates without a file, or whose file is not known here. Returns the store as well: that of this
+/// machine's file, or that of the text. The text may leave out `listen`: each gate can set it.
 fn alone(
     policy: Sources,
     own: Option<&Sources>,

@@ -115,7 +115,7 @@ fn write_limit(page: &mut String, limit: &LimitReport) -> std::fmt::Result {
     Ok(())
 }
 
-/// Bars of attempts with bars of refusals before them. The same numbers stand in the title, for screen readers.
+/// Bars of attempts with bars of refusals before them. The title has the same numbers, for screen readers.
 fn write_plot(page: &mut String, name: &str, series: &TimeSeries) -> std::fmt::Result {
     let most = series.attempts.iter().copied().max().unwrap_or(0).max(1);
     let columns = series.attempts.len().max(1);

@@ -1,4 +1,4 @@
-//! What the gate says of itself: four pages of the admin API, read into types.
+//! The state of the gate: four pages of the admin API, read into types.
 //!
 //! Text loses its control characters when it is read, so nothing that comes later has to think of them. A page that the
 //! gate does not offer, or that has another form, is missing alone; the others are shown.

@@ -1,4 +1,4 @@
-//! Asks the gate in a thread of its own, so that a gate that is slow to answer does not keep the keys from working.
+//! Asks the gate in a separate thread, so that keys work while a gate is slow to answer.
 //!
 //! One question is open at a time. The thread ends when the poller is dropped.
 

@@ -84,14 +84,14 @@ impl ScreenAreas {
     }
 }
 
-/// A rule with a title, and what stands below it.
+/// A line with a title, and an area below it.
 fn pane(title: Line<'_>, style: Style) -> Block<'_> {
     Block::new().borders(Borders::TOP).border_style(style).title(title)
 }
 
 /// Columns below which a pane shows less.
 const NARROW: u16 = 60;
-/// Of one overview as text.
+/// Columns of an overview that is printed as text.
 const PRINTED_COLUMNS: u16 = 100;
 /// So many clients and limits are more than the gate lists.
 const MAX_PRINTED_LINES: u16 = 2000;

@@ -1,4 +1,4 @@
-//! What the operator has chosen: order, time, limit, search, the selected row, and what is being asked.
+//! The choices of the operator: order, time, limit, search and the selected row, and the question that is open.
 //!
 //! It knows neither the gate nor the terminal: keys and overviews come in, wishes go out.
 
@@ -45,7 +45,7 @@ struct RowId {
 /// A change in the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum OperatorAction {
-    /// Make the bucket of this address as new.
+    /// Reset the bucket of this address to full.
     Reset { client: String, limit: String },
     /// No limit sees this address or prefix for an hour.
     Exempt { client: String },
@@ -133,7 +133,7 @@ impl TopState {
     pub(super) fn say_done(&mut self, action: &OperatorAction, done: Result<(), PlainError>) {
         let (text, is_error) = match (done, action) {
             (Ok(()), OperatorAction::Reset { client, limit }) => {
-                (format!("{client} is as new under `{limit}`"), false)
+                (format!("{client} is reset under `{limit}`"), false)
             }
             (Ok(()), OperatorAction::Exempt { client }) => (format!("{client} is exempt for an hour"), false),
             (Err(why), OperatorAction::Reset { .. }) => (format!("not reset: {why}"), true),

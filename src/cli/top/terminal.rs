@@ -152,7 +152,7 @@ fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
 /// Ends the process where the loop cannot: crossterm reads an ended terminal for ever.
 fn end_with_terminal(is_stopped: Arc<AtomicBool>) -> anyhow::Result<()> {
     let wait = move || {
-        // What a terminal has to say of its end, it says unasked (poll(2)).
+        // poll(2) reports the end of a terminal without being asked for any event.
         let is_open = || {
             let input = rustix::stdio::stdin();
             let mut terminal = [PollFd::new(&input, PollFlags::empty())];

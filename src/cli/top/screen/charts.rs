@@ -1,4 +1,4 @@
-//! Admitted and refused attempts of the last minutes, side by side, each on a scale of its own.
+//! Admitted and refused attempts of the last minutes, side by side, each with its own scale.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

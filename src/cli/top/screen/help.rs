@@ -26,7 +26,7 @@ const HELP: [(&str, &str); 13] = [
     ("1 2 3", "last 1, 10 or 60 minutes"),
     ("l", "only one limit, in turn"),
     ("↓ ↑ Tab", "choose a client"),
-    ("r", "its bucket as new"),
+    ("r", "reset its bucket"),
     ("e", "exempt it for an hour"),
     ("p", "pause"),
     ("", ""),

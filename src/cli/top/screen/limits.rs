@@ -1,4 +1,4 @@
-//! The pane of limits, each with its candidate below it: what would change beside what is in force.
+//! The pane of limits, each with its candidate below it, to compare what would change with what is in force.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
@@ -38,7 +38,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &TopState, palette:
     frame.render_widget(table.header(header).block(block), area);
 }
 
-/// Each limit, followed by those that are judged beside it.
+/// Each limit, followed by its candidates.
 fn in_pairs(limits: &[LimitPart]) -> Vec<&LimitPart> {
     let is_owned = |limit: &LimitPart| {
         limit.candidate_of.as_ref().is_some_and(|owner| limits.iter().any(|other| other.name == *owner))

@@ -1,4 +1,4 @@
-//! Screens as they are kept in `tests/top/`, and what holds at every size. `UPDATE=1` writes the files anew.
+//! Screens as they are kept in `tests/top/`, and what holds at every size. `UPDATE=1` rewrites the files.
 
 use std::path::{Path, PathBuf};
 
@@ -60,7 +60,7 @@ fn assert_golden(name: &str, found: &str) {
         std::fs::write(&path, found).unwrap();
     }
     let wanted = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(wanted == found, "{name} is another one: UPDATE=1 writes it anew\n{found}");
+    assert!(wanted == found, "{name} differs: UPDATE=1 rewrites it\n{found}");
 }
 
 #[test]
