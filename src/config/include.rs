@@ -43,7 +43,7 @@ pub struct OwnFiles {
 enum IncludeError {
     #[error("its name is not UTF-8")]
     Name,
-    #[error("it is the file that includes: keep the others in a directory of their own")]
+    #[error("this file includes itself: keep the others in a separate directory")]
     Itself,
     #[error(transparent)]
     File(#[from] ReadFileError),

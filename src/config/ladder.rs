@@ -133,20 +133,16 @@ impl Rung {
 /// Reports keys that say nothing about a ladder as a whole.
 fn report_misplaced(name: &Located<String>, table: &TomlTable, ladder: &TomlEntry, f: &mut Findings) {
     if candidate::live_name(&name.value).is_some() {
-        f.error(
-            &ladder.key.spot,
-            "a limit with a ladder has no candidate",
-            "give the rung a limit of its own",
-        );
+        f.error(&ladder.key.spot, "a limit with a ladder has no candidate", "give the rung a separate limit");
     }
     if let Some(rate) = table.get("rate") {
-        f.error(&rate.key.spot, "`rate` beside `ladder`", "leave it out: each rung has its own");
+        f.error(&rate.key.spot, "`rate` together with `ladder`", "leave it out: each rung has its own");
     }
     let rates = table.get("rates").map(|rates| &rates.node.value);
     let Some(TomlValue::Table(rates)) = rates else { return };
     for TomlEntry { node, .. } in &rates.0 {
         if !matches!(&node.value, TomlValue::String(rate) if rate == "off") {
-            let hint = "\"off\", or give the rung a limit of its own";
+            let hint = "\"off\", or give the rung a separate limit";
             f.error(&node.spot, "a rate for some clients of which rung?", hint);
         }
     }

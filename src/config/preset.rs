@@ -173,7 +173,7 @@ fn preset_of(node: &Located<TomlValue>, f: &mut Findings) -> Option<&'static Pre
 fn put(entry: &TomlEntry, preset: &Preset, several: bool, routes: &mut [TomlEntry], f: &mut Findings) {
     let key = entry.key.value.as_str();
     if several && KEYS_OF_ONE_ROUTE.contains(&key) {
-        let message = format!("`{key}` cannot stand beside a preset with several routes");
+        let message = format!("`{key}` cannot be set next to a preset with several routes");
         let hint = format!("copy what `tollgate presets {}` prints, and edit it", preset.name);
         f.error(&entry.key.spot, message, hint);
         return;

@@ -169,7 +169,7 @@ tables! {
         rolling: RawKey<Given<Rate>> = Example,
         /// The length of a period of `rolling`.
         every: Key<Lasting<1, { 100 * 366 * DAY }>> = Example,
-        /// A guaranteed minimum beside the bucket of the rate: it is spent first, and always refills.
+        /// A guaranteed minimum in addition to the bucket of the rate: it is spent first, and always refills.
         floor: Key<Rate> = Example,
         wait: Key<Lasting<0, { 60 * SECOND }>>,
         count: Key<Word<words::Counts>>,
@@ -200,7 +200,7 @@ tables! {
         bodies: Key<Switch>,
     }
 
-    /// Known devices: a browser that has signed in keeps a budget of its own.
+    /// Known devices: a browser that has signed in keeps its own budget.
     pub(in crate::config) RawDevice {
         secret: RawKey<Given<Secret>>,
         ttl: Key<KnownFor>,
@@ -374,7 +374,7 @@ mod tests {
                 kind = *entry;
             }
             match kind {
-                // The keys of rules stand in a sentence, and those of texts at `[refuse]`.
+                // config.toml describes the keys of rules in a sentence, and those of texts at `[refuse]`.
                 KeyType::TableList(_) if top == "route" => {}
                 KeyType::Table(_) if top == "route" && key.name == "texts" => {}
                 KeyType::Table(table) | KeyType::TableList(table) => found.extend(keys(below, table)),

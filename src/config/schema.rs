@@ -80,7 +80,7 @@ fn value(
     }
 }
 
-/// A table of known keys. One that has a `candidate` has a table of its own keys there again.
+/// A table of known keys. If it has a `candidate`, that table has the same keys, but for those that are `Own`.
 fn table(path: &str, TableType { keys, required, .. }: TableType, notes: &Notes) -> Schema {
     let (mut properties, mut inherited) = (BTreeMap::new(), BTreeMap::new());
     for declaration in keys {

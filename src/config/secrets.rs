@@ -9,7 +9,7 @@ use std::ops::Range;
 use tollgate_grammar::diagnostic::Dialect;
 use tollgate_grammar::{SourceKind, SourceText};
 
-/// Of all texts that hold settings of a gate.
+/// The dialect of all texts that hold settings of a gate.
 pub(super) static DIALECT: Dialect = Dialect {
     hides: may_stand_in,
     no_secret: "write the value itself: secrets are `admin.token`, `device.secret`, `store.secret` and `store.url`",
@@ -68,7 +68,7 @@ fn begins_with_section(key: &str) -> bool {
     SECTIONS.iter().any(|section| key.starts_with(section))
 }
 
-/// Whether a key may belong to one of these sections and stand in the wrong place.
+/// Whether a key may be one of these sections' keys in the wrong place.
 fn is_of_secret(key: &str) -> bool {
     let key = key.trim_matches(['"', '\'']).to_lowercase();
     key.contains("secret") || key.ends_with("url")

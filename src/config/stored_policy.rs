@@ -1,8 +1,8 @@
-//! `policy = "store"`: the routes, limits and everything else that a gate takes from the store that it shares with others.
+//! `policy = "store"`: the routes, limits and everything else that a gate takes from the store that gates share.
 //!
-//! The text from the store lies below the gate's own file: what the file says itself wins, key by key. Where the store
-//! is, and its secret, is each gate's own, so that a policy never leads a gate away from the store that it came from.
-//! Reading the store is left to the layers above.
+//! The gate's own file takes precedence over the text from the store, key by key. The address and the secret of the
+//! store are always those of the gate's own file, so that a policy never leads a gate away from the store that it came
+//! from. Reading the store is left to the layers above.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ pub(super) fn merged(sources: &Sources, f: &mut Findings) -> Option<(TomlTable, 
     Some((policy, if sources.path.is_some() { file } else { text }))
 }
 
-/// What stands for a policy that is not known, which is a mistake, so that no key of it counts as missing besides.
+/// A policy in place of one that is not known. Only that mistake is reported, and not each key that is missing with it.
 fn stand_in(sources: &Sources, f: &mut Findings) -> Option<StoredPolicy> {
     let own = own_table(sources).filter(names_store).filter(|_| !sources.is_sealed)?;
     let store = checked_store(&own, sources, &mut Findings::default());

@@ -99,7 +99,7 @@ words! {
     }
 }
 words! {
-    /// Who asks at an endpoint.
+    /// The kind of proxy that asks at an endpoint.
     pub(super) EndpointKinds: EndpointKind {
         "forward-auth" => EndpointKind::ForwardAuth,
         "envoy-rls" => EndpointKind::EnvoyRls,

@@ -1,7 +1,7 @@
 //! `tls.acme`: the names for which an authority issues certificates to the gate itself.
 //!
-//! It reads the certificates that are there already. One that is missing or broken is no mistake: the gate orders a new
-//! one while it runs (`app/acme.rs`).
+//! It reads the certificates of earlier orders. A missing or broken one is not a mistake: the gate orders a new one
+//! while it runs (`app/acme.rs`).
 
 use tollgate_grammar::kind::Checked as _;
 use tollgate_grammar::list::distinct;

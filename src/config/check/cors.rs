@@ -17,7 +17,7 @@ pub(super) fn check(list: Option<&StringList>, f: &mut Findings) -> AllowedOrigi
         Some(any) if entries.len() > 1 => {
             f.error(
                 &any.spot,
-                "`*` stands beside other origins",
+                "`*` is listed with other origins",
                 "with `*` no page sends credentials: list all, or `*` alone",
             );
             AllowedOrigins::Any

@@ -1,7 +1,7 @@
 //! `key = "ja4+..."`: what such a limit needs next to it.
 //!
 //! A fingerprint names a program: all its users have the same, and a client can send another. So it divides other buckets
-//! and makes none of its own.
+//! and never makes a bucket alone.
 
 use tollgate_grammar::{Findings, RawNamed};
 
@@ -20,7 +20,7 @@ pub(super) fn check(cx: &CheckContext<'_>, f: &mut Findings) -> bool {
         let key = raw.key.as_ref().map_or(&name.spot, |key| &key.spot);
         if limit.key.iter().all(|part| matches!(part, KeyPart::Ja4 | KeyPart::Host)) {
             let message = "all users of one browser would share a bucket by `ja4`";
-            f.error(key, message, "beside what tells clients or accounts apart: key = \"ja4+user\"");
+            f.error(key, message, "join it to what tells clients or accounts apart: key = \"ja4+user\"");
         }
         if !has_tls {
             let message = "no client shows a fingerprint: a listener with TLS is missing";

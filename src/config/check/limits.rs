@@ -31,7 +31,7 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> Vec<Option<L
     limits
 }
 
-/// Has every limit only observe if the file says so; what is off stays off.
+/// Puts every limit in observe mode if the file sets that for all; a limit that is off stays off.
 fn observe(limits: &mut [Option<Limit>], observes: bool) {
     let is_on = |limit: &&mut Limit| observes && limit.mode != Mode::Off;
     limits.iter_mut().flatten().filter(is_on).for_each(|limit| limit.mode = Mode::Observe);
@@ -103,8 +103,8 @@ fn refuse_debt_of_accounts(parts: &[KeyPart], raw: &raw::RawLimit, f: &mut Findi
     }
 }
 
-/// Whether a success fills the bucket. That of an address, or of an account, would help an attacker who signs in to an
-/// account of their own.
+/// Whether a success fills the bucket. If it filled the bucket of an address, or of an account, attackers could sign in
+/// to an account that they own to get more attempts.
 fn reset(raw: &raw::RawLimit, key: Option<&LimitKey>, f: &mut Findings) -> bool {
     let Some(()) = raw.reset.checked(f) else { return false };
     let has = |part| key.is_none_or(|LimitKey(parts)| parts.contains(part));

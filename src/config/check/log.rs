@@ -72,6 +72,6 @@ fn refuse_one_target(
         && access == target
     {
         let message = format!("`{}` is where the access log goes", text.value);
-        f.error(&text.spot, message, "a file of its own, as in decisions = \"decisions.log\"");
+        f.error(&text.spot, message, "use another file, as in decisions = \"decisions.log\"");
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {
     for weight in route.success.iter().chain(&route.neutral).filter_map(|rule| rule.value.weight.as_ref()) {
         f.error(
             &weight.spot,
-            "`weight` on a rule of what is no failure",
+            "`weight` on a rule of `success` or `neutral`",
             "only a failure costs more than one",
         );
     }
@@ -75,7 +75,7 @@ struct SourcedRule<'r> {
 fn rules<'r>(list: &'r [RawItem<raw::RawRule>], f: &mut Findings) -> Vec<SourcedRule<'r>> {
     let check = |RawItem { value: raw, spot, is_empty }: &'r RawItem<raw::RawRule>| {
         if *is_empty {
-            f.error(spot, "this rule says nothing", "as in { status = 401 }");
+            f.error(spot, "this rule has no condition", "as in { status = 401 }");
         }
         SourcedRule { rule: check_rule(raw, f), raw, spot }
     };

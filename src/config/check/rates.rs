@@ -186,7 +186,11 @@ impl<'r> RatesCheck<'r, '_> {
         } else if let Ok(false) = is_new {
             f.error(spot, "this autonomous system has a rate already", "");
         } else if is_new.is_err() {
-            f.error(spot, format!("`{number}` is no number of an autonomous system"), "as in \"asn:64500\"");
+            f.error(
+                spot,
+                format!("`{number}` is not the number of an autonomous system"),
+                "as in \"asn:64500\"",
+            );
         }
     }
 

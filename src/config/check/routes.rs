@@ -124,11 +124,7 @@ fn check_fields(raw: &raw::RawRoute, f: &mut Findings) -> [Vec<Field>; 3] {
             .filter_map(|text| {
                 let FieldValue(field) = FieldValue::read(text, f)?;
                 if name == "password" && matches!(field, Field::Ntlm | Field::Negotiate) {
-                    f.error(
-                        &text.spot,
-                        format!("no password stands in `{}`", text.value),
-                        "leave it out here",
-                    );
+                    f.error(&text.spot, format!("`{}` holds no password", text.value), "leave it out here");
                 }
                 Some(field)
             })

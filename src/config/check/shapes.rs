@@ -105,7 +105,7 @@ fn report_conflicts(
     if let Some(text) = &raw.floor
         && matches!(kind, ShapeKind::Interval | ShapeKind::Rolling)
     {
-        f.error(&text.spot, format!("{name} has no floor"), "a floor stands beside a continuous `rate`");
+        f.error(&text.spot, format!("{name} has no floor"), "a floor goes with a continuous `rate`");
     }
     if let Some(text) = &raw.wait
         && wait > Span::ZERO

@@ -97,7 +97,7 @@ fn warn_of_on_error(raw: &raw::RawFile, store: &StoreSettings, policy: &Policy, 
         if own.all(|limit| limit.on_error.is_some()) {
             f.warning(
                 &text.spot,
-                "each limit of this route has an `on_error` of its own",
+                "each limit of this route sets `on_error` itself",
                 "a limit's own comes first: leave it out there or here",
             );
         }

@@ -83,7 +83,7 @@ pub(super) fn check(
     let quota = quota?;
     if raw.every.is_none() && raw.rate.key.is_none() {
         let hint = format!("as in every = \"{}\"", proposal(quota.rate.period));
-        f.error(&quota.text.spot, "a rolling window needs `every`: how often it is calculated anew", hint);
+        f.error(&quota.text.spot, "a rolling window needs `every`: how often it is calculated again", hint);
     }
     let window = RollingWindow {
         quota: quota.rate.count,

@@ -122,9 +122,9 @@ fn all_endpoints_are_one_application() {
 
 #[test]
 fn what_is_true_of_all_endpoints_is_said_once() {
-    let beside = "host = \"blog.example.org\"\nupstream = \"http://[::1]:1\"\nlimits = \"a\"\ncase = \"sensitive\"\n\
+    let others = "host = \"blog.example.org\"\nupstream = \"http://[::1]:1\"\nlimits = \"a\"\ncase = \"sensitive\"\n\
                   upstream_host = \"blog.internal\"\n";
-    let (root, _, diagnostics) = expanded(&format!("[route.blog]\npreset = \"wordpress\"\n{beside}"));
+    let (root, _, diagnostics) = expanded(&format!("[route.blog]\npreset = \"wordpress\"\n{others}"));
     assert_eq!(diagnostics, [""; 0]);
     for route in ["blog", "blog.mail", "blog.ajax", "blog.xmlrpc", "blog.api"] {
         assert_eq!(text(&root, route, "host"), Some("blog.example.org"), "{route}");

@@ -1,4 +1,4 @@
-//! What schemas know of texts that are read beside others.
+//! The patterns that schemas have for texts whose check needs other keys.
 
 use tollgate_grammar::document::TomlValue;
 use tollgate_grammar::kind::{Kind, TextPattern};

@@ -1,6 +1,6 @@
 //! Combines all limits of a route: what one address, each wider network and all clients together can do.
 //!
-//! Of all limits on the same clients the smallest counts. A limit by address also bounds a network, by one bucket for
+//! The smallest of all limits on the same clients counts. A limit by address also bounds a network, by one bucket for
 //! each address in it; a limit by header, cookie or host bounds no client, because another value gets another bucket.
 //! The numbers are attempts: if an attempt costs two tokens, they are half of what the limits say.
 
@@ -82,7 +82,7 @@ impl fmt::Display for CombinedLimits {
         }
         parts.extend(self.alarms.iter().cloned());
         if self.exceptions {
-            parts.push("exempt clients and those with rates of their own aside".to_owned());
+            parts.push("exempt clients and those with other rates are not included".to_owned());
         }
         if self.follows_sign_in {
             parts.push(OF_SECOND_STEPS.to_owned());
@@ -362,6 +362,6 @@ mod tests {
     #[test]
     fn exceptions_are_mentioned() {
         let text = words(&format!("{ADDRESS}exempt = \"127.0.0.1\"\n"));
-        assert!(text.ends_with("; exempt clients and those with rates of their own aside"), "{text}");
+        assert!(text.ends_with("; exempt clients and those with other rates are not included"), "{text}");
     }
 }

@@ -53,7 +53,7 @@ fn otherwise_warning(failure: &[SourcedRule<'_>], otherwise: Outcome) -> Option<
             Some("no answer is a failure, so limits that count failures count nothing")
         }
         _ if failure.iter().all(SourcedRule::reads_bodies) => {
-            Some("an answer without this text, as in another language, is no failure")
+            Some("an answer without this text, as in another language, is not counted as a failure")
         }
         Outcome::Success if !failure.iter().any(names_refusals) => {
             Some("an answer that no rule names is taken for a success")
