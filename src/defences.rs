@@ -70,9 +70,9 @@ pub(crate) struct DefendedRoute<'r> {
     pub(crate) has_address_limit: bool,
     /// Whether a limit that applies to it refuses attempts of strangers.
     pub(crate) refuses_strangers: bool,
-    /// Whether the file says which answers are failures.
+    /// Whether the file defines which answers are failures.
     pub(crate) knows_failures: bool,
-    /// Whether the file says where passwords stand.
+    /// Whether the file names the fields with passwords.
     pub(crate) names_password: bool,
 }
 
@@ -88,7 +88,7 @@ pub(crate) trait DefenceFiles {
     fn cannot_read(&self, path: &Path, error: &io::Error, spot: &Spot, f: &mut Findings);
 }
 
-/// What a file says for all routes.
+/// The settings of a file that are the same for all routes.
 pub(crate) struct SharedSettings {
     /// The prefixes of `[client]`.
     pub(crate) prefixes: PrefixLengths,

@@ -112,7 +112,7 @@ pub struct Refusal {
     pub wait: Option<Span>,
     /// The status of each limit.
     pub statuses: LimitStatuses,
-    /// What is known of the attempt besides.
+    /// What else is known of the attempt.
     pub attempt: DecidedAttempt,
 }
 

@@ -239,7 +239,7 @@ pub enum Change {
     Credited(u32),
     /// The buckets are new again: full, without failures and waits.
     Reset,
-    /// The buckets have a rate of their own.
+    /// The buckets have a temporary rate.
     RateGiven {
         /// The rate.
         rate: Continuous,
@@ -337,7 +337,7 @@ pub struct AttemptRecord {
     pub route: usize,
     /// Each limit's decision, in the order of the file; sub-limits count as part of their limit.
     pub limits: SmallVec<[LimitRecord; 2]>,
-    /// What is known of the attempt besides.
+    /// What else is known of the attempt.
     pub facts: AttemptFacts,
     /// When the limits decided, by the clock of the store: later than the arrival if a body had to be read.
     pub decided: Time,

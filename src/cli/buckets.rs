@@ -31,7 +31,7 @@ pub(super) struct BucketsArgs {
 
 #[derive(Debug, Subcommand)]
 enum BucketsAction {
-    /// List the busiest clients, the most refused ones, or the buckets whose rate an operator has set
+    /// List the busiest clients, the most refused ones, or the buckets with a temporary rate
     List(list::ListArgs),
     /// Show each limit's tokens, and when there will be more; takes nothing
     Show(BucketKeyArgs),
@@ -59,7 +59,7 @@ enum BucketsAction {
     },
     /// Forget the addresses that an account is known from, by user:NAME
     Forget(BucketKeyArgs),
-    /// Set another rate for buckets for a while, or end that
+    /// Give buckets a temporary rate, or end that
     Rate(RateArgs),
     /// Exempt clients from all limits for a while, end that, or list who is exempt
     Exempt(ExemptArgs),

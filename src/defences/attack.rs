@@ -182,7 +182,7 @@ impl Defence for Attack {
 
     fn describe(&self) -> Option<String> {
         let worst = self.rule.worst_factor.map_or_else(String::new, |worst| {
-            format!(", up to {worst} times from networks whose attempts fail, whoever else is there")
+            format!(", up to {worst} times for all strangers from networks whose attempts fail")
         });
         Some(format!(
             "in attack mode an attempt of a stranger costs {} times as much{worst}",
@@ -300,9 +300,9 @@ const CALM: Span = Span::from_secs(600);
 const MINUTE: Span = Span::from_secs(60);
 /// In a note, for an attempt whose network makes no difference.
 const NO_NETWORK: u64 = 0;
-/// Attempts of a network from which on its share says something.
+/// The share of a network counts from this number of attempts on.
 const MIN_ATTEMPTS: u32 = 20;
-/// Of a thousand attempts.
+/// How many of a thousand attempts succeed.
 const OF_PEOPLE: u64 = 500;
 const OF_STUFFING: u64 = 20;
 

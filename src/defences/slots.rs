@@ -1,6 +1,6 @@
 //! A table of fixed size in the memory of this process, in which each hash has one place.
 //!
-//! Two hashes may have the same place, and then take it from each other: what stands there has to tell them apart.
+//! Two hashes may have the same place, and then take it from each other: the value in it has to tell them apart.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -41,7 +41,7 @@ fn engine(charge_on: ChargeOn) -> Engine {
     };
     let policy = Policy::new(vec![route], vec![address, account]);
     let engine = Engine::new(policy, 1000, Clock::manual(NOW), Events::default()).unwrap();
-    // Under which each of the three clients has a place of its own in the table of failures.
+    // With this seed the three clients have separate places in the table of failures.
     engine.with_hasher(KeyHasher::seeded(1))
 }
 

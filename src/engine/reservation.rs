@@ -27,7 +27,7 @@ pub struct Reservation {
     pub hold: Span,
     /// The status of each limit.
     pub statuses: LimitStatuses,
-    /// What is known of the attempt besides.
+    /// What else is known of the attempt.
     pub attempt: DecidedAttempt,
     unsettled: Unsettled,
     decided_by: DecidedBy,

@@ -273,7 +273,7 @@ async fn has_gone(leaving: &Weak<OpenConnection>) -> bool {
 
 /// A quarter of all descriptors: a connection to an upstream serves clients one after the other, so these need fewer.
 const RESERVED_SHARE: u64 = 4;
-/// Twice `proxy.upstream_max`, unless the file says otherwise.
+/// Twice the default of `proxy.upstream_max`.
 const MAX_RESERVE: u64 = 1024;
 /// Within this time an evicted connection has closed, or has a request to serve.
 const EVICT_RETRY: Duration = Duration::from_millis(20);

@@ -1,6 +1,6 @@
 //! Connection slots: a counting semaphore whose size can change while slots are taken.
 //!
-//! Who takes a slot is left to [`connection_limit`](super::connection_limit). When the size shrinks, no slot is
+//! [`connection_limit`](super::connection_limit) decides who takes a slot. When the size shrinks, no slot is
 //! revoked: slots that are freed vanish until the rest fits.
 
 use std::future::pending;

@@ -91,7 +91,7 @@ mod tests {
         let mut inherited = InheritedSockets::from_old_process(parts.collect());
         let wanted = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
         let again = wanted.bind(1, &mut inherited).unwrap();
-        assert_eq!(again.len(), 2, "the file says port 0 as before");
+        assert_eq!(again.len(), 2, "the file has port 0 as before");
         assert!(again.iter().all(|socket| socket.address() == bound[0].address()));
         let others = ListenAddress::Tls("127.0.0.1:1".parse().unwrap());
         assert!(inherited.take(&others.socket_name()).is_empty());

@@ -16,7 +16,7 @@ use super::settings::ClientsShown;
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
 
-/// Formats addresses as the file asks for. Copies write the same hashes, and change together.
+/// Formats addresses as `log.clients` defines. Copies write the same hashes, and change together.
 #[derive(Clone)]
 pub struct ClientFormatter {
     /// A [`PackedFormat`] in one number, so that a line never sees half a change.

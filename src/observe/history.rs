@@ -99,7 +99,7 @@ impl AttemptCounters {
         if attempt.first(LimitDecision::Refuse).is_some() {
             return &self.refused;
         }
-        // A candidate is an experiment: it says nothing about what this gate would do.
+        // A candidate is an experiment: its decisions do not show what this gate would do.
         let is_candidate =
             |limit: usize| attempt.policy.limits.get(limit).is_some_and(|limit| limit.candidate_of.is_some());
         let lacks = attempt

@@ -138,7 +138,7 @@ impl Metrics {
         self.upstream_up.remove(&upstream_labels(name));
     }
 
-    /// Shows when these certificates expire, and no others. Of several with one name, it shows the first to expire.
+    /// Shows when these certificates expire, and no others. If several have one name, it shows the first to expire.
     pub fn show_certificates(&self, certificates: &[Certificate]) {
         self.certificates.clear();
         for certificate in certificates {

@@ -74,7 +74,7 @@ struct OngoingRefusals {
     longest_wait: AtomicU64,
 }
 
-/// Refusals that have no line of their own.
+/// Refusals that have no separate line.
 #[derive(Debug, Default)]
 struct OtherRefusals {
     /// In nanoseconds since 1970; zero if there are none.

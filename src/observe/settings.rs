@@ -27,7 +27,7 @@ pub struct OtelSettings {
     pub host: String,
     /// The collector's port.
     pub port: u16,
-    /// Of a million requests without a `traceparent`, the number whose spans are exported; at most a million.
+    /// The share of requests without a `traceparent` whose spans are exported, in millionths; at most a million.
     pub sample_ppm: u32,
 }
 

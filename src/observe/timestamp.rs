@@ -1,6 +1,6 @@
 //! Formats a time as UTC by RFC 3339, to the millisecond.
 //!
-//! The access log has formats of its own.
+//! The access log has other formats.
 
 use jiff::Timestamp;
 

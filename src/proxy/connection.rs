@@ -34,7 +34,7 @@ pub struct DownstreamConnection {
     pub tls: OnceCell<Box<TlsClient>>,
     /// The head of the latest request as it was received; empty over HTTP/2.
     pub head: RefCell<Bytes>,
-    /// What lives as long as the connection, set by whoever needs it.
+    /// A value that lives as long as the connection, set by the module that needs it.
     pub attached: OnceCell<Rc<dyn Any>>,
     /// Interim responses that were not sent yet; nobody sends them over HTTP/2.
     pub interim: RefCell<Vec<u8>>,

@@ -61,7 +61,7 @@ pub(super) fn message_in(mut body: Bytes) -> Result<Bytes, CallError> {
     let (compression, length) = (body.get_u8(), body.get_u32());
     match compression {
         0 if usize::try_from(length) == Ok(body.len()) => Ok(body),
-        0 => Err(CallError::MalformedFrame("not one message of the length that it says")),
+        0 => Err(CallError::MalformedFrame("not one message of the length in its prefix")),
         1 => Err(CallError::Unimplemented("compressed messages")),
         _ => Err(CallError::MalformedFrame("no such compression")),
     }

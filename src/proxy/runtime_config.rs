@@ -1,7 +1,7 @@
 //! The running configuration: one snapshot per request, swapped atomically on reload.
 //!
 //! The main thread reads the file and publishes a [`RuntimeConfig`]. Each worker derives a [`WorkerConfig`] from it,
-//! with upstream connections of its own. A worker checks for a new configuration at each request, which costs an atomic
+//! with its own upstream connections. A worker checks for a new configuration at each request, which costs an atomic
 //! load.
 
 use std::cell::RefCell;

@@ -153,7 +153,7 @@ pub struct UpstreamRequest {
     /// The body.
     pub body: RequestBody,
     /// Whether it may be sent once more where nothing is known of the first time (RFC 9110, 9.2.2): it is safe, has no
-    /// body, and is no attempt.
+    /// body, and is not an attempt.
     pub is_repeatable: bool,
     /// For the head of the response.
     pub reply_timeout: Duration,

@@ -11,7 +11,7 @@ use crate::policy::matcher::Pattern;
 use crate::policy::outcome::{OutcomeRule, OutcomeRules, ResponseView};
 use crate::policy::{Cost, Limit, Mode, Policy, Route, RouteDefences, RouteMatch, RouteReading};
 
-/// What the lines of a log show besides client, method, target and status.
+/// The columns of a log in addition to client, method, target and status.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LogColumns {
     pub(super) host: bool,

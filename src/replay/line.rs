@@ -76,7 +76,7 @@ pub struct LoggedRequest<'a> {
     pub status: u16,
     /// The `Location` of the response, if the format has it and there is one.
     pub location: Option<Cow<'a, str>>,
-    /// What tollgate's own JSON format shows besides.
+    /// More fields, which only tollgate's own JSON format has.
     pub gate: Option<GateFields<'a>>,
     /// The route and the request of a line of the decision log; such a line has no method, target or status.
     pub decision: Option<DecisionFields<'a>>,

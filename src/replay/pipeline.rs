@@ -29,7 +29,7 @@ pub(super) struct ParsedBlock {
     pub(super) first: Option<Time>,
     pub(super) last: Option<Time>,
     pub(super) attempts: Vec<LoggedAttempt>,
-    /// Where requests with `POST` went, as long as there is no attempt.
+    /// The paths of requests with `POST`, as long as no attempt was found.
     pub(super) posts: SeenPaths,
 }
 

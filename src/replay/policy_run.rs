@@ -196,7 +196,7 @@ impl PolicyRun {
         }
     }
 
-    /// Counts what each limit says.
+    /// Counts the decisions of each limit.
     fn count(
         &mut self,
         client: Client,

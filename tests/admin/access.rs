@@ -308,11 +308,11 @@ fn operators_over_tcp_are_named_in_the_log() {
     ask(&gate, "PUT", "/api/v1/limits/address/mode", r#"{"mode":"observe"}"#);
     ask(&gate, "POST", "/api/v1/drain", "");
     let words = [
-        "an operator has the configuration read again",
+        "an operator started a reload",
         "an operator reset buckets",
         "an operator exempted clients from all limits",
         "an operator changed the mode of limits",
-        "an operator has the gate drain",
+        "an operator started a drain",
     ];
     for word in words {
         assert!(eventually(Duration::from_secs(5), || gate.messages().contains(word)), "{word}");

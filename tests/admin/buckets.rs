@@ -377,7 +377,7 @@ fn every_change_is_told_once_with_who_made_it_and_never_with_an_accounts_name() 
         answers.push_str(&answer.to_string());
     }
     assert!(
-        eventually(Duration::from_secs(5), || gate.messages().contains("ended a rate")),
+        eventually(Duration::from_secs(5), || gate.messages().contains("ended a temporary rate")),
         "{}",
         gate.messages()
     );

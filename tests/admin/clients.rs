@@ -196,7 +196,7 @@ fn rates_of_their_own_are_listed_until_their_end() {
     assert_eq!(columns(&own())[1][..1], ["account"]);
     assert_eq!(rate(&["127.0.0.9", "127.0.0.8", "address", "--end"]).0, Some(0));
     assert_eq!(rate(&["user:alice", "account", "--end"]).0, Some(0));
-    assert_eq!(own(), "no bucket has a rate that an operator set\n");
+    assert_eq!(own(), "no bucket has a temporary rate\n");
 }
 
 const KEYS: &str = r#"

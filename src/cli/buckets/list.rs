@@ -1,4 +1,4 @@
-//! `tollgate buckets list`: who is there, who is refused, and which buckets have a rate that an operator set.
+//! `tollgate buckets list`: who is there, who is refused, and which buckets have a temporary rate.
 //!
 //! The gate counts; a table is drawn here, once or again and again.
 
@@ -107,7 +107,7 @@ fn client(row: &ClientPart) -> [String; 7] {
 fn rates(RatesPage { rates, total }: &RatesPage) -> String {
     let rows: Vec<_> = rates.iter().map(rate).collect();
     if rows.is_empty() {
-        return "no bucket has a rate that an operator set\n".to_owned();
+        return "no bucket has a temporary rate\n".to_owned();
     }
     let more = total.saturating_sub(rows.len() as u64);
     let head = ["LIMIT", "CLIENT", "BURST", "ONE EVERY", "UNTIL"].map(str::to_owned);

@@ -112,7 +112,7 @@ fn a_reload_keeps_the_mode_of_a_route_that_keeps_its_rule() {
     engine.replace(policy(&[])).unwrap();
     assert!(alarmed(&engine).is_empty());
     engine.replace(policy(&[("login", &rule())])).unwrap();
-    assert_eq!((watch(&engine), alarmed(&engine)), (vec![None], vec![]), "it begins anew");
+    assert_eq!((watch(&engine), alarmed(&engine)), (vec![None], vec![]), "it starts from zero");
 }
 
 /// A route that a reload adds is no excuse for networks that are known.

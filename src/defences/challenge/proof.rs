@@ -143,7 +143,7 @@ fn minute_of(now: Time) -> u64 {
 pub(super) const LIFETIME: u64 = 3;
 /// A proof fits into one block of SHA-256: 8 digits of minutes, 2 of bits, 32 of the MAC, 10 of the number.
 const MAX_LEN: usize = 55;
-/// Of the number.
+/// Digits of the number.
 const MAX_DIGITS: usize = 10;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! A filter in a file: checked as a whole when it is opened, and read where a hash could be.
 //!
-//! A filter of up to 64 MiB is kept in memory. Of a larger one only the directory is, 40 bytes for a million hashes: a
-//! look-up reads three times two bytes of the file, which are in the kernel's page cache if memory allows; one that
-//! cannot be read finds nothing.
+//! A filter of up to 64 MiB is kept in memory. If it is larger, only its directory is, 40 bytes for a million hashes: a
+//! look-up reads three times two bytes of the file, which are in the kernel's page cache if memory allows. If the file
+//! cannot be read, the look-up finds nothing.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};

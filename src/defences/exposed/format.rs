@@ -148,7 +148,7 @@ pub(super) fn unpack(bytes: [u8; 2], shift: u32) -> u16 {
     (u16::from_le_bytes(bytes) >> shift) & MASK
 }
 
-/// Fingerprints without gaps. Of each the low bits are kept: a filter's fingerprints are joined bit by bit, so any of
+/// Fingerprints without gaps. Only their low bits are kept: a filter's fingerprints are joined bit by bit, so any of
 /// their bits are a filter themselves.
 pub(super) fn pack(fingerprints: &[u16]) -> Vec<u8> {
     let mut packed = Vec::with_capacity(fingerprints.len() * 5 / 4 + 1);

@@ -23,7 +23,7 @@ pub(super) struct OpenConnections {
     all: BTreeMap<(Option<IpAddr>, u64), Arc<OpenConnection>>,
     /// Only prefixes with connections.
     clients: HashMap<IpAddr, Arc<ClientCounters>>,
-    /// What the last scan found, the first to be evicted last.
+    /// The connections that the last scan found; the next to be evicted is the last one.
     evictable: Vec<IdleConnection>,
     scanned: Time,
 }
@@ -347,7 +347,7 @@ mod tests {
             scans += usize::from(setting.open.evictable.is_empty());
             assert!(matches!(setting.evict(), Eviction::Requested(_)));
         }
-        // One scan a second besides, which covers a hundred evictions here.
+        // In addition one scan a second, which covers a hundred evictions here.
         assert!(scans <= 5_000 / (10_000 / SCAN_SHARE) + 5_000 / 100 + 1, "{scans}");
         assert_eq!(entries.iter().filter(|entry| is_requested(entry)).count(), 5_000);
     }

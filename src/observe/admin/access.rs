@@ -27,7 +27,7 @@ use crate::time::{Clock, Span};
 pub struct AdminSettings {
     /// Asked of callers over TCP; `None` leaves them health and metrics.
     pub token: Option<AdminToken>,
-    /// Names in `Host` besides those of loopback: of the certificates, in lower case.
+    /// Names in `Host` in addition to those of loopback: the names of the certificates, in lower case.
     pub hosts: Vec<String>,
     /// For listeners of `https://`.
     pub tls: Option<Acceptor>,

@@ -80,7 +80,7 @@ impl Drop for CallerPermit {
 
 /// Callers of one listener at once.
 pub(super) const MAX_CALLERS: usize = 64;
-/// Of these, callers from one prefix of another machine.
+/// Callers at once from one prefix of another machine.
 const MAX_CALLERS_FROM_ONE: usize = 16;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `/api/v1/clients` and `/api/v1/rates`: who is there, and which buckets have a rate of their own, as JSON.
+//! `/api/v1/clients` and `/api/v1/rates`: who is there, and which buckets have a temporary rate, as JSON.
 //!
 //! Clients are counted elsewhere; here they get their addresses and their tokens. With `log.clients = "hash"` a client
 //! is a hash alone; otherwise its prefix is written, because an operator has to name it.

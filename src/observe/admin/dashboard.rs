@@ -1,6 +1,6 @@
 //! The dashboard at `/`: one page without outside resources, and what it draws over time.
 //!
-//! The page is put together once. Its Content-Security-Policy allows the hashes of its own style and scripts and
+//! The page is put together once. Its Content-Security-Policy allows the hashes of the page's style and scripts and
 //! nothing else, so that no name that a client chose can ever run in an operator's browser.
 
 use std::sync::{Arc, LazyLock};

@@ -53,7 +53,7 @@ pub struct ExplainRequest {
     pub from: Option<IpAddr>,
     /// The address that connects.
     pub peer: IpAddr,
-    /// Header lines besides `Host`, which is that of the address.
+    /// Header lines other than `Host`, which is that of the address.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The body; `None` if it was not given.
     pub data: Option<String>,

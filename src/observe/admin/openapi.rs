@@ -106,7 +106,7 @@ fn operations() -> Vec<Operation> {
         post("/buckets/{key}/credit", "Gives them tokens.", bucket)
             .of_key()
             .taking(&CreditRequest { tokens: 1, limit: None.into() }),
-        put("/buckets/{key}/rate", "A rate of its own for a while.", bucket).of_key().taking(&rate()),
+        put("/buckets/{key}/rate", "Sets a temporary rate.", bucket).of_key().taking(&rate()),
         delete("/buckets/{key}/rate", "Ends it.", bucket).of_key().taking(&LimitRequest::default()),
         put("/buckets/{key}/ban", "Bans it for a while.", bucket)
             .of_key()
@@ -305,5 +305,5 @@ const HOUR: &str = "1h";
 const JSON: &str = "application/json";
 const PROBLEM_JSON: &str = "application/problem+json";
 const PROBLEM: &str = "Problem";
-/// What any page may answer besides.
+/// Other statuses that any page may answer.
 const PROBLEMS: [&str; 11] = ["400", "401", "403", "404", "405", "409", "413", "415", "422", "429", "503"];

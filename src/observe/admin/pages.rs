@@ -132,7 +132,7 @@ records! {
         key: String,
         /// What it lets through, in words.
         spec: String,
-        /// The limit beside which this one is judged.
+        /// The limit that this candidate may replace.
         candidate_of: Option<String>,
         /// Routes that it applies to.
         routes: Vec<String>,
@@ -196,7 +196,7 @@ records! {
         full_at: Optional<String>,
     }
 
-    /// Buckets with a rate of their own.
+    /// Buckets with a temporary rate.
     pub RatesPage {
         /// At most 1,000.
         rates: Vec<RatePart>,
@@ -204,7 +204,7 @@ records! {
         total: u64,
     }
 
-    /// A bucket with a rate of its own.
+    /// A bucket with a temporary rate.
     pub RatePart {
         /// The limit.
         limit: String,
@@ -422,7 +422,7 @@ records! {
         class: Optional<String>,
         /// The prefix that shares the bucket.
         network: Optional<String>,
-        /// A rate of its own.
+        /// The temporary rate.
         own: Optional<OwnRatePart>,
         /// When an exemption ends.
         exempt_until: Optional<String>,

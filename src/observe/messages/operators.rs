@@ -40,7 +40,7 @@ pub(super) fn write(done: &BucketsChanged<'_>, clients: &ClientFormatter) {
                 burst,
                 ?per_token,
                 until,
-                "an operator gave a rate of its own"
+                "an operator gave a temporary rate"
             );
         }
         Change::Banned { until } => {
@@ -51,16 +51,16 @@ pub(super) fn write(done: &BucketsChanged<'_>, clients: &ClientFormatter) {
         Change::AddressesForgotten => {
             info!(uid, pid, from, bucket, "an operator had the known addresses of an account forgotten");
         }
-        Change::RateEnded => info!(uid, pid, from, bucket, limits, "an operator ended a rate of its own"),
+        Change::RateEnded => info!(uid, pid, from, bucket, limits, "an operator ended a temporary rate"),
     }
 }
 
-/// Writes a command, and the operator who gave it; the outcome of a reload or a drain has lines of its own.
+/// Writes a command, and the operator who gave it; separate lines tell the outcome of a reload or a drain.
 pub(super) fn command(command: OperatorCommand<'_>, by: Operator, clients: &ClientFormatter) {
     let (Operator { uid, pid, .. }, from) = (by, address(by, clients));
     match command {
-        OperatorCommand::Reload => info!(uid, pid, from, "an operator has the configuration read again"),
-        OperatorCommand::Drain => info!(uid, pid, from, "an operator has the gate drain"),
+        OperatorCommand::Reload => info!(uid, pid, from, "an operator started a reload"),
+        OperatorCommand::Drain => info!(uid, pid, from, "an operator started a drain"),
         OperatorCommand::Exempt { prefix, until, why } => {
             let until = rfc3339(until);
             info!(uid, pid, from, %prefix, until, why, "an operator exempted clients from all limits");

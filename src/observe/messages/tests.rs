@@ -78,7 +78,7 @@ fn a_flood_of_one_kind_does_not_hide_another() {
         messages.on_event(&Event::Panicked);
     });
     assert_eq!(lines.len(), 5, "{lines:?}");
-    assert!(lines[0].contains("203.0.113.0"), "addresses are written as the file says: {}", lines[0]);
+    assert!(lines[0].contains("203.0.113.0"), "addresses are written as `log.clients` defines: {}", lines[0]);
     assert!(lines[3].contains("http://127.0.0.1:8082"), "{}", lines[3]);
 }
 

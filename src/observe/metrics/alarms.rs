@@ -17,7 +17,7 @@ use crate::policy::{AlarmWords, Policy};
 #[derive(Debug, Default)]
 pub(super) struct AlarmGauges(Mutex<BTreeMap<&'static str, AlarmGauge>>);
 
-/// One gauge, and what it says.
+/// One gauge: its help text and its values.
 #[derive(Debug)]
 struct AlarmGauge {
     help: &'static str,

@@ -83,7 +83,7 @@ fn server(host: Option<&HeaderValue>) -> impl Iterator<Item = KeyValue> {
     address.into_iter().chain(port.map(|port| number("server.port", i64::from(port))))
 }
 
-/// What the limits decided: the verdict of the strictest, the limit that it is of, and the outcome.
+/// The decision of the limits: the strictest verdict, the limit that gave it, and the outcome.
 fn decision(attempt: &AttemptRecord) -> impl Iterator<Item = KeyValue> {
     let strictest = STRICTEST_FIRST.iter().find_map(|&decision| attempt.first(decision));
     let outcome = attempt.outcome.map(|outcome| text("tollgate.outcome", outcome_name(outcome)));

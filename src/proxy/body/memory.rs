@@ -1,9 +1,9 @@
 //! Memory limit for buffered bodies: one for the process, a quarter of it per client prefix.
 //!
 //! A body reserves memory before it is read, and returns it with its last byte. If none is free, a body that would
-//! still be the smaller one evicts a larger one: of its own prefix if that has its quarter, otherwise of the prefix
-//! that holds most. So large bodies do not delay small ones. Waiting bodies are served in turn, one prefix after the
-//! other. If all other bodies wait already, the last one is refused: no body could finish. `buffer` reads the bodies.
+//! still be the smaller one evicts a larger one: one of the same prefix if that holds its quarter, otherwise one of the
+//! prefix that holds most. So large bodies do not delay small ones. Waiting bodies are served in turn, prefix by
+//! prefix. If all other bodies wait already, the last one is refused: no body could finish. `buffer` reads the bodies.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;

@@ -1,9 +1,9 @@
 //! Threads that search long bodies, so that a worker never does: fair between client prefixes, one at a time for each.
 //!
-//! A search takes microseconds for a sign-in and tenths of a second for megabytes. Its threads have a lower priority than
-//! workers. Of the prefixes that wait, the one whose searches were shortest so far is served next, so that long bodies
-//! delay no short ones of others. How much waits is bounded by the [memory](super::memory) of bodies. What is searched for
-//! is left to `transaction::body_search`.
+//! A search takes microseconds for a sign-in and tenths of a second for megabytes. Its threads have a lower priority
+//! than workers. Among the prefixes that wait, the one whose searches were shortest so far is served next, so that long
+//! bodies do not delay short ones of other prefixes. The [memory](super::memory) of bodies bounds how much waits. What
+//! is searched for is left to `transaction::body_search`.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -41,7 +41,7 @@ struct WritePace {
     excess: Cell<u64>,
 }
 
-/// What is true of a connection besides its phase.
+/// A property of a connection that does not depend on its phase.
 #[derive(Debug, Clone, Copy)]
 enum Mark {
     /// Two servers could read the latest request differently.

@@ -174,7 +174,7 @@ impl Worker {
     }
 
     /// Reads the PROXY header of a trusted proxy, then admits the client that it names like any other. It runs in a
-    /// task of its own, because the header may take time.
+    /// separate task, because the header may take time.
     fn read_proxy_header(self: &Rc<Self>, accepted: AcceptedConnection, version: ProxyProtocolVersion) {
         let (worker, number) = (Rc::clone(self), self.register(None));
         self.spawn(async move {

@@ -32,14 +32,14 @@ pub enum FramingError {
     /// Anything but one `chunked`, or any in HTTP/1.0.
     #[error("the transfer coding is not `chunked`")]
     TransferEncoding,
-    /// `Content-Length` beside `Transfer-Encoding`.
+    /// `Content-Length` together with `Transfer-Encoding`.
     #[error("the request is framed twice")]
     TwoFramings,
     /// Anything but one to sixteen hexadecimal digits, or an extension that is too long or has control bytes.
     #[error("the size of a chunk is not a plain number")]
     ChunkSize,
     /// The data of a chunk does not end where its size says.
-    #[error("a chunk is not as long as it says")]
+    #[error("a chunk does not have the length that it declares")]
     ChunkEnd,
     /// A trailer that is no header, is longer than 1,024 bytes, or is the 33rd.
     #[error("the trailers are not a list of headers")]

@@ -53,7 +53,7 @@ struct DescriptorEntry {
 /// Keys and values of a descriptor.
 pub(in crate::proxy) type Entries<'a> = SmallVec<[(&'a [u8], &'a [u8]); 4]>;
 
-/// The request that a descriptor is about, as far as it says.
+/// The request that a descriptor is about, as far as its entries tell.
 #[derive(Debug)]
 pub(in crate::proxy) struct DescribedRequest {
     /// A `POST` of `/` where nothing is said: patterns with a path fit only where a path is.
@@ -99,7 +99,7 @@ impl DescribedRequest {
     /// The request that these entries are about.
     ///
     /// # Errors
-    /// [`MalformedRequest::AmbiguousQuestion`] if an entry comes twice or cannot be what it says.
+    /// [`MalformedRequest::AmbiguousQuestion`] if an entry comes twice or has an impossible value.
     pub(in crate::proxy) fn of(descriptor: &Descriptor<'_>) -> Result<Self, MalformedRequest> {
         let mut described = Self::blank();
         let mut seen: SmallVec<[&[u8]; 4]> = SmallVec::new();

@@ -37,8 +37,8 @@ pub(in crate::proxy) enum VisibleBody {
 }
 
 impl VisibleBody {
-    /// Of a request by this method, by what `X-Original-Body` says of the body that is not shown: its length, or any other
-    /// word.
+    /// The body of a request by this method. `X-Original-Body` tells about a body that is not shown: its length, or any
+    /// other word.
     pub(in crate::proxy) fn by_header(said: Option<&HeaderValue>, method: &Method) -> Self {
         match said.map(HeaderValue::as_bytes) {
             Some(b"0") => Self::Whole,
@@ -109,7 +109,7 @@ impl Question {
             (false, false) => (None, None, None),
         };
         let body = match said.visible_body(method.as_ref().unwrap_or(request.method()), request.body()) {
-            // nginx sends no body, whatever the file says.
+            // nginx sends no body, even with `bodies = true`.
             VisibleBody::Unsaid if shows_bodies && !is_original => VisibleBody::Whole,
             body => body,
         };

@@ -1,6 +1,6 @@
 //! Whether the client uses HTTPS: by a trusted proxy, otherwise by our own connection.
 //!
-//! Of a list the last value counts: the trusted proxy wrote it, and the values before it came from outside.
+//! The last value of a list counts: the trusted proxy wrote it, and the values before it came from outside.
 
 use std::borrow::Cow;
 

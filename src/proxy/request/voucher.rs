@@ -6,7 +6,7 @@ use http::{HeaderValue, Uri};
 
 use crate::defences::OFFER;
 
-/// The voucher of a query; `None` if it has none. Of several it is none of them: an empty text.
+/// The voucher of a query; `None` if it has none, and an empty text if it has several.
 pub(in crate::proxy) fn in_query(query: Option<&str>) -> Option<&str> {
     let mut vouchers = query?.split('&').filter_map(|pair| pair.strip_prefix(OFFER.parameter));
     let first = vouchers.next()?;

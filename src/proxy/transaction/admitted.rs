@@ -21,7 +21,7 @@ use crate::time::Span;
 /// What goes with a request that may pass.
 #[derive(Default)]
 pub(super) struct Admitted {
-    /// `None` if it is no attempt.
+    /// `None` if the request is not an attempt.
     pub(super) attempt: Option<AdmittedAttempt>,
     /// How long the attempt is held for its token.
     pub(super) hold: Span,

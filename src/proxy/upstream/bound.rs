@@ -1,9 +1,9 @@
 //! Connections to upstreams that belong to one client.
 //!
-//! NTLM and Negotiate authenticate the connection and not the request (RFC 4559, section 6): whoever sends the next request
-//! over it is the one who signed in. So a connection on which one of them was spoken goes to no other client. Over HTTP/1
-//! it stays with its client's connection until either ends, or others need its slot. Over HTTP/2, whose requests are apart
-//! from each other, it ends with its request.
+//! NTLM and Negotiate authenticate the connection and not the request (RFC 4559, section 6): the next request over it
+//! counts as one of the user who signed in. So a connection on which one of them was spoken goes to no other client.
+//! Over HTTP/1 it stays with its client's connection until either ends, or others need its slot. Over HTTP/2, whose
+//! requests are apart from each other, it ends with its request.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -70,7 +70,7 @@ fn names_a_scheme(headers: &HeaderMap, name: &HeaderName) -> bool {
     schemes(headers, name).any(|(scheme, _)| is_scheme(scheme))
 }
 
-/// Each scheme, and whether more than the scheme stands there. One line may hold several (RFC 9110, 11.6.1).
+/// Each scheme, and whether anything follows it. One line may hold several (RFC 9110, 11.6.1).
 fn schemes<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = (&'h [u8], bool)> {
     let lines = headers.get_all(name).iter().map(|value| value.as_bytes());
     lines.flat_map(|line| line.split(|byte| *byte == b',')).map(|entry| {

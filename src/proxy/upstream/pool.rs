@@ -27,7 +27,7 @@ pub(super) struct ConnectionPool {
     pub(super) key: PoolKey,
     idle: RefCell<Vec<PooledConnection>>,
     waiting: RefCell<VecDeque<oneshot::Sender<UpstreamConnection>>>,
-    /// Who holds connections that belong to one client, in the order in which they were last used.
+    /// Holders of connections that belong to one client, in the order in which they were last used.
     bound: RefCell<VecDeque<Weak<BoundConnections>>>,
     /// Number of waiting requests; those that have gone are not counted.
     waiter_count: Cell<usize>,

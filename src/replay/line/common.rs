@@ -51,7 +51,7 @@ fn find_time(line: &[u8]) -> Result<(usize, usize, Option<Time>), LineError> {
     first.ok_or(LineError::UnknownFormat)
 }
 
-/// The client and the user: `client ident user`, behind anything else. Of a list of addresses (`X-Forwarded-For`) the
+/// The client and the user: `client ident user`, behind anything else. In a list of addresses (`X-Forwarded-For`), the
 /// client is the first one.
 fn find_client(head: &str) -> Option<(&str, &str)> {
     let words: SmallVec<[(usize, &str); 16]> = words(head).collect();

@@ -56,7 +56,7 @@ pub(super) fn parse(line: &[u8]) -> Result<LoggedRequest<'_>, LineError> {
     fields.into_request()
 }
 
-/// Fills fields from an object; Caddy has some in an object of their own.
+/// Fills fields from an object; Caddy has some in a separate object.
 pub(super) struct FieldReader<'f, 'a>(&'f mut JsonFields<'a>);
 
 impl<'de> Visitor<'de> for FieldReader<'_, 'de> {

@@ -3,10 +3,10 @@
 //! A client is good if it signed in at least once, with at most three failures for each success. For each of five rates
 //! around the present one, the burst that a client needed is the highest level that its own leaky bucket reached, had
 //! all of its attempts been admitted. Sorted, they tell the burst that refuses a share of the good clients, and none of those
-//! that the present rate refused and that signed in soon after. Of the five pairs the one that admits the fewest attempts a
-//! day from one client is suggested.
+//! that the present rate refused and that signed in soon after. The suggestion is the pair of rate and burst that
+//! admits the fewest attempts a day from one client.
 //!
-//! A client here is a bucket of the limit: of a limit by subnet a whole subnet.
+//! A client here is a bucket of the limit: for a limit by subnet, a whole subnet.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! What the gate answers to an authority that checks a name (ACME): tls-alpn-01 (RFC 8737) and http-01 (RFC 8555, 8.3).
 //!
-//! The answers stand here only while an order is open. Who orders, and when, is left to the background.
+//! The answers are here only while an order is open. Ordering is left to the background.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -46,7 +46,7 @@ pub(super) enum BucketResource {
     Addresses,
 }
 
-/// The request besides its path.
+/// The parts of the request other than its path.
 pub(super) struct BucketRequest {
     pub(super) limit: Option<String>,
     fields: Map<String, Value>,

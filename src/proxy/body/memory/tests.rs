@@ -53,7 +53,7 @@ fn a_small_body_takes_the_place_of_a_larger_one() {
     let memory = BodyMemory::new(400);
     let large: Vec<_> = (1..=4).filter_map(|last| begin(&memory, last, 100)).collect();
     let same_prefix = begin(&memory, 1, 10).unwrap();
-    assert!(is_evicted(&large[0]) && !is_evicted(&same_prefix), "of its own prefix");
+    assert!(is_evicted(&large[0]) && !is_evicted(&same_prefix), "a body of the same prefix is evicted");
     let more = begin(&memory, 5, 90).unwrap();
     assert_eq!(used(&memory), 400);
     let other_prefix = begin(&memory, 6, 10).unwrap();

@@ -1,4 +1,4 @@
-//! What a client sends: the socket, the bytes that were read and not consumed yet, and how far the request has come.
+//! The input from a client: the socket, the bytes that were read and not consumed yet, and the progress of the request.
 //!
 //! The driver reads heads out of it; while a request is served, its [body](InboxBody) reads the rest.
 

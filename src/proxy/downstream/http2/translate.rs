@@ -2,7 +2,7 @@
 //!
 //! It changes only what HTTP/1.1 cannot express: `:authority` becomes `Host`, and several `Cookie` headers become one
 //! (RFC 9113, 8.2.3). A `Content-Length` gets its usual spelling. Ambiguous headers stay as they are, and
-//! `request::target` refuses them. A `Host` beside `:authority` stays, so that the two can be compared.
+//! `request::target` refuses them. A `Host` next to `:authority` stays, so that the two can be compared.
 
 use http::header::{CONTENT_LENGTH, COOKIE, HOST};
 use http::{HeaderValue, Request};

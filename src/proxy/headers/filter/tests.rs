@@ -33,7 +33,7 @@ fn every_listed_name_is_dropped_in_every_spelling() {
     }
 }
 
-/// L3: checks every byte that a name may have beside letters, digits and the hyphen.
+/// L3: checks every byte that a name may have other than letters, digits and the hyphen.
 #[test]
 fn names_that_are_no_plain_words_are_dropped_unless_they_are_to_pass() {
     let (filter, passing) = (HeaderFilter::default(), HeaderFilter::default().passing_odd_names());

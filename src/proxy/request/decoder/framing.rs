@@ -14,7 +14,7 @@ pub(super) enum Framing {
 }
 
 impl Framing {
-    /// Records a header, with its value trimmed. Of a value that stands far behind its name nothing is believed.
+    /// Records a header, with its value trimmed. A value that is far behind its name counts as empty.
     pub(super) fn record(&mut self, name: &[u8], value: &[u8]) -> Result<(), FramingError> {
         let value = if distance(name, value) > MAX_FRAMING_LEN { b"" } else { value };
         // The length of the name excludes most other headers.

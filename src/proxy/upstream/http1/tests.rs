@@ -1,4 +1,4 @@
-//! The client beside hyper's: random responses, good and bad, are read by both.
+//! The client compared with hyper's: random responses, good and bad, are read by both.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! One value of a JSON line, borrowed from the line where it can be.
 //!
-//! Of an array it keeps the first value, as Caddy logs headers; of an object nothing.
+//! It keeps the first value of an array, as Caddy logs headers, and nothing of an object.
 
 use std::borrow::Cow;
 
@@ -116,7 +116,7 @@ impl<'de> Visitor<'de> for ValueReader {
     }
 }
 
-/// `request`: a request line, or an object with fields of its own.
+/// `request`: a request line, or an object with its own fields.
 pub(super) struct RequestSeed<'f, 'a>(pub(super) &'f mut JsonFields<'a>);
 
 impl<'de> DeserializeSeed<'de> for RequestSeed<'_, 'de> {
