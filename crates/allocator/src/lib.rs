@@ -1,7 +1,7 @@
 //! jemalloc, set up so that a server gives memory back to the system when connections have gone.
 //!
 //! Freed pages stay for a second, so that busy threads use them again without the kernel. Each thread looks through its
-//! own free pieces after each MiB, and not after each 64 KiB as by default: a busy worker allocates that much in a few
+//! own free pieces once per MiB, and not once per 64 KiB as by default: a busy worker allocates that much in a few
 //! requests. A thread at rest frees nothing that would remind it of older pages, so a thread of the allocator's own
 //! returns them; without any, it sleeps. The C library's allocator keeps nearly all freed pages for good.
 //!

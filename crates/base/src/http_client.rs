@@ -88,8 +88,8 @@ impl HttpConnection {
         self.sender.ready().await.is_ok()
     }
 
-    /// Sends a request when the last response has ended, and reads the whole response, of at most so many bytes. The request
-    /// is put back if it certainly has not been sent.
+    /// Sends a request when the last response has ended, and reads the whole response, of `max_answer` bytes at most.
+    /// The request is put back if it certainly has not been sent.
     ///
     /// # Errors
     /// See [`HttpClientError`].

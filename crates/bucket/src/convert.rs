@@ -54,7 +54,7 @@ pub fn convert(from: &Spec, from_state: &mut [u64], to: &Spec, to_state: &mut [u
             to_continuous(&to.bucket(), deficit, to_state, now);
         }
         (Spec::Escalation(from), Spec::Escalation(to)) => to.convert_from(from, from_state, to_state, now),
-        // What was seen stays; when it is forgotten, the new specification says.
+        // What was seen stays; the new specification defines when it is forgotten.
         (Spec::Recent(_), Spec::Recent(to)) => to.take_over(from_state, to_state, now),
         // Tokens do not convert to strikes or to what was seen, nor these to tokens.
         (Spec::Escalation(_) | Spec::Recent(_), _) | (_, Spec::Escalation(_) | Spec::Recent(_)) => {}

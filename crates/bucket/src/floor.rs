@@ -24,7 +24,7 @@ pub(super) struct FloorState {
 impl Floor {
     pub(super) const WORDS: usize = 3;
 
-    /// `floor` beside `pool`. Start balance and debt are those of the pool; those of the floor are ignored.
+    /// `floor` in addition to `pool`. Start balance and debt are those of the pool; those of the floor are ignored.
     ///
     /// # Errors
     /// [`SpecError::TooLarge`].

@@ -16,7 +16,8 @@ pub struct Recent {
     ttl: Span,
 }
 
-/// What was seen, the latest first: a tag in the upper half, and the minute in the lower. Zero is an empty entry.
+/// The tags that were seen, the latest first: the tag in the upper half, and the minute in the lower. Zero is an empty
+/// entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct SeenTags([u64; Recent::MAX_TAGS]);
 

@@ -210,7 +210,7 @@ impl RecordHeader {
 }
 
 impl Spec {
-    /// The specification of a bucket of this limit with this rate of its own: [`Spec::Distinct`] keeps charging tags
+    /// The specification of a bucket of this limit that has this rate instead: [`Spec::Distinct`] keeps charging tags
     /// once, and [`Spec::Escalation`] and [`Spec::Recent`] have no rate.
     #[must_use]
     pub fn at_rate(&self, rate: Continuous) -> Self {

@@ -77,7 +77,7 @@ impl<K: Kind> FromEntry for Given<K> {
     }
 }
 
-/// Any text, which is checked beside other keys.
+/// Any text. It is checked later, together with other keys.
 pub enum Free {}
 
 impl Kind for Free {
@@ -185,13 +185,13 @@ impl<G: Syntax> Kind for Text<G> {
     }
 }
 
-/// A pattern that texts fit which are checked beside others.
+/// The pattern of texts that are checked together with other keys.
 pub trait TextPattern {
     /// As a regular expression.
     fn pattern() -> String;
 }
 
-/// A text that is checked beside others, and fits the pattern `P`.
+/// A text that fits the pattern `P` and is checked later, together with other keys.
 pub struct Like<P>(PhantomData<P>);
 
 impl<P: TextPattern> Kind for Like<P> {
@@ -207,7 +207,7 @@ impl<P: TextPattern> Kind for Like<P> {
     }
 }
 
-/// A value of any type, which is checked beside others.
+/// A value of any type. It is checked later, together with other keys.
 pub enum Anything {}
 
 impl Kind for Anything {

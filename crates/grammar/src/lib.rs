@@ -1,8 +1,8 @@
 //! Configuration in TOML: tables whose keys are declared once, and every mistake with its place.
 //!
 //! A declaration ([`tables!`]) names a key, its [kind](kind::Kind) and what people are told of it. From it come the reading of
-//! the file, the messages about mistakes, and a [schema]. What a key is for, and what several of them mean
-//! together, is left to whoever declares them.
+//! the file, the messages about mistakes, and a [schema]. The purpose of a key, and the meaning of
+//! several keys together, are left to the crate that declares them.
 
 extern crate self as tollgate_grammar;
 

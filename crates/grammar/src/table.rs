@@ -215,7 +215,7 @@ pub struct RawItem<T> {
     pub is_empty: bool,
 }
 
-/// A string that may be `${...}`. In an override it is the text as written: a secret of digits is no number.
+/// A string that may be `${...}`. In an override it is the text as written: digits are not read as a number.
 pub struct SecretText(pub String);
 
 impl<T: RawTable> FromKey for T {

@@ -1,6 +1,7 @@
 //! The alarm of a route: a defence may raise one, and operators hear when it begins and ends.
 //!
-//! What raises it, and what follows for attempts meanwhile, the defence knows; logs, metrics and reports know its words only.
+//! The defence knows what raises it, and what happens to attempts while it is on. Logs, metrics and reports know only
+//! its words.
 
 use http::Uri;
 

@@ -78,7 +78,7 @@ pub struct Charges {
     pub exempt: SmallVec<[usize; 2]>,
     /// The number of accounts it names; `None` if no limit needs it, or if it depends on a body that was not read.
     pub accounts: Option<u32>,
-    /// What is known of it besides. Whether an alarm is on, the caller finds out.
+    /// What else is known of it. The caller finds out whether an alarm is on.
     pub facts: AttemptFacts,
     /// What matters once its outcome is known.
     pub unsettled: Unsettled,
@@ -138,7 +138,7 @@ impl IdentityState {
     /// What a success proves.
     fn proven_by_success(&self) -> Proven {
         match self {
-            // A client can have its second step judged by a session that was never seen, beside one that was.
+            // For its second step, a client can send a session that was never seen together with one that was.
             Self::Known(identity) if identity.is_second_step => Proven::default(),
             Self::Known(identity) => Proven {
                 account: identity.account(),

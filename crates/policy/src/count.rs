@@ -21,7 +21,7 @@ pub enum Count {
     Element(String),
     /// Items of a JSON array.
     Items,
-    /// Fields of these names in GraphQL documents, wherever a request has them. A request without any is no attempt.
+    /// Fields of these names in GraphQL documents, wherever a request has them. Without any it is not an attempt.
     Fields(Vec<String>),
 }
 

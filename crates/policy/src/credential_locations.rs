@@ -24,7 +24,7 @@ pub(super) struct SplitCost {
 }
 
 impl CredentialLocations {
-    /// The locations for a route. `read` is whether its fields were found beside Basic, if they were read.
+    /// The locations for a route. `read` is whether its fields were found as well as Basic, if they were read.
     pub(super) fn of(slotted: SlottedRoute<'_>, request: &RequestFields<'_>, read: Option<bool>) -> Self {
         let attempt = request.attempt;
         if !has_authorization(attempt) {
@@ -61,8 +61,8 @@ impl SplitCost {
         if self.total < other.total { other } else { self }
     }
 
-    /// At most a full bucket, unless one location alone costs more: a client that signs in behind a server with Basic
-    /// of its own must not be refused for good.
+    /// At most a full bucket, unless one location alone costs more: a client that signs in behind a server that
+    /// itself asks for Basic must not be refused for good.
     pub(super) fn within(self, burst: u32) -> Self {
         let dearest = self.authorization.max(self.total.saturating_sub(self.authorization));
         let total = self.total.min(burst.max(dearest));
@@ -70,7 +70,7 @@ impl SplitCost {
     }
 }
 
-/// Whether the request carries credentials beside Basic, as far as that shows without reading the body.
+/// Whether the request carries other credentials than Basic, as far as that shows without reading the body.
 fn carries_beside_authorization(
     SlottedRoute { route, slots }: SlottedRoute<'_>,
     request: &RequestFields<'_>,

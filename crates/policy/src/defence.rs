@@ -29,7 +29,7 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
         None
     }
 
-    /// What the file says of it: two with the same settings are one.
+    /// Its settings in the file: two with the same settings are one.
     fn settings(&self) -> String {
         self.describe().unwrap_or_default()
     }
@@ -68,7 +68,7 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
         None
     }
 
-    /// The step of an explanation, and what it says.
+    /// The step of an explanation, and its text.
     fn explain(&self, _: AttemptNote) -> Option<(&'static str, String)> {
         None
     }
@@ -214,7 +214,7 @@ impl ReadAttempt<'_> {
         Some(self.any_client(prefixes))
     }
 
-    /// The same; all clients without an address of their own are one.
+    /// The same; all clients without an address count as one.
     #[must_use]
     pub fn any_client(&self, prefixes: PrefixLengths) -> u64 {
         self.hasher.tag_of_client(prefixes, self.attempt.client)
@@ -321,7 +321,7 @@ impl RouteDefences {
     }
 }
 
-/// Two are equal if the file says the same of them: what they know of attempts makes no difference.
+/// Two are equal if their settings in the file are: what they know of attempts makes no difference.
 impl PartialEq for RouteDefences {
     fn eq(&self, other: &Self) -> bool {
         let settings = |defences: &Self| {

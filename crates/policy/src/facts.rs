@@ -1,4 +1,4 @@
-//! What is known of an attempt besides its charges: logs, applications and operators are told of it.
+//! Facts about an attempt in addition to its charges, for logs, applications and operators.
 
 /// Facts of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -15,13 +15,13 @@ use super::account::Account;
 pub struct Fingerprint(u128);
 
 impl Fingerprint {
-    /// Of an account.
+    /// The fingerprint of an account.
     #[must_use]
     pub fn of_account(account: &Account) -> Self {
         Self::of(account.as_bytes())
     }
 
-    /// Of these bytes.
+    /// The fingerprint of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let mut hasher = *KEYED;

@@ -2,8 +2,8 @@
 //!
 //! The format is [MaxMind DB 2.0](https://maxmind.github.io/MaxMind-DB/); the fields are those of GeoLite2 and GeoIP2, which
 //! DB-IP has too, or those of IPinfo.
-//! A file is read as a whole and checked once, so a look-up reads memory. Of an address with an embedded IPv4 address
-//! that address is looked up. What a file does not know, or cannot say, is unknown.
+//! A file is read as a whole and checked once, so a look-up reads memory. If an address has an embedded IPv4 address,
+//! that one is looked up. An address without an entry, or whose entry cannot be read, is unknown.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -55,7 +55,7 @@ pub(super) struct IdentityReaders<'p> {
     pub(super) devices: Option<&'p Devices>,
     /// Known addresses.
     pub(super) addresses: Option<(&'p KnownAddresses, IsKnownAddress<'p>)>,
-    /// Who signed in with a cookie.
+    /// Finds the accounts that signed in with a cookie.
     pub(super) signed_in: &'p dyn Fn(SessionCookie) -> SignedInAccounts,
     /// Whether passwords matter.
     pub(super) reads_passwords: bool,

@@ -21,7 +21,7 @@ use super::query;
 use super::route::{Route, RouteFieldSlots};
 use super::urlencoded::DecodedChars;
 
-/// What a request carries besides its method and its path, as far as it is the same for all routes.
+/// The contents of a request in addition to its method and path, as far as they are the same for all routes.
 pub(super) struct Inspection<'a> {
     /// The fields that routes read.
     pub(super) fields: RequestFields<'a>,

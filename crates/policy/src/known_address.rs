@@ -1,4 +1,4 @@
-//! Known addresses: the client prefixes from which an account signed in, so that its owner has a budget of their own
+//! Known addresses: the client prefixes from which an account signed in, so that its owner has a separate budget
 //! there, as on a known device, also with clients that keep no cookie.
 //!
 //! It names the set of an account and the client's tag within; both are keyed hashes, for one application each. The

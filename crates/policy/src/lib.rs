@@ -217,7 +217,7 @@ impl Policy {
         Self { addresses, ..self }
     }
 
-    /// Whether an account's owner may have a budget of their own.
+    /// Whether an account's owner may have a separate budget.
     #[must_use]
     pub fn knows_owners(&self) -> bool {
         self.devices.is_some() || self.addresses.is_some()
@@ -360,9 +360,9 @@ impl Policy {
     }
 
     /// What has to be read of the body to find out whether the request is an attempt on these routes, what it costs and
-    /// which accounts it names; `None` if none of them needs the body for that. Of several routes the largest body size
-    /// counts: a body that is short enough for the intended route must not be refused because another reading of its
-    /// path matches another route.
+    /// which accounts it names; `None` if none of them needs the body for that. The largest body size of
+    /// several routes counts: a body that is short enough for the intended route must not be refused because another
+    /// reading of its path matches another route.
     ///
     /// # Errors
     /// [`Unchargeable::Unreadable`], [`Unchargeable::Undecodable`] or [`Unchargeable::UnknownCharset`] if the headers show that the body cannot be read.
@@ -406,8 +406,8 @@ impl Policy {
         Ok(found)
     }
 
-    /// Of the routes that a request matches before its body is read, those that it matches whatever the body is. A body
-    /// that cannot be read by its head may hold any field.
+    /// The routes that a request matches whatever its body is, out of those that it matches before the body is read. A
+    /// body that cannot be read by its head may hold any field.
     #[must_use]
     pub fn certain_routes(&self, attempt: &Attempt<'_>, routes: &[usize]) -> MatchedRoutes {
         let is_illegible = OnceCell::new();

@@ -22,7 +22,7 @@ pub struct Limit {
     pub key: Vec<KeyPart>,
     /// The prefix lengths of addresses that share a bucket.
     pub prefixes: PrefixLengths,
-    /// The bucket of clients without a rate of their own.
+    /// The bucket of clients without another rate in `rates`.
     pub spec: Spec,
     /// Other rates for some clients.
     pub rates: Rates,
@@ -30,7 +30,7 @@ pub struct Limit {
     pub exempt: NetworkSet,
     /// Whether the limit refuses, observes or is off.
     pub mode: Mode,
-    /// The name of the limit that this one may replace, and is judged beside; it never refuses.
+    /// The name of the limit that this candidate may replace; a candidate never refuses.
     pub candidate_of: Option<Arc<str>>,
     /// Whether all attempts are charged, or failures only.
     pub charge_on: ChargeOn,

@@ -53,7 +53,7 @@ pub enum PatternError {
     /// The path does not start with a slash.
     #[error("the path `{0}` does not start with `/`")]
     Path(String),
-    /// An asterisk beside other characters.
+    /// An asterisk among other characters.
     #[error("`{0}` mixes `*` with letters: `*` stands for one whole segment, `**` for any rest")]
     Glob(String),
     /// A path that no decoded request path can equal.

@@ -35,7 +35,7 @@ pub(super) enum MethodRule {
 }
 
 impl MethodReadings {
-    /// No reading: the request is no attempt.
+    /// No reading: the request is not an attempt.
     pub(super) const NONE: Self = Self { as_sent: false, as_write: false, as_get: false };
 
     pub(super) fn has(self, reading: MethodReading) -> bool {

@@ -17,7 +17,7 @@ impl Policy {
         strictest(true).or_else(|| strictest(false)).unwrap_or(of_store)
     }
 
-    /// Of several routes that count the attempt the strictest: a client can make a milder one count it as well.
+    /// The strictest of the routes that count the attempt: a client can make a milder one count it as well.
     fn on_error_of(&self, limit: usize, found: &Charges, of_store: OnError) -> OnError {
         let own = self.limits.get(limit).and_then(|limit| limit.on_error);
         let routes = found.routes.clone().into_iter().filter_map(|index| self.routes.get(index));

@@ -55,7 +55,7 @@ pub struct Judgement {
     pub outcome: Outcome,
     /// How many failures a failure counts as, at least 1.
     pub weight: u32,
-    /// Whether an answer said so: not if none came, or if its status or an unread body hides what it says.
+    /// Whether an answer told the outcome: not if none came, or if its status or an unread body hides it.
     pub is_said: bool,
 }
 
@@ -66,7 +66,7 @@ impl From<Outcome> for Judgement {
 }
 
 impl Judgement {
-    /// Of an attempt without an answer.
+    /// The judgement of an attempt without an answer.
     pub const UNANSWERED: Self = Self { outcome: Outcome::Failure, weight: 1, is_said: false };
 
     /// The judgement of an attempt that two routes count: see [`Outcome::and`]. The heavier weight counts.
@@ -85,7 +85,7 @@ impl Judgement {
 pub struct OutcomeRules {
     /// The response is a failure if any of these rules holds.
     pub failure: Vec<OutcomeRule>,
-    /// The response is a success if any of these rules holds and it is no failure.
+    /// The response is a success if any of these rules holds and none of `failure` does.
     pub success: Vec<OutcomeRule>,
     /// The response is neutral if any of these rules holds and it is neither of the two. These rules read heads only.
     pub neutral: Vec<OutcomeRule>,

@@ -61,7 +61,7 @@ pub struct GivenSoFar {
 pub struct OfferForm {
     /// The name of its place in a page.
     pub placeholder: &'static str,
-    /// The part of the page: the offer stands at its [place](Self::placeholder), `{{text:KEY}}` at those of texts, and
+    /// The part of the page: the offer is at its [place](Self::placeholder), `{{text:KEY}}` at those of texts, and
     /// `{{script}}` where the script belongs.
     pub html: &'static str,
     /// The only script of the page.

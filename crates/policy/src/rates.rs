@@ -15,7 +15,7 @@ use super::geo::{Country, Origin};
 use super::network::NetworkMap;
 use tollgate_bucket::Spec;
 
-/// The classes of clients with a rate of their own, and who belongs to them.
+/// The classes of clients with another rate than the limit's, and which clients are in them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rates {
     /// By number, from 1.
@@ -41,7 +41,7 @@ pub struct ClassRate {
     /// The name or prefix in the file, and never a credential: part of the bucket's identity, so that a narrower client
     /// in a wider bucket's prefix keeps its own bucket.
     pub class: Arc<str>,
-    /// The number of the class, from 1; clients without a rate of their own are class 0.
+    /// The number of the class, from 1; clients at the limit's rate are class 0.
     pub number: usize,
     /// `None` means no limit.
     pub spec: Option<Spec>,

@@ -80,7 +80,7 @@ pub struct RouteReading {
 /// A second step of sign-ins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SecondStep {
-    /// The name of the session's cookie, where the file says it.
+    /// The name of the session's cookie, if the file sets it.
     pub cookie: Option<Box<str>>,
 }
 
@@ -169,7 +169,7 @@ impl Cost {
         matches!(self, Self::Counted(count) if count.tells_attempts())
     }
 
-    /// Whether a request is no attempt: its body was read, and nothing is counted in it.
+    /// Whether a request is not an attempt: its body was read, and nothing is counted in it.
     fn finds_none(&self, attempt: &Attempt<'_>) -> bool {
         match (self, attempt.body) {
             (Self::Counted(count), AttemptBody::Whole(_) | AttemptBody::Searched(_)) => {

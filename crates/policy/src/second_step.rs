@@ -4,9 +4,9 @@
 //! It names cookies and accounts, both as keyed hashes. What was seen is kept by the caller, who is told which cookies a
 //! sign-in had, and asked what signed in with those of a second step.
 //!
-//! Which cookie is the session's, the file may say (`step_cookie`); else any that is long enough to be one counts, but
-//! for those that many accounts have, such as a balancer's. Of several, and of several accounts of one, all pay: a client
-//! chooses what it sends, and must not hide an account behind another. `session_value` reads them.
+//! The file may name the session's cookie (`step_cookie`); else any that is long enough to be one counts, but for those
+//! that many accounts have, such as a balancer's. If there are several cookies, or several accounts of one, all pay: a
+//! client chooses what it sends, and must not hide an account behind another. `session_value` reads them.
 
 use http::HeaderMap;
 use http::header::SET_COOKIE;
@@ -52,7 +52,7 @@ pub struct SignIn {
 pub struct Remembered<'k> {
     /// Known addresses.
     pub is_known: IsKnownAddress<'k>,
-    /// Who signed in with this cookie; none if more did than one session has.
+    /// Finds the accounts that signed in with this cookie; none if they are more than one session has.
     pub signed_in: &'k dyn Fn(SessionCookie) -> SignedInAccounts,
 }
 

@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(offset.record(seconds(0), at(1900), at(1900)), None);
         assert_eq!(offset.apply(at(5)), at(5));
         assert!(offset.record(seconds(300_000), at(700), at(700)).is_some());
-        // Of the replies within a second the most exact one counts.
+        // The most exact one of the replies within a second counts.
         for millis in (800..3100).step_by(100) {
             assert_eq!(offset.record(seconds(300_000 + millis), at(millis), at(millis)), None);
         }

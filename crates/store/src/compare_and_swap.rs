@@ -1,5 +1,5 @@
 //! The contract of a database backend: one compare-and-swap, and little else. A database that can do arithmetic may
-//! offer a step besides.
+//! also offer a step.
 //!
 //! Retries, deadlines, outages and the format of the bytes are left to [`shared`](super::shared). Every reply carries
 //! the database's clock, because gates whose own clocks disagree must decide by one.
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(key, "shop-2_b:1:ffffffffffffffffffffffffffffffff");
     }
 
-    /// G18: while gates of two versions share a store, each has buckets of its own.
+    /// G18: while gates of two versions share a store, each has its own buckets.
     #[test]
     fn gates_that_write_buckets_in_different_ways_name_nothing_alike() {
         let secret = |layout, prefix: &str, secret: &[u8]| {

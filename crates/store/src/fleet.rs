@@ -1,5 +1,5 @@
-//! What the gates of an installation share beside their buckets: the policy with its history, and the changes that
-//! operators make for a while.
+//! Data that the gates of an installation share in addition to buckets: the policy with its history, and the temporary
+//! changes of operators.
 //!
 //! One small record, the [head](FleetHead), names all others. A text is written once, under a random name, before the
 //! head names it: so a reader finds all of a change or nothing of it, and of two writers one loses the swap of the
@@ -53,7 +53,7 @@ pub enum FleetError {
     Conflict,
 }
 
-/// Who put a policy into the store, and why.
+/// The author of a policy in the store, and the reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyNote {
     /// When, by the writer's clock.
@@ -129,8 +129,8 @@ impl Fleet {
         self.push_onto(&mut head, version, text, &note).await
     }
 
-    /// Makes this text the policy of all gates, whatever is there. What cannot be read is given up: the history, the changes
-    /// of operators.
+    /// Makes this text the policy of all gates, whatever is there. The history and the changes of operators are lost if they
+    /// cannot be read.
     ///
     /// # Errors
     /// See [`FleetError`]; [`Conflict`](FleetError::Conflict) if another writer comes first.

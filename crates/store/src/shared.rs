@@ -57,11 +57,11 @@ pub struct StoreOptions {
     pub timeout: Span,
     /// What happens to an attempt when the store does not answer.
     pub on_error: OnError,
-    /// Who calculates where several gates write at once.
+    /// Where buckets are calculated that several gates write at once.
     pub arithmetic: Arithmetic,
 }
 
-/// Who calculates where several gates write to a bucket at once.
+/// Where a bucket is calculated that several gates write at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Arithmetic {
     /// The database, where it can.
@@ -177,7 +177,7 @@ impl SharedStore {
         self.options.on_error
     }
 
-    /// Who receives the events of this store.
+    /// The receiver of the events of this store.
     pub(super) fn observer(&self) -> &dyn StoreObserver {
         &*self.observer
     }

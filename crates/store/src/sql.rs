@@ -1,4 +1,4 @@
-//! What PostgreSQL and MySQL share: the table, the connection pool, and how an address is parsed.
+//! The common parts of PostgreSQL and MySQL: the table, the connection pool, and how an address is parsed.
 //!
 //! The SQL is left to each database's module. Expired rows are found by an index on `due`, the period of a few minutes in
 //! which they expire, and not by one on `expires_at`: every swap changes that column, so an index on it would make each

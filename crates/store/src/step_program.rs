@@ -90,7 +90,7 @@ pub enum StepOp {
     Take {
         /// Their time; for an interval, their number.
         tokens: u64,
-        /// The time of those that may be missing besides: from an empty bucket to a full one, but for these.
+        /// The time of the other tokens that may be missing: from an empty bucket to a full one, but for these.
         rest: u64,
     },
     /// Undo what an attempt took.

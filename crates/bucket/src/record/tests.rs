@@ -177,7 +177,7 @@ fn the_bytes_of_every_shape_are_these() {
         assert_eq!(
             hex(&bytes),
             format!("{own_shape}{fingerprint}18fae3481fe22800{written_spec}{state}"),
-            "with a rate of its own"
+            "with its own rate"
         );
     }
 }

@@ -123,7 +123,7 @@ fn fold_unicode(bytes: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// The bytes that separate segments besides `/`.
+/// The bytes other than `/` that separate segments.
 #[derive(Clone, Copy, Default)]
 struct ReferenceSeparators {
     backslash: bool,

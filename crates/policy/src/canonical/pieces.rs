@@ -159,7 +159,7 @@ struct SpecialSegments {
     dot_dot: bool,
 }
 
-/// The bytes that separate segments besides `/`.
+/// The bytes other than `/` that separate segments.
 #[derive(Clone, Copy, Default)]
 struct PathSeparators {
     backslash: bool,

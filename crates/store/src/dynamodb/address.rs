@@ -106,7 +106,7 @@ impl HttpServer {
             .filter(|authority| !authority.as_str().contains('@'))
             .ok_or(BadServerUrl::Form)?;
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        // If the text behind a colon is no number, `http` reports that there is no port.
+        // If the text behind a colon is not a number, `http` reports that there is no port.
         let port =
             match authority.as_str().strip_prefix(authority.host()).and_then(|rest| rest.strip_prefix(':')) {
                 Some(_) => authority.port_u16().filter(|&port| port > 0).ok_or(BadServerUrl::Form)?,

@@ -1,7 +1,7 @@
 //! The keys that requests are signed with: where they come from, and how they are renewed before they end.
 //!
 //! The order is Amazon's: the address, the environment, the shared file, the container's endpoint, the instance's
-//! metadata service. Keys are fetched in a task of their own, so a caller that gives up does not cancel the fetch.
+//! metadata service. Keys are fetched in a separate task, so a caller that gives up does not cancel the fetch.
 //! While the present keys are valid, no request waits for new ones. Signing is left to [`sign`](super::sign).
 
 mod chain;

@@ -1,6 +1,6 @@
 //! The connection pool of one server: bounded, filled on demand; a connection stays while it answers.
 //!
-//! Connections are made one after the other in a task of their own, so a caller that gives up does not cancel the
+//! Connections are made one after the other in a separate task, so a caller that gives up does not cancel the
 //! attempt. After an error there is at most one attempt in 100 ms, and a request between two of them fails at once with
 //! that error. HTTP is left to [`HttpConnection`].
 

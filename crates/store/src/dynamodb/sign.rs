@@ -91,7 +91,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// From `aws-sig-v4-test-suite`: name, method, headers beside `host` and `x-amz-date`, body, signature.
+    /// From `aws-sig-v4-test-suite`: name, method, headers other than `host` and `x-amz-date`, body, signature.
     type Vector =
         (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str, &'static str);
 

@@ -29,7 +29,7 @@ pub struct PolicyEntry {
     pub length: u64,
     /// When it was put there, in nanoseconds since 1970 by the writer's clock.
     pub at: u64,
-    /// Who put it there.
+    /// The user who put it there.
     pub by: String,
     /// The reason; may be empty.
     pub comment: String,

@@ -76,7 +76,7 @@ fn split(text: &str) -> Result<(&str, Option<&str>), BadStoreAddress> {
     }
     let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
     if port.is_some_and(|port| port.contains(':')) {
-        return Err("an IPv6 address of memcached stands in brackets".into());
+        return Err("an IPv6 address of memcached needs brackets".into());
     }
     let usual = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if host.is_empty() {
@@ -127,7 +127,7 @@ mod tests {
             ("a:0", "a port of memcached is 1 to 65535"),
             ("a:65536", "a port of memcached is 1 to 65535"),
             ("a:+1", "a port of memcached is 1 to 65535"),
-            ("::1", "an IPv6 address of memcached stands in brackets"),
+            ("::1", "an IPv6 address of memcached needs brackets"),
             ("[::1", "brackets of memcached hold an IPv6 address"),
             ("[a]", "brackets of memcached hold an IPv6 address"),
             ("[::1]1", "brackets of memcached hold an IPv6 address"),

@@ -42,7 +42,7 @@ pub(super) fn parse(url: &str) -> Result<PostgresAddress, BadStoreAddress> {
     }
     let is_chosen = split.options.iter().any(|(name, _)| *name == "target_session_attrs");
     if config.get_hosts().len() > 1 && !is_chosen {
-        // Of several hosts one is the primary, and only it takes writes.
+        // If there are several hosts, one is the primary, and only it takes writes.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     }
     if config.get_application_name().is_none() {

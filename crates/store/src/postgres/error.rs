@@ -50,7 +50,7 @@ fn is_contention(error: &DbError) -> bool {
         SqlState::UNIQUE_VIOLATION,
         SqlState::LOCK_NOT_AVAILABLE,
     ];
-    // YugabyteDB has no state of its own for some of these.
+    // YugabyteDB has no separate state for some of these.
     let says = |words: &str| error.message().to_ascii_lowercase().contains(words);
     let is_yugabyte = *error.code() == SqlState::INTERNAL_ERROR
         && ["restart read", "conflict", "try again"].into_iter().any(says);

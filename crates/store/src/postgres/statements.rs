@@ -2,7 +2,7 @@
 //! digits and `_`.
 //!
 //! No statement is prepared by name, so each is planned again, which costs more than to run it. So `tollgate migrate` installs
-//! functions: the database keeps their plans for each of its connections, whoever uses it. Every statement uses
+//! functions: the database keeps their plans per connection, for all users of the connection. Every statement uses
 //! `clock_timestamp()`, because `now()` stands still while a statement waits.
 
 use crate::sql::{BATCH, PERIOD, Statements};

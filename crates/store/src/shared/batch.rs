@@ -115,7 +115,7 @@ impl<'s> StoreBatch<'s> {
         }
     }
 
-    /// Takes tokens in advance, too, if the bucket is as its limit says.
+    /// Takes tokens in advance, too, if the bucket has its limit's specification.
     fn lease(&mut self, draft: &BatchState) {
         if let Some(first) = self.requests.first()
             && draft.state.header == RecordHeader::of(first.bucket.spec)

@@ -198,7 +198,7 @@ impl LeaseKeeper {
     }
 
     /// Asks for tokens as an attempt does. A bucket with few tokens is left to the attempts; so is one that refills faster
-    /// than this gate wants tokens of it, because time would return them before they are handed out.
+    /// than this gate uses its tokens, because time would return them before they are handed out.
     fn refill(
         &self,
         now: Time,
@@ -268,7 +268,7 @@ fn leasable(spec: &Spec) -> Option<Continuous> {
     (rate.debt() == 0 && rate.hold() == Span::ZERO).then_some(*rate)
 }
 
-/// Of the tokens that are left, a gate takes one in so many at once.
+/// A gate takes this part of the tokens that are left at once: one in sixteen.
 const PART: u32 = 16;
 const ROUND: Span = Span::from_millis(50);
 /// For how many rounds tokens are taken.

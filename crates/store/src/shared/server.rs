@@ -1,7 +1,7 @@
 //! One server of a store: whether it takes calls, what time it is there, and what operators were told of it.
 //!
-//! A store of several servers has outages and clocks of its servers, none of its own: the keys of a server that answers
-//! never notice another one that does not. Which servers there are is left to [`servers`](super::servers).
+//! In a store of several servers, each server has its own outages and clock, and the store as a whole has none: an
+//! outage of one server never affects the keys of another. [`servers`](super::servers) finds which servers there are.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -169,7 +169,7 @@ impl CompareAndSwap for Ledger {
         self.answer_uncounted()
     }
 
-    /// What is looked for besides attempts is not counted either.
+    /// Look-ups that are not for attempts are not counted either.
     fn marker(&self, Key(key): Key) -> StoreFuture<'_, RecordVersion> {
         let mut rows = self.rows.lock().unwrap();
         let new = || Stored { bytes: Vec::new(), version: RecordVersion::random() };
@@ -355,7 +355,7 @@ fn who_loses_every_race_for_a_bucket_with_tokens_has_no_answer() {
     ledger.take_asked();
     assert_eq!(process.call(StoreOp::Step(Op::Take(1))), Err(Unavailable));
     assert!((3..=34).contains(&ledger.take_asked()), "it tries again, and not for ever");
-    assert!(process.shared.is_up(), "losing is no failure of the store");
+    assert!(process.shared.is_up(), "losing does not count as a failure of the store");
 }
 
 #[test]
@@ -430,7 +430,7 @@ fn the_first_attempt_that_is_refused_has_the_store_probed() {
     let begun = std::time::Instant::now();
     while process.shared.is_up() {
         std::thread::sleep(Duration::from_millis(5));
-        assert!(begun.elapsed() < Duration::from_secs(1), "the next probe of its own accord is later");
+        assert!(begun.elapsed() < Duration::from_secs(1), "the next regular probe is later");
     }
 }
 

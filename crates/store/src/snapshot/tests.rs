@@ -50,7 +50,7 @@ fn a_snapshot_is_read_and_only_its_user_may_read_it() {
         assert_eq!(Snapshot::read(&path).unwrap().unwrap(), snapshot);
     }
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no other file is left");
     fs::remove_dir_all(folder).unwrap();
 }
 

@@ -14,7 +14,8 @@ use crate::address::BadStoreAddress;
 pub(crate) enum SqlTls {
     /// In clear text: `sslmode=disable`, or no `sslmode`.
     Off,
-    /// Encrypted if the server can. Nothing is checked: whoever could read the traffic could also prevent its encryption.
+    /// Encrypted if the server can. Nothing is checked: an attacker who could read the traffic could also prevent its
+    /// encryption.
     Preferred,
     /// Encrypted. The server's certificate is checked against the roots of this file, or the system's.
     On {

@@ -74,7 +74,7 @@ pub(crate) struct Statements<T> {
 pub(crate) struct SqlStore<D: SqlConnector<Connection: SqlQueries>> {
     pool: SqlPool<D>,
     statements: Arc<Statements<Own<D>>>,
-    /// The row that this gate's probes write: one of its own, so that no gate waits for another one.
+    /// The row that only this gate's probes write, so that no gate waits for another one.
     probe_key: Key,
     is_unencrypted: bool,
 }

@@ -338,7 +338,7 @@ fn refuse_by_mirror<'b>(
     Some((mirror, refuse_all_at(withdrawals, now).ok()??))
 }
 
-/// Of several withdrawals the one of the limit that refuses most attempts, unless its bucket was seen a moment ago.
+/// The withdrawal of the limit that refuses most attempts, unless its bucket was seen a moment ago.
 fn refusing_most<'w, 'b>(
     database: &SharedStore,
     withdrawals: &'w [LimitWithdrawal<'b>],

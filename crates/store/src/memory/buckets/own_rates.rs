@@ -1,4 +1,4 @@
-//! Buckets that have a rate of their own for a while, instead of their limit's.
+//! Buckets that have their own rate for a while, instead of their limit's.
 //!
 //! Operators give own rates, so there are few: a small map next to the table, and a filter word that says whether a key
 //! can be in it. While its own rate lasts, a bucket lives in the map and not in the table. So it is not evicted, keeps
@@ -23,7 +23,7 @@ pub enum OwnRateError {
     #[error(transparent)]
     Stale(#[from] Stale),
     /// The limit has the maximum number of own rates.
-    #[error("{MAX_OWN_RATES} buckets of this limit have rates of their own already")]
+    #[error("{MAX_OWN_RATES} buckets of this limit have temporary rates, which is the maximum")]
     TooMany,
     /// The bucket counts strikes: it has no rate at all.
     #[error("escalating waits have no rate")]

@@ -96,7 +96,7 @@ fn a_bucket_of_this_process_alone_is_taken_from_with_those_of_the_database_or_no
     assert!(other.is_admitted(&[(0, 6)]) && !other.is_admitted(&[(0, 1)]), "nothing was taken there");
     assert!(other.is_admitted(&[(1, 10)]), "the process before has not seen that");
     assert!(!other.is_admitted(&[(2, 4), (1, 1)]));
-    assert!(other.is_admitted(&[(2, 10)]), "all ten of its own are there");
+    assert!(other.is_admitted(&[(2, 10)]), "all ten of its tokens are there");
     let third = process();
     let refused = third.take(&[(2, 4), (1, 1)]).unwrap();
     assert_eq!((refused.admitted, refused.verdicts[0].left, refused.verdicts.len()), (false, 10, 2));
@@ -121,7 +121,7 @@ fn a_limit_that_refuses_most_attempts_is_asked_first() {
     for client in 1..60 {
         assert!(other.take_of(client, &[(1, 10)]).unwrap().admitted);
     }
-    // Of each client this process has seen nothing.
+    // This process has seen nothing of these clients.
     let asked = (1..60).map(|client| {
         ledger.take_asked();
         assert!(!one.take_of(client, &[(0, 1), (1, 1)]).unwrap().admitted);

@@ -1,4 +1,4 @@
-//! Several gates on one store for simulated days, checked by an observer with arithmetic of its own.
+//! Several gates on one store for simulated days, checked by an observer with separate arithmetic.
 //!
 //! Time is simulated: everything runs on one thread, in an order that the seed decides. The store is late, loses
 //! replies and records, goes down, and has another clock than the gates. As with a real store, a request may be written

@@ -29,8 +29,8 @@ struct Figures {
     unavailable: u32,
 }
 
-/// A large one that hardly refills, one that refills as fast as a gate wants its tokens, one that has too little, and a small
-/// one.
+/// A large bucket that hardly refills, one that refills as fast as a gate uses its tokens, one that has too little, and
+/// a small one.
 fn specs() -> [Spec; 4] {
     let rate = |count, burst| Spec::Continuous(Continuous::new(count, Span::from_secs(1), burst).unwrap());
     [rate(1, 20_000), rate(30, 500), rate(10, 300), rate(2, 10)]
