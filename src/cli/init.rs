@@ -311,7 +311,7 @@ const LISTEN: &str = "http://[::]:8080";
 const UPSTREAM: &str = "http://127.0.0.1:8081";
 const PATTERN: &str = "POST /login";
 const NO_PROXY: &str = "\
-# If another proxy stands in front of this gate, name its address here. Otherwise all its visitors are one client.
+# If another proxy is in front of this gate, name its address here. Otherwise all its visitors are one client.
 #[client]
 #trust = \"192.0.2.10\"";
 /// Tables for proxies in front of the gate.

@@ -1,4 +1,4 @@
-//! Lists of texts. A single text may stand where a list is allowed.
+//! Lists of texts. A list of one text can be written as that text alone.
 
 use std::collections::HashSet;
 use std::marker::PhantomData;

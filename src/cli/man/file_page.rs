@@ -86,7 +86,7 @@ fn properties(table: &Value) -> impl Iterator<Item = (&String, &Value)> {
 
 const ABOUT: &str = "\
 The file is TOML. Unknown keys are errors. Durations are written \"250ms\", \"30s\", \"5m\", \"1h30m\", \"7d\", sizes \
-\"64KiB\", rates \"10 per 5m burst 10\" or \"10/min\". A single value may stand where a list is allowed. Each key can be \
+\"64KiB\", rates \"10 per 5m burst 10\" or \"10/min\". A list of one item can be written as that item alone. Each key can be \
 set by the environment, with two underscores between levels (TOLLGATE_STORE__CAPACITY=5000), and above that by the \
 command line (--set store.capacity=5000). Secrets may be \"${NAME}\", a variable, or \"${file:PATH}\", a file. \
 tollgate-check(1) lists all mistakes of a file, and what its limits let through at worst.";

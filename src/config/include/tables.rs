@@ -88,7 +88,7 @@ fn join(before: &mut TomlTable, behind: TomlTable) {
     }
 }
 
-/// A single value may stand where a list is allowed.
+/// A list of one item can be written as that item alone.
 pub(super) fn items(node: Located<TomlValue>) -> Vec<Located<TomlValue>> {
     match node.value {
         TomlValue::List(items) => items,
