@@ -91,9 +91,9 @@ enum CliCommand {
     Demo(demo::DemoArgs),
     /// List the clients of a running gate, and show, fill, reset or change single buckets
     Buckets(buckets::BucketsArgs),
-    /// Have limits of a running gate observe or enforce for a while
+    /// Put limits of a running gate in observe or enforce mode for a while
     Mode(mode::ModeArgs),
-    /// Show how a running gate is: listeners, connections, store, upstreams, configuration
+    /// Show the status of a running gate: listeners, connections, store, upstreams, configuration
     Status(control::ControlArgs),
     /// Watch a running gate: who is there, who is refused, and what its limits decide
     #[cfg(feature = "top")]
@@ -105,9 +105,9 @@ enum CliCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         _words: Vec<String>,
     },
-    /// Have a running gate read its configuration again; a bad one is shown and refused
+    /// Make a running gate read its configuration again; a bad one is shown and refused
     Reload(control::ControlArgs),
-    /// Have a running gate finish what is in flight and end
+    /// Make a running gate finish its requests in flight, then end
     Drain(control::ControlArgs),
     /// Put one policy for all gates into the store that they share, show it, or go back to an earlier one
     Policy(policy::PolicyArgs),

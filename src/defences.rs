@@ -164,7 +164,7 @@ impl DefendedRoute<'_> {
     /// Warns of a key that needs failures.
     fn warn_of_failures(&self, spot: &Spot, f: &mut Findings) {
         if !self.knows_failures {
-            self.warn(spot, "does not say what a failure is", "add failure = [{ status = 401 }]", f);
+            self.warn(spot, "does not define what a failure is", "add failure = [{ status = 401 }]", f);
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::cli::output::outln;
 pub(super) struct DoctorArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// A page of the application that shows the client's address: does it believe X-Forwarded-For?
+    /// A page of the application that shows the client's address: does it trust X-Forwarded-For?
     #[arg(long, value_name = "PATH")]
     whoami: Option<String>,
 }

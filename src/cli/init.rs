@@ -54,7 +54,7 @@ pub(super) struct InitArgs {
     /// Know browsers that have signed in before, and make the file with the key, device.keys
     #[arg(long)]
     device: bool,
-    /// The proxy in front of this gate: whom to believe who the client is
+    /// The proxy in front of this gate, which is trusted to name the client
     #[arg(long, value_name = "PROXY", value_parser = PossibleValuesParser::new(BEHIND.map(|(name, _)| name)))]
     behind: Option<String>,
     /// Ask nothing, also on a terminal

@@ -11,7 +11,7 @@ use crate::observe::admin::pages::{ModePage, ModeRequest};
 
 #[derive(Debug, Args)]
 pub(super) struct ModeArgs {
-    /// What the limits do with what they decide
+    /// What the limits do with their decisions
     mode: ModeWord,
     /// This limit only [default: all that are not off]
     #[arg(long, value_name = "NAME")]

@@ -32,7 +32,7 @@ pub(super) struct TopArgs {
     /// How often the gate is asked: 1s to 60s
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "2s")]
     every: Span,
-    /// Print one overview and end, as where the output is no terminal or --format is json
+    /// Print one overview and end; the default if the output is not a terminal or --format is json
     #[arg(long)]
     once: bool,
     /// The order of the clients

@@ -27,7 +27,7 @@ pub(super) fn expand(root: &mut TomlTable, f: &mut Findings) {
     };
     for entry in std::mem::take(&mut limits.0) {
         if entry.key.value.contains('.') {
-            let message = format!("`{}` is no name for a limit", entry.key.value);
+            let message = format!("`{}` is not a valid name for a limit", entry.key.value);
             f.error(&entry.key.spot, message, "1 to 64 of: letters, digits, `-`, `_`");
         }
         let (live, candidate) = split(entry, f);

@@ -150,7 +150,7 @@ fn webhook_of(text: &Located<String>, check: &DefenceCheck<'_>, f: &mut Findings
     if url.is_none() {
         f.error(
             &text.spot,
-            "this is no address of a web server",
+            "this is not the address of a web server",
             "as in https://alerts.example.org/tollgate",
         );
     }
@@ -161,7 +161,7 @@ fn warn_of_no_effect(spot: &Spot, to: &DefendedRoute<'_>, f: &mut Findings) {
     let Some(route) = &to.route else { return };
     if !to.knows_failures {
         let message =
-            format!("attack mode never begins: route `{}` does not say what a failure is", route.name);
+            format!("attack mode never begins: route `{}` does not define what a failure is", route.name);
         f.warning(
             spot,
             message,

@@ -145,7 +145,7 @@ pub(super) const FORM: OfferForm = OfferForm {
 };
 
 pub(super) const COUNTER: DefenceCounter =
-    DefenceCounter { name: "tollgate_challenges", help: "Challenges by what became of them" };
+    DefenceCounter { name: "tollgate_challenges", help: "Challenges by result" };
 
 /// Half a million hashes on average: about two seconds of a phone, half a second of a desktop computer.
 const BASE_BITS: u32 = 19;

@@ -281,10 +281,7 @@ fn log_store_report(StoreChange { server, up, why, .. }: StoreChange<'_>) {
     if up {
         info!(server, why, "store available again");
     } else {
-        error!(
-            server,
-            why, "store unavailable: attempts are decided as store.on_error says until it answers"
-        );
+        error!(server, why, "store unavailable: store.on_error decides attempts until it answers");
     }
 }
 

@@ -155,7 +155,7 @@ impl Case {
             let is_seen = message.starts_with("no endpoint sees");
             is_seen
                 || message.ends_with("is missing")
-                || message.starts_with("nothing says which")
+                || message.starts_with("no file tells which")
                 || message.starts_with("there is no variable")
         };
         self.mistakes.difference(&told).filter(|hidden| !is_missing(hidden)).cloned().collect()

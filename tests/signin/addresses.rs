@@ -160,7 +160,7 @@ fn an_operator_sees_how_many_addresses_are_known_and_has_them_forgotten() {
     let (status, shown) = operator(&gate, "DELETE", "/addresses");
     assert_eq!((&*status, shown.get("addresses")), ("200", None), "{shown}");
     assert_eq!(status_from(&gate, HOME, "alice", &right("alice")), 429, "a stranger again");
-    let is_told = || gate.messages().contains("an operator had the known addresses of an account forgotten");
+    let is_told = || gate.messages().contains("an operator removed the known addresses of an account");
     assert!(eventually(Duration::from_secs(5), is_told), "{}", gate.messages());
     assert!(!gate.messages().to_lowercase().contains("alice"), "{}", gate.messages());
 }

@@ -55,7 +55,8 @@ pub(crate) fn drained_buckets_and_words_come_back_to_an_emptied_store(mut server
         |gate: &Gate| clients.clone().filter(|client| attempt(gate, *client, "somebody") == 200).count();
     assert_eq!([admitted(&other), admitted(&one)], [0, 0], "{}", one.messages());
     assert!(words_hold(&one) && words_hold(&other), "{}", one.messages());
-    let is_told = |gate: &Gate| gate.messages().contains("has lost the policy and what operators changed");
+    let is_told =
+        |gate: &Gate| gate.messages().contains("has lost the policy and the temporary changes of operators");
     assert!(is_told(&one) || is_told(&other), "{}", one.messages());
     // They are in the store again: a gate that has seen none of it is told by it.
     drop(one);

@@ -158,7 +158,7 @@ impl Reload {
     async fn restore(&mut self, link: &FleetLink, parts: &Parts) -> Result<(), FleetError> {
         if self.follower.lost == 0 {
             tracing::warn!(
-                "the store ({}) has lost the policy and what operators changed for a while: this gate goes on as it is, \
+                "the store ({}) has lost the policy and the temporary changes of operators: this gate goes on as it is, \
                  and writes back what it knows",
                 self.follower.store.address
             );

@@ -84,7 +84,7 @@ fn unix(place: String, path: &Path) -> Symptom {
     }
 }
 
-/// A gate that hears only its own machine has a proxy in front, whom it has to believe.
+/// A gate that hears only its own machine has a proxy in front, which it has to trust.
 pub(super) fn trust(config: &Config) -> Vec<Symptom> {
     let is_local = |address: &ListenAddress| match address {
         ListenAddress::Tcp(at) | ListenAddress::Tls(at) => at.ip().is_loopback(),
@@ -95,8 +95,7 @@ pub(super) fn trust(config: &Config) -> Vec<Symptom> {
     vec![if config.front.listen.is_empty() {
         Symptom::good("client.trust", "those who may ask at an endpoint name the client")
     } else if !believes && config.front.listen.iter().all(is_local) {
-        let words =
-            "the gate listens on this machine alone and believes no proxy: all visitors are one client";
+        let words = "the gate listens on this machine alone and trusts no proxy: all visitors are one client";
         Symptom::doubtful("client.trust", words, "name the proxy, as in trust = [\"127.0.0.1\", \"::1\"]")
     } else if believes {
         Symptom::good("client.trust", "a proxy in front may name the client")

@@ -1,6 +1,6 @@
 //! The applications: whether they answer, whether their clock is ours, and whom they take the client for.
 //!
-//! Whether an application believes `X-Forwarded-For` shows only on a page that tells the client's address; `--whoami`
+//! Whether an application trusts `X-Forwarded-For` shows only on a page that tells the client's address; `--whoami`
 //! names one.
 
 use std::io::{self, Read, Write};
@@ -111,7 +111,7 @@ fn identity(place: &str, path: &str, reply: &ApplicationReply) -> Symptom {
     if reply.0.contains(PRETENDED) {
         return Symptom::good(place, format!("{path} shows the client of X-Forwarded-For"));
     }
-    let mend = "let the application believe this machine's X-Forwarded-For (nginx: set_real_ip_from and \
+    let mend = "make the application trust this machine's X-Forwarded-For (nginx: set_real_ip_from and \
                 real_ip_header; Apache: mod_remoteip; Django, Rails and others: their trusted proxies)";
     Symptom::doubtful(place, format!("{path} shows another client: X-Forwarded-For is ignored"), mend)
 }

@@ -13,7 +13,7 @@ use crate::policy::fingerprint::Fingerprint;
 pub(super) fn account(name: &str, spot: &Spot, f: &mut Findings) -> Option<Fingerprint> {
     let account = Account::fold(name.as_bytes());
     if account.as_bytes().is_empty() {
-        f.error(spot, "this is no name of an account", "as in \"admin\"");
+        f.error(spot, "this is not the name of an account", "as in \"admin\"");
         return None;
     }
     Some(Fingerprint::of_account(&account))

@@ -1,7 +1,7 @@
 //! What limits for accounts need of their routes and of `[device]`.
 //!
 //! Nearly all of it is legal, and surely not meant. A limit that counts failures counts every attempt on a route that
-//! does not say what a failure is.
+//! does not define what a failure is.
 
 use tollgate_grammar::{Findings, Located, RawNamed};
 
@@ -78,8 +78,7 @@ fn is_for_sign_ins(limit: usize, routes: &[Option<Route>]) -> bool {
 
 fn warn_of_missing_user(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
     if let Some(limit) = reaching.iter().find(|limit| limit.needs_accounts()) {
-        let message =
-            format!("route `{}` names no `user`, which limit `{}` asks for", name.value, limit.name);
+        let message = format!("route `{}` names no `user`, which limit `{}` needs", name.value, limit.name);
         let hint = "add user = \"form:username\"; without it each client has one bucket for all accounts";
         f.warning(&name.spot, message, hint);
     }
@@ -88,7 +87,7 @@ fn warn_of_missing_user(name: &Located<String>, reaching: &[&Limit], f: &mut Fin
 fn warn_of_missing_password(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
     if let Some(limit) = reaching.iter().find(|limit| limit.needs_passwords()) {
         let message =
-            format!("route `{}` names no `password`, which limit `{}` asks for", name.value, limit.name);
+            format!("route `{}` names no `password`, which limit `{}` needs", name.value, limit.name);
         f.warning(&name.spot, message, "add password = \"form:password\"; without it every attempt counts");
     }
 }
@@ -137,7 +136,7 @@ fn count_all_of_a_silent_route(
     }
     route.rules.otherwise = Outcome::Failure;
     if !is_reported {
-        let message = format!("route `{}` does not say what a success is", raw.name.value);
+        let message = format!("route `{}` does not define what a success is", raw.name.value);
         let hint = "every attempt counts as a failure; add success = [{ location = \"/home*\" }] or \
                     [{ set_cookie = \"SESSION\" }]";
         f.warning(&raw.name.spot, message, hint);

@@ -87,7 +87,7 @@ fn warn(spec: Spec, raw: &raw::RawLimit, rate: &Spot, f: &mut Findings) {
         Spec::Floor(both) if both.floor().burst() > both.pool().burst() => {
             let spot = raw.floor.as_ref().map_or(rate, |text| &text.spot);
             let message = format!("the floor has more at once than the pool's {}", pool(both));
-            f.warning(spot, message, "the pool is what `rate` says: give it the larger burst");
+            f.warning(spot, message, "`rate` defines the pool: give it the larger burst");
         }
         _ => {}
     }

@@ -75,7 +75,7 @@ fn warn_of_other_kind(raw: &raw::RawEndpoint, f: &mut Findings) {
         (
             "refused_status",
             raw.refused_status.as_ref().map(|it| &it.spot),
-            "Envoy's `rate_limited_status` says it",
+            "set Envoy's `rate_limited_status` instead",
         ),
         ("outcome_timeout", raw.outcome_timeout.as_ref().map(|it| &it.spot), "there are no receipts"),
         ("bodies", raw.bodies.as_ref().map(|it| &it.spot), "Envoy's descriptors have no bodies"),

@@ -58,7 +58,7 @@ fn check_keys(cx: &CheckContext<'_>, f: &mut Findings) {
         let needs = limit.as_ref().is_some_and(|limit| limit.key.contains(&KeyPart::Asn));
         if needs && cx.raw.geo.asn.is_none() {
             let spot = value.key.as_ref().map_or(&name.spot, |key| &key.spot);
-            f.error(spot, "nothing says which autonomous system an address is in", ASN_FILE);
+            f.error(spot, "no file tells which autonomous system an address is in", ASN_FILE);
         }
     }
 }

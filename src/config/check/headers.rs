@@ -68,7 +68,7 @@ fn pattern(given: &Located<String>, f: &mut Findings) -> Option<NamePattern> {
         return None;
     };
     if lists::REWRITTEN.contains(&&*name) {
-        let hint = "what strangers say in it is always replaced; leave it out";
+        let hint = "its value from strangers is always replaced; leave it out";
         f.error(&given.spot, format!("`{}` is written by the gate", given.value), hint);
         return None;
     }
@@ -83,7 +83,7 @@ fn warn_of_kept(given: &Located<String>, kind: Option<SenderRule>, f: &mut Findi
     let name = &given.value;
     match kind {
         Some(SenderRule::UnlessTrusted) => {
-            let hint = "keep it only if the application takes it for no more than what a client says";
+            let hint = "keep it only if the application does not trust its value";
             f.warning(&given.spot, format!("any client can send `{name}`"), hint);
         }
         Some(SenderRule::Never | SenderRule::Rewritten) => {}

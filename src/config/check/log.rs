@@ -47,7 +47,7 @@ fn decisions(text: &Located<String>, base: &Path, f: &mut Findings) -> DecisionL
             "syslog" => "\"syslog:\" is the local syslog server",
             _ => "\"\" writes none",
         };
-        f.error(&text.spot, format!("`{given}` is no place for decisions"), hint);
+        f.error(&text.spot, format!("`{given}` is not a place for decisions"), hint);
     }
     stream_or_file(given, base).map_or(DecisionLog::Off, DecisionLog::Every)
 }

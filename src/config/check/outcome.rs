@@ -86,7 +86,7 @@ fn check_rule(raw: &raw::RawRule, f: &mut Findings) -> OutcomeRule {
     let equals = raw.equals.as_ref();
     match (equals, &raw.header, &raw.json) {
         (Some(text), None, None) => {
-            f.error(&text.spot, "`equals` stands alone", "add what it is about: `header` or `json`");
+            f.error(&text.spot, "`equals` is alone", "add what it is about: `header` or `json`");
         }
         (Some(text), Some(_), Some(_)) => {
             let hint = "leave `header` or `json` to another rule";

@@ -12,7 +12,7 @@ pub(super) fn check(raw: &[RawNamed<raw::RawLimit>], limits: &[Option<Limit>], f
         let Some(limit) = limit.as_ref().filter(|limit| limit.is_of_passwords()) else { continue };
         let key = raw.key.as_ref().map_or(&name.spot, |key| &key.spot);
         if limit.key.len() > 1 {
-            f.error(key, "`password` stands alone in a key", "key = \"password\"");
+            f.error(key, "`password` must be alone in a key", "key = \"password\"");
         }
         if raw.unit.as_ref().is_none_or(|unit| unit.value != "users") {
             let hint = "unit = \"users\": each attempt of a person would count otherwise";

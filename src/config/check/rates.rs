@@ -158,7 +158,7 @@ impl<'r> RatesCheck<'r, '_> {
         let Some((value, whence)) = secret::resolve(&text, &mut self.cx.files, f) else { return };
         let value = value.trim();
         if value.is_empty() || HeaderValue::from_str(value).is_err() {
-            f.error(spot, format!("{whence} is no value of a header"), CREDENTIAL);
+            f.error(spot, format!("{whence} is not a valid value of a header"), CREDENTIAL);
         } else if !self.rates.insert_credential(header, Fingerprint::of(value.as_bytes()), class) {
             f.error(spot, format!("{whence} has a rate already"), "");
         } else if value.len() < GOOD_CREDENTIAL {
@@ -182,7 +182,7 @@ impl<'r> RatesCheck<'r, '_> {
     fn add_asn(&mut self, number: &str, spot: &Spot, class: usize, f: &mut Findings) {
         let is_new = number.parse().map(|asn| self.rates.insert_asn(asn, class));
         if self.cx.raw.geo.asn.is_none() {
-            f.error(spot, "nothing says which autonomous system an address is in", ASN_FILE);
+            f.error(spot, "no file tells which autonomous system an address is in", ASN_FILE);
         } else if let Ok(false) = is_new {
             f.error(spot, "this autonomous system has a rate already", "");
         } else if is_new.is_err() {
@@ -197,11 +197,11 @@ impl<'r> RatesCheck<'r, '_> {
     fn add_country(&mut self, code: &str, spot: &Spot, class: usize, f: &mut Findings) {
         let is_new = code.parse().map(|country| self.rates.insert_country(country, class));
         if self.cx.raw.geo.country.is_none() {
-            f.error(spot, "nothing says which country an address is in", COUNTRY_FILE);
+            f.error(spot, "no file tells which country an address is in", COUNTRY_FILE);
         } else if let Ok(false) = is_new {
             f.error(spot, "this country has a rate already", "");
         } else if is_new.is_err() {
-            f.error(spot, format!("`{code}` is no country"), "its two letters, as in \"country:DE\"");
+            f.error(spot, format!("`{code}` is not a country"), "its two letters, as in \"country:DE\"");
         }
     }
 

@@ -101,7 +101,8 @@ pub(super) fn check(
 
 fn is_of_a_period(GivenRate { rate, text }: &GivenRate<'_>, every: Option<Span>, f: &mut Findings) -> bool {
     let Some(every) = every.filter(|every| *every != rate.period) else { return true };
-    let message = format!("the rate's period is {}, `every` says {}", in_words(rate.period), in_words(every));
+    let message =
+        format!("the rate's period is {}, but `every` is {}", in_words(rate.period), in_words(every));
     f.error(&text.spot, message, format!("as in rate = \"{} per {}\"", rate.count, in_words(every)));
     false
 }

@@ -61,7 +61,7 @@ impl FieldPrefix {
         let field = if is_sound { (self.read)(name) } else { None };
         field.ok_or_else(|| {
             let message = match name {
-                "" => format!("nothing stands behind `{}:`", self.prefix),
+                "" => format!("nothing follows `{}:`", self.prefix),
                 name => format!("`{name}` is not {}", self.noun),
             };
             Mistake::new(message, self.example)

@@ -30,7 +30,7 @@ impl FromStr for LimitKey {
             parts.push(part);
         }
         if parts.len() > 1 && parts.contains(&KeyPart::All) {
-            return Err(Mistake::new("`all` is one bucket for all clients and stands alone", ""));
+            return Err(Mistake::new("`all` is one bucket for all clients and must be alone", ""));
         }
         Ok(Self(parts))
     }

@@ -45,11 +45,11 @@ pub(super) fn write(done: &BucketsChanged<'_>, clients: &ClientFormatter) {
         }
         Change::Banned { until } => {
             let until = rfc3339(until);
-            info!(uid, pid, from, bucket, limits, until, "an operator banned whom these buckets belong to");
+            info!(uid, pid, from, bucket, limits, until, "an operator banned the owner of buckets");
         }
         Change::BanEnded => info!(uid, pid, from, bucket, limits, "an operator ended a ban"),
         Change::AddressesForgotten => {
-            info!(uid, pid, from, bucket, "an operator had the known addresses of an account forgotten");
+            info!(uid, pid, from, bucket, "an operator removed the known addresses of an account");
         }
         Change::RateEnded => info!(uid, pid, from, bucket, limits, "an operator ended a temporary rate"),
     }

@@ -76,7 +76,7 @@ impl StoreCounters {
         let (name, help) = ("tollgate_lease_answers", "Attempts admitted without asking the shared store");
         registry.register(name, help, self.leased.clone());
         let (name, help) =
-            ("tollgate_store_races_lost", "Operations that other gates' writes left no time for");
+            ("tollgate_store_races_lost", "Operations that ran out of time because of other gates' writes");
         registry.register(name, help, self.races_lost.clone());
     }
 

@@ -47,7 +47,7 @@ pub enum BucketSelectorError {
     )]
     Kind,
     /// One part twice, or `all` next to another.
-    #[error("a key names each part once, and `all` stands alone")]
+    #[error("a key names each part once, and `all` must be alone")]
     Combination,
     /// Fewer values than kinds.
     #[error("there are fewer values than kinds: user+ip:NAME,ADDRESS")]
