@@ -15,7 +15,7 @@ use std::fmt;
 use clap::Args;
 
 use super::Exit;
-use super::sources::{ConfigArgs, load_and_report};
+use super::sources::{ConfigArgs, counted, load_and_report};
 use crate::cli::output::outln;
 
 #[derive(Debug, Args)]
@@ -80,7 +80,7 @@ impl fmt::Display for Symptom {
         let sign = match self.severity {
             SymptomSeverity::Good => "ok  ",
             SymptomSeverity::Doubtful => "warn",
-            SymptomSeverity::Bad => "BAD ",
+            SymptomSeverity::Bad => "err ",
         };
         write!(f, "{sign}  {}: {}", self.place, self.words)?;
         match self.mend.as_str() {
@@ -108,6 +108,7 @@ pub(super) fn doctor(arguments: &DoctorArgs) -> anyhow::Result<Exit> {
     show(stores::look(&config.store));
     let count = |severity| found.iter().filter(|known| **known == severity).count();
     let (bad, doubtful) = (count(SymptomSeverity::Bad), count(SymptomSeverity::Doubtful));
-    outln!("{}: {bad} bad, {doubtful} doubtful, {} good", sources.name, count(SymptomSeverity::Good));
+    let (errors, warnings) = (counted(bad, "error"), counted(doubtful, "warning"));
+    outln!("{}: {errors}, {warnings}, {} ok", sources.name, count(SymptomSeverity::Good));
     Ok(if bad > 0 { Exit::Failed } else { Exit::Ok })
 }

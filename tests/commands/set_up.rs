@@ -230,7 +230,7 @@ fn doctor_finds_a_sound_set_up_good() {
     let (code, said) = doctor(&folder, application(HEAD, true), &listen, "", &["--whoami", "/me"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains(": free\n") && said.contains("/me shows the client of X-Forwarded-For"), "{said}");
-    assert!(said.contains("config.toml: 0 bad, "), "{said}");
+    assert!(said.contains("config.toml: no errors, "), "{said}");
 }
 
 #[test]
@@ -270,8 +270,8 @@ fn doctor_tells_of_an_application_and_a_store_that_are_away() {
     let store = format!("[store]\nurl = \"redis://127.0.0.1:{}\"\n", free_port());
     let (code, said) = doctor(&folder, nobody, &listen, &store, &[]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("BAD   upstream http://127.0.0.1:"), "{said}");
-    assert!(said.contains("BAD   store redis"), "{said}");
+    assert!(said.contains("err   upstream http://127.0.0.1:"), "{said}");
+    assert!(said.contains("err   store redis"), "{said}");
     assert!(said.contains("fix: start the store"), "{said}");
 }
 
