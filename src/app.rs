@@ -132,7 +132,7 @@ pub enum AppStartError {
     /// The buckets do not fit into the address space.
     #[error("store.capacity: {0}")]
     Capacity(#[from] TooLarge),
-    /// The store cannot be used. A store that is only unreachable is no error.
+    /// The store cannot be used. A store that is only unreachable is not an error.
     #[error(transparent)]
     Store(#[from] shared::StoreStartError),
     /// The access log cannot be opened.

@@ -321,8 +321,8 @@ impl Engine {
         rules.policy.charges_of(attempt, routes, &self.hasher, remembered, own)
     }
 
-    /// The decision that follows from the verdicts; `admitted_by` is `None` for a refusal. Charges and statuses are no pair:
-    /// as one they would be copied several times.
+    /// The decision that follows from the verdicts; `admitted_by` is `None` for a refusal. Charges and statuses are not
+    /// a pair: as one they would be copied several times.
     fn conclude(
         &self,
         rules: &Rules,

@@ -78,11 +78,11 @@ impl ExplainArgs {
         let (method, url) = match (&self.method, self.url.as_str()) {
             (Some(method), path) if !path.contains('/') => wrong_target(
                 path,
-                &format!("is no address: write a path, as in {} /{path}", method.to_uppercase()),
+                &format!("is not an address: write a path, as in {} /{path}", method.to_uppercase()),
             ),
             (Some(method), url) => (method.as_str(), url),
             (None, url) if url.contains('/') => url.split_once(' ').unwrap_or(("POST", url)),
-            (None, word) => wrong_target(word, "is no address: write a path, as in POST /login"),
+            (None, word) => wrong_target(word, "is not an address: write a path, as in POST /login"),
         };
         let method = method.parse().unwrap_or_else(|_| wrong_target(method, "is not a method of HTTP"));
         (method, url.parse().unwrap_or_else(|_| wrong_target(url, "is neither an address nor a path")))

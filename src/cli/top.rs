@@ -87,7 +87,7 @@ fn interval(text: &str) -> anyhow::Result<Span> {
 
 /// More often would cost the gate more than a reader sees.
 const MIN_INTERVAL: Span = Span::from_secs(1);
-/// Less often is no live view.
+/// Less often is not a live view.
 const MAX_INTERVAL: Span = Span::from_secs(60);
 
 #[cfg(test)]

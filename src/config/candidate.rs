@@ -19,7 +19,7 @@ pub(super) fn live_name(name: &str) -> Option<&str> {
     name.strip_suffix(ENDING)
 }
 
-/// Puts each candidate behind its live limit. An entry `candidate` that is no table stays where it is.
+/// Puts each candidate behind its live limit. An entry `candidate` that is not a table stays where it is.
 pub(super) fn expand(root: &mut TomlTable, f: &mut Findings) {
     let Some(TomlEntry { node: Located { value: TomlValue::Table(limits), .. }, .. }) = root.get_mut("limit")
     else {

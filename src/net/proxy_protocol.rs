@@ -27,7 +27,7 @@ pub enum ProxyProtocolVersion {
     Any,
 }
 
-/// The bytes are no header, or none of an accepted version.
+/// The bytes are not a header, or none of an accepted version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a PROXY header")]
 pub struct MalformedProxyHeader;

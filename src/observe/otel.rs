@@ -53,7 +53,7 @@ struct ExportLoop {
 }
 
 impl OtelExporter {
-    /// Starts the thread. A collector that cannot be reached is no error: the gate asks again each second.
+    /// Starts the thread. A collector that cannot be reached is not an error: the gate asks again each second.
     ///
     /// # Errors
     /// No thread can be started.

@@ -172,8 +172,8 @@ fn explain_takes_a_path_alone_as_a_post_from_the_default_client() {
     assert_eq!((quoted.code, &*quoted.out), (Some(0), &*short.out), "as the file writes it");
     for (words, hint) in [
         (&["explain"][..], "[METHOD] <URL>"),
-        (&["explain", "login"], "`login` is no address"),
-        (&["explain", "POST"], "`POST` is no address"),
+        (&["explain", "login"], "`login` is not an address"),
+        (&["explain", "POST"], "`POST` is not an address"),
         (&["explain", "PO ST", "/login"], "`PO ST` is not a method"),
         (&["explain", "POST", "http://"], "neither an address nor a path"),
     ] {
@@ -280,7 +280,11 @@ fn a_path_without_its_slash_is_an_error_of_use() {
     for words in [&["explain", "post", "login"][..], &["explain", "login"]] {
         let said = with_file().run(&[words, &["-c", "site.toml"]].concat());
         assert_eq!(said.code, Some(2), "{words:?}");
-        assert!(said.err.contains("`login` is no address: write a path, as in POST /login"), "{}", said.err);
+        assert!(
+            said.err.contains("`login` is not an address: write a path, as in POST /login"),
+            "{}",
+            said.err
+        );
     }
 }
 

@@ -317,7 +317,7 @@ fn answers_of_old_servers_are_taken_and_what_is_ambiguous_is_named() {
     }
     for (path, told) in [
         ("/lengths", "its length is ambiguous"),
-        ("/name", "the name of a header is no name: line 3 of its head"),
+        ("/name", "the name of a header is not valid: line 3 of its head"),
         ("/ssh", "it is not HTTP/1"),
     ] {
         assert_eq!(ask(path).status, 502, "{path}");

@@ -51,7 +51,7 @@ pub enum HttpClientError {
     #[error("its answer is too long")]
     TooLong,
     /// The address is none of HTTP.
-    #[error("`{0}` is no address of HTTP")]
+    #[error("`{0}` is not an address of HTTP")]
     Address(Uri),
     /// The request was sent already.
     #[error("there is no request")]

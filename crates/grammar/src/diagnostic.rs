@@ -27,7 +27,7 @@ pub struct SourceText {
 pub struct Dialect {
     /// Whether a line that a range of bytes touches may hold a secret: no diagnostic shows it.
     pub hides: fn(&SourceText, &Range<usize>) -> bool,
-    /// The hint where a value is `${...}` that is no secret.
+    /// The hint where a value is `${...}` that is not a secret.
     pub no_secret: &'static str,
     /// Keys of the top level that people write below the first table.
     pub top_keys: &'static [&'static str],
@@ -354,7 +354,7 @@ pub fn suggest<'n>(given: &str, known: impl IntoIterator<Item = &'n str>) -> Str
 /// The nearest known name, if it is near enough.
 #[must_use]
 pub fn nearest<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    // A longer text is no typo, and the cost of the distance grows with the product of both lengths.
+    // A longer text is not a typo, and the cost of the distance grows with the product of both lengths.
     if given.len() > 64 {
         return None;
     }

@@ -108,7 +108,7 @@ impl Schema {
         Self::of("string")
     }
 
-    /// A string that is no reference to a secret.
+    /// A string that is not a reference to a secret.
     #[must_use]
     pub fn text() -> Self {
         let reference = Self { pattern: Some("^\\$\\{".to_owned()), ..Self::default() };

@@ -10,8 +10,8 @@ use super::schema::Schema;
 /// Declares tables of the file.
 ///
 /// Each line is a key: the field, its name in the file if that is another one, its type, and what is special about it. The
-/// comment of a table or a key is its description where the sample file has none. `= Part` is no key, but another declared
-/// table whose keys are in this one.
+/// comment of a table or a key is its description where the sample file has none. `= Part` is not a key, but another
+/// declared table whose keys are in this one.
 #[macro_export]
 macro_rules! tables {
     (@key $field:ident) => { stringify!($field) };

@@ -88,7 +88,8 @@ impl Field {
         name::is_name(name).then(|| Self::Query(name.to_owned()))
     }
 
-    /// The target of a JSON pointer; `None` if it is no pointer (RFC 6901, section 3), or points to the whole document.
+    /// The target of a JSON pointer; `None` if it is not a pointer (RFC 6901, section 3), or points to the whole
+    /// document.
     #[must_use]
     pub fn json(pointer: &str) -> Option<Self> {
         json::is_pointer(pointer).then(|| Self::Json(pointer.to_owned()))

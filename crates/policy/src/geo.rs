@@ -54,7 +54,7 @@ pub enum DatabaseKind {
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// It is damaged, or no such file at all.
-    #[error("it is no file in MaxMind's format, or damaged")]
+    #[error("it is not a file in MaxMind's format, or damaged")]
     Damaged(#[from] MaxMindDbError),
     /// It is about something else.
     #[error("it holds no `{0}`")]
@@ -166,7 +166,7 @@ impl fmt::Debug for Database {
     }
 }
 
-/// A text is no country of two letters.
+/// A text is not a country of two letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a country is two letters, as in DE")]
 pub struct NoCountry;

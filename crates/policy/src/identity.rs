@@ -251,7 +251,7 @@ fn accounts_of(route: &Route, request: &RequestFields<'_>, users: &Values) -> Sm
             .into_iter()
             .flat_map(|name| std::iter::once(Account::fold(name)).chain(Account::fold_without_later(name)));
         let decoded = decoded.into_iter().flat_map(cuts).map(Account::fold);
-        // An empty name is no account: an empty form, or Basic with a token as password.
+        // An empty name is not an account: an empty form, or Basic with a token as password.
         for account in read.chain(decoded).filter(|account| !account.as_bytes().is_empty()) {
             if !accounts.contains(&account) {
                 accounts.push(account);

@@ -36,7 +36,7 @@ pub(super) fn charsets(kind: &[u8]) -> Vec<String> {
     if memchr::memchr(b';', kind).is_none() {
         return Vec::new();
     }
-    // Malformed parameters are no error: the bytes of the body show an unusual encoding as well.
+    // Malformed parameters are not an error: the bytes of the body show an unusual encoding as well.
     let text = String::from_utf8_lossy(kind).to_ascii_lowercase();
     let parameters = text.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     let labels = parameters.filter(|(name, _)| name.trim() == "charset");

@@ -66,7 +66,7 @@ impl MethodRule {
             (Self::Any, _) => true,
             (Self::Write, MethodReading::AsSent) => !is_get_or_head(method),
             (Self::Write, _) => reading == MethodReading::AsWrite,
-            // A request read as a write is no page: a route for pages must not hide the one for the form.
+            // A request read as a write is not a page: a route for pages must not hide the one for the form.
             (Self::Exact(exact), MethodReading::AsGet) => is_get_or_head(exact),
             (Self::Exact(exact), MethodReading::AsWrite) => !is_get_or_head(exact),
             (Self::Exact(exact), MethodReading::AsSent) if is_get_or_head(exact) => is_get_or_head(method),

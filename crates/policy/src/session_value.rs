@@ -1,9 +1,9 @@
 //! The values by which a request may name its session: cookies, path parameters and parameters of the query, each in one
 //! canonical form.
 //!
-//! Applications decode cookies in different ways: PHP, Rack and Express `%xx`, Flask and Java quotes and `\ooo`, and old
-//! versions of Rack end them at a comma. A client that respells a session must not become a stranger to it. This module
-//! keeps and hashes nothing.
+//! Applications decode cookies in different ways: PHP, Rack and Express `%xx`, Flask and Java quotes and `\ooo`, and
+//! old versions of Rack end them at a comma. A client that respells a session must not become a stranger to it. This
+//! module keeps and hashes nothing.
 
 use smallvec::SmallVec;
 

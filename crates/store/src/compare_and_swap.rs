@@ -290,8 +290,8 @@ impl Namespace {
         self.key_secret_of(LAYOUT, secret)
     }
 
-    /// The key of a record that is no bucket. Two names, or a name and a bucket, have the same key with a chance of one
-    /// in 10^38.
+    /// The key of a record that is not a bucket. Two names, or a name and a bucket, have the same key with a chance of
+    /// one in 10^38.
     pub(crate) fn document_key(&self, name: &[u8]) -> Key {
         let hash = hash_of(&[b"tollgate document", self.as_str().as_bytes(), name]);
         Key(hash.first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes)))

@@ -129,8 +129,8 @@ impl Fleet {
         self.push_onto(&mut head, version, text, &note).await
     }
 
-    /// Makes this text the policy of all gates, whatever is there. The history and the changes of operators are lost if they
-    /// cannot be read.
+    /// Makes this text the policy of all gates, whatever is there. The history and the changes of operators are lost if
+    /// they cannot be read.
     ///
     /// # Errors
     /// See [`FleetError`]; [`Conflict`](FleetError::Conflict) if another writer comes first.

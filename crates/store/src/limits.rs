@@ -90,8 +90,8 @@ impl Limits {
     /// Opens a store with the defaults of a gate's file.
     ///
     /// # Errors
-    /// [`StoreStartError`] if the store cannot be used. A store that does not reply is no error here: the first calls
-    /// show it.
+    /// [`StoreStartError`] if the store cannot be used. A store that does not reply is not an error here: the first
+    /// calls show it.
     pub fn open(address: &StoreAddress) -> Result<Self, StoreStartError> {
         Self::open_as(address, &Namespace::default(), b"", StoreOptions::default(), Arc::new(Unobserved))
     }

@@ -242,7 +242,7 @@ impl CompareAndSwap for Redis {
                 match info.and_then(|info| Ok(redis::from_redis_value::<String>(info)?)) {
                     Ok(info) => sentences.extend(inspect::sentences(&info)),
                     Err(error) if error.is_io_error() => return Err(reply::store_error(&error)),
-                    // A server that forbids `INFO` is no fault: there is nothing to report.
+                    // A server that forbids `INFO` is not a fault: there is nothing to report.
                     Err(_) => {}
                 }
             }

@@ -45,7 +45,7 @@ pub enum SnapshotError {
     /// The file cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The file has another version, or is no snapshot.
+    /// The file has another version, or is not a snapshot.
     #[error("it is not a snapshot of this version")]
     Foreign,
     /// The file changed after it was written, or was cut short.

@@ -50,7 +50,7 @@ impl Store {
     /// The store at this address, with at most `capacity` buckets in memory for each limit.
     ///
     /// # Errors
-    /// [`StoreStartError`] if the store cannot be used. A database that does not answer is no error here: the first
+    /// [`StoreStartError`] if the store cannot be used. A database that does not answer is not an error here: the first
     /// calls show it.
     pub fn open(
         address: &StoreAddress,

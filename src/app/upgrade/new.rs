@@ -27,7 +27,7 @@ impl Inherited {
     /// What the environment passes on. To be called once, at the beginning, before there are threads.
     ///
     /// # Errors
-    /// If a passed descriptor is no listening socket, or the old process is gone.
+    /// If a passed descriptor is not a listening socket, or the old process is gone.
     pub fn from_env() -> io::Result<Self> {
         if std::env::var_os(UPGRADE_ENV).is_none() {
             return Ok(Self { sockets: InheritedSockets::from_systemd()?, old_process: None });

@@ -49,7 +49,7 @@ pub async fn serve_application(listener: TcpListener, application: Arc<Applicati
 
 async fn serve_connection(stream: TcpStream, application: Arc<Application>) {
     let service = service_fn(|request| async { Ok::<_, Infallible>(application.answer(request).await) });
-    // A client that hangs up is no error.
+    // A client that hangs up is not an error.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_secs(90))

@@ -49,7 +49,7 @@ fn state(acme: &AcmeSettings) -> Symptom {
     let place = format!("tls.acme.state {}", acme.state.display());
     let there = acme.state.ancestors().find_map(|directory| directory.metadata().ok());
     match there {
-        Some(about) if !about.is_dir() => Symptom::bad(place, "is no directory", "name another one"),
+        Some(about) if !about.is_dir() => Symptom::bad(place, "is not a directory", "name another one"),
         Some(about) if about.permissions().readonly() => {
             Symptom::bad(place, "cannot be written to", "let the gate's user write there")
         }

@@ -54,7 +54,7 @@ fn written(key: &str, path: &Path) -> Symptom {
     let shown = directory.display();
     match fs::metadata(directory) {
         Ok(about) if !about.is_dir() => {
-            Symptom::bad(place, format!("{shown} is no directory"), "name another file")
+            Symptom::bad(place, format!("{shown} is not a directory"), "name another file")
         }
         Ok(about) if about.permissions().readonly() => Symptom::bad(
             place,

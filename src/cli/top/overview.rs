@@ -85,7 +85,7 @@ impl Overview {
     /// Reads what [`fetch`] gave.
     ///
     /// # Errors
-    /// If the status is not one: then this is no gate.
+    /// If the status is not one: then this is not a gate.
     pub(super) fn parse(pages: &Value) -> anyhow::Result<Self> {
         let status: StatusPage = page(&pages["status"])?;
         anyhow::ensure!(!status.version.is_empty(), "the status of the gate has another form");

@@ -236,7 +236,7 @@ fn socket_file(text: &str) -> Result<SocketFile, Mistake> {
 fn file_mode(text: &str) -> Result<u32, Mistake> {
     let is_octal = (3..=4).contains(&text.len()) && text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| is_octal && *mode <= 0o777);
-    mode.ok_or_else(|| Mistake::new(format!("`{text}` are no permissions of a socket"), SOCKET))
+    mode.ok_or_else(|| Mistake::new(format!("`{text}` are not permissions of a socket"), SOCKET))
 }
 
 /// Whether a user or a group can have this name, or number.

@@ -36,7 +36,7 @@ pub(super) struct WorkProof<'a> {
 /// Why a proof earns nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ProofError {
-    /// It is no proof.
+    /// It is not a proof.
     #[error("not a proof")]
     Malformed,
     /// Its minute is over.

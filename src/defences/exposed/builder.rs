@@ -39,7 +39,7 @@ pub(crate) struct Built {
 /// Builds a filter of all hashes of a list.
 ///
 /// # Errors
-/// See [`BuildError`]; then what was written is no filter.
+/// See [`BuildError`]; then what was written is not a filter.
 pub(crate) fn build(list: impl BufRead, out: &mut (impl Write + Seek)) -> Result<Built, BuildError> {
     let mut hashes = HashList::new(list);
     let mut partitions: Vec<Partition> = Vec::new();

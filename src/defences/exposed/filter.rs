@@ -30,7 +30,7 @@ pub(super) enum FilterError {
     /// It cannot be read.
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// It is no filter, or damaged.
+    /// It is not a filter, or damaged.
     #[error(transparent)]
     Format(#[from] FormatError),
 }

@@ -40,7 +40,7 @@ pub(super) struct Partition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FormatError {
     /// It has another beginning.
-    #[error("it is no filter of exposed passwords")]
+    #[error("it is not a filter of exposed passwords")]
     Magic,
     /// It was written by another version.
     #[error("its format has version {0}, and this program reads version {VERSION}")]

@@ -9,7 +9,7 @@ pub(crate) enum HashListError {
     /// It cannot be read.
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// A line is no hash.
+    /// A line is not a hash.
     #[error("line {0} is no SHA-1 in hexadecimal, alone or with `:COUNT` behind it")]
     NotAHash(u64),
     /// A hash is smaller than the one before it.
@@ -35,7 +35,7 @@ impl<R: BufRead> HashList<R> {
         loop {
             self.line.clear();
             self.number += 1;
-            // A line that is longer is no hash.
+            // A line that is longer is not a hash.
             let read = io::Read::take(&mut self.lines, MAX_LINE).read_until(b'\n', &mut self.line)?;
             if read == 0 {
                 return Ok(None);

@@ -17,7 +17,7 @@ use crate::net::stream::NetStream;
 pub enum ProxyHeaderError {
     /// The peer has closed the connection without a byte, as health checks do.
     Closed,
-    /// The bytes are no header, or only a part of one.
+    /// The bytes are not a header, or only a part of one.
     Malformed,
 }
 

@@ -1,7 +1,7 @@
 //! Counts calls to a shared store, and what is decided without it.
 //!
-//! Nothing is shown for buckets in memory. A refusal repeated from the mirror and an admission by a lease are no requests, so
-//! these numbers side by side show what sharing costs.
+//! Nothing is shown for buckets in memory. A refusal repeated from the mirror and an admission by a lease are not
+//! requests, so these numbers side by side show what sharing costs.
 
 use std::sync::Arc;
 

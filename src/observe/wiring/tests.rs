@@ -57,7 +57,7 @@ fn attempts_that_nearly_all_come_from_one_private_address_are_named() {
     assert_eq!(summaries(mix(96, 4)), [ONE_CLIENT]);
     assert!(summaries(mix(80, 20)).is_empty(), "some come from elsewhere");
     assert!(summaries(mix(99, 0)).is_empty(), "too few");
-    assert!(summaries((0..500).map(|_| attempt([203, 0, 113, 9]))).is_empty(), "an attacker is no proxy");
+    assert!(summaries((0..500).map(|_| attempt([203, 0, 113, 9]))).is_empty(), "an attacker is not a proxy");
 }
 
 #[test]

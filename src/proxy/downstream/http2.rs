@@ -94,8 +94,8 @@ pub(super) async fn serve_http2(
     }
 }
 
-/// h2 resets what is no request, and what is one too many, and tells nobody of it. `begun` counts the streams before a
-/// GOAWAY: what the client begins after it, it sends elsewhere.
+/// h2 resets what is not a request, and what is one too many, and tells nobody of it. `begun` counts the streams before
+/// a GOAWAY: what the client begins after it, it sends elsewhere.
 fn emit_malformed(service: &Service, begun: u64, streams: &Streams) {
     let malformed = begun.saturating_sub(streams.requests()).min(MAX_MALFORMED);
     (0..malformed).for_each(|_| service.emit_without_request(StatusCode::BAD_REQUEST));

@@ -44,7 +44,7 @@ impl Tracer {
         let new_trace = || u128::from(ids.next_bits()) << 64 | u128::from(ids.next_bits() | 1);
         Some(Box::new(RequestSpan {
             trace_id: parent.map_or_else(new_trace, |parent| parent.trace_id),
-            // The lowest bit keeps it from being zero, which is no id.
+            // The lowest bit keeps it from being zero, which is not an id.
             span_id: ids.next_bits() | 1,
             parent_id: parent.map(|parent| parent.span_id),
             is_sampled,

@@ -41,7 +41,7 @@ pub enum FramingError {
     /// The data of a chunk does not end where its size says.
     #[error("a chunk does not have the length that it declares")]
     ChunkEnd,
-    /// A trailer that is no header, is longer than 1,024 bytes, or is the 33rd.
+    /// A trailer that is not a header, is longer than 1,024 bytes, or is the 33rd.
     #[error("the trailers are not a list of headers")]
     Trailer,
 }

@@ -88,7 +88,7 @@ impl AccessRecord {
         }))
     }
 
-    /// Records that a client sent what is no request, and got this status.
+    /// Records that a client sent what is not a request, and got this status.
     pub(super) fn emit_without_request(
         server: &Rc<Server>,
         connection: &Rc<DownstreamConnection>,

@@ -67,7 +67,7 @@ impl Service {
         }
     }
 
-    /// Records that the client sent what is no request, and got this status.
+    /// Records that the client sent what is not a request, and got this status.
     pub(in crate::proxy) fn emit_without_request(&self, status: StatusCode) {
         AccessRecord::emit_without_request(&self.server, &self.connection, status);
     }

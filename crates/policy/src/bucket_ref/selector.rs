@@ -37,7 +37,7 @@ pub struct KeyValues {
     pub(super) headers: HeaderMap,
 }
 
-/// Why a text is no selector.
+/// Why a text is not a selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BucketSelectorError {
     /// No known kind.
@@ -53,33 +53,33 @@ pub enum BucketSelectorError {
     #[error("there are fewer values than kinds: user+ip:NAME,ADDRESS")]
     Values,
     /// No address.
-    #[error("what stands for ip is not an address")]
+    #[error("the value of ip is not an address")]
     Address,
     /// No name.
-    #[error("what stands for user is empty")]
+    #[error("the value of user is empty")]
     Name,
     /// No device token.
     #[error(
-        "what stands for device is not a token: one of those in the browser's device cookie, between its dots"
+        "the value of device is not a token: one of those in the browser's device cookie, between its dots"
     )]
     Device,
     /// No host.
-    #[error("what stands for host is not text")]
+    #[error("the value of host is not text")]
     Host,
     /// No number of an autonomous system.
-    #[error("what stands for asn is not a number, as in asn:64500")]
+    #[error("the value of asn is not a number, as in asn:64500")]
     Asn,
     /// No name of a certificate.
-    #[error("what stands for cert is no name of a certificate")]
+    #[error("the value of cert is not the name of a certificate")]
     Cert,
     /// No fingerprint.
-    #[error("what stands for ja4 is no fingerprint, as in ja4:t13d1516h2_8daaf6152771_e5627efa2ab1")]
+    #[error("the value of ja4 is not a fingerprint, as in ja4:t13d1516h2_8daaf6152771_e5627efa2ab1")]
     Ja4,
     /// No `NAME=VALUE` of a header.
-    #[error("what stands for header is not NAME=VALUE, as in header:X-Api-Key=abc")]
+    #[error("the value of header is not NAME=VALUE, as in header:X-Api-Key=abc")]
     Header,
     /// No `NAME=VALUE` of a cookie.
-    #[error("what stands for cookie is not NAME=VALUE, as in cookie:SESSION=abc")]
+    #[error("the value of cookie is not NAME=VALUE, as in cookie:SESSION=abc")]
     Cookie,
     /// No name of a limit.
     #[error("what follows all: is not the name of a limit")]

@@ -2,7 +2,7 @@
 //!
 //! It knows the schemes; what they carry is read by [`basic`] and [`ntlm`](super::ntlm). A server may read any scheme, so
 //! a guess in one that a route does not read is one without a readable account. Schemes whose credentials are tokens that
-//! no one guesses are no guesses.
+//! no one guesses are not guesses.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;

@@ -76,7 +76,7 @@ impl TextEncoding {
         Some(found)
     }
 
-    /// The text in UTF-8; empty if it cannot be in this encoding. What is no character is U+FFFD, or no UTF-8.
+    /// The text in UTF-8; empty if it cannot be in this encoding. What is not a character is U+FFFD, or no UTF-8.
     pub(super) fn decode(self, text: &[u8]) -> Vec<u8> {
         let decoded = match self {
             Self::Utf7 => return from_utf7(text),

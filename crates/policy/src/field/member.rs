@@ -17,7 +17,7 @@ impl FoldedName {
         Self { hash, folded, index: name.parse().ok() }
     }
 
-    /// Whether it is no position in an array.
+    /// Whether it is not a position in an array.
     pub(super) fn is_name(&self) -> bool {
         !self.folded.bytes().all(|byte| byte.is_ascii_digit())
     }

@@ -70,7 +70,7 @@ fn pair(part: &[u8]) -> (&[u8], Option<&[u8]>) {
     (halves.next().unwrap_or_default(), halves.next())
 }
 
-/// Whether a Max-Age is zero or negative; `None` if it is no whole number.
+/// Whether a Max-Age is zero or negative; `None` if it is not a whole number.
 fn ends_at_once(age: &[u8]) -> Option<bool> {
     let digits = age.strip_prefix(b"-").unwrap_or(age);
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);

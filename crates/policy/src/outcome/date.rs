@@ -1,6 +1,6 @@
 //! Dates as cookies write them (RFC 6265, section 5.1.1), in all the forms that applications use.
 //!
-//! It parses dates and knows no clock. Text that is no date gives `None`.
+//! It parses dates and knows no clock. Text that is not a date gives `None`.
 
 /// Year, month, day, hour, minute, second; sorts by time.
 pub(super) type Date = [u16; 6];

@@ -162,7 +162,7 @@ impl HttpLease {
         self.is_in_use = true;
         let answer = tokio::time::timeout(timeout, connection::call(&mut pooled.connection, request)).await;
         let answer = answer.unwrap_or_else(|_| Err(StoreError::unreachable("no answer in time")));
-        // A pooled connection that ended before the request was sent is no error.
+        // A pooled connection that ended before the request was sent is not an error.
         self.is_in_use = request.is_none();
         answer
     }

@@ -57,7 +57,7 @@ pub enum MetaCode {
     NotFound,
 }
 
-/// Why bytes are no response of a memcached server.
+/// Why bytes are not a response of a memcached server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadResponse {
     /// The line is longer than any that was requested.
@@ -89,7 +89,7 @@ impl ResponseReader {
     /// The next response, once it is complete.
     ///
     /// # Errors
-    /// [`BadResponse`] if the bytes are no response; so does every later call.
+    /// [`BadResponse`] if the bytes are not a response; so does every later call.
     pub fn next_response(&mut self) -> Result<Option<MemcachedResponse>, BadResponse> {
         let rest = &self.bytes[self.read..];
         let Some((line, length)) = first_line(rest)? else { return Ok(None) };

@@ -18,7 +18,7 @@ pub(super) struct Stats {
 }
 
 impl Stats {
-    /// Reads one line; false if it is no line of `stats`.
+    /// Reads one line; false if it is not a line of `stats`.
     pub(super) fn note(&mut self, answer: &MemcachedResponse) -> bool {
         let MemcachedResponse::Stat(name, value) = answer else { return false };
         let field = match &name[..] {

@@ -158,7 +158,7 @@ impl RedisDriver {
     }
 }
 
-/// Asks a server that is no store one command, on its own connection; logs in only if the server wants that.
+/// Asks a server that is not a store one command, on its own connection; logs in only if the server wants that.
 pub(super) async fn ask_once(host: &Host, login: &Login, command: &Cmd) -> Result<Value, StoreError> {
     let (mut connection, mut driver) = dial(host, login, &Arc::new(Liveness::new())).await?;
     let answer = async {

@@ -2,9 +2,9 @@
 //!
 //! It opens after several failures in a row, with no success for as long as a call may take. While it is open, each
 //! attempt is decided at once without the store, and one probe at a time checks whether the server is back. The duration
-//! counts as much as the number: five failures at once are chance. Failures of writes are counted separately, and only a
-//! write closes it: a server whose memory is full, or that has become a replica, goes on answering reads. The clock and
-//! the calls are left to the callers.
+//! counts as much as the number: five failures at once are chance. Failures of writes are counted separately, and only
+//! a write closes it: a server whose memory is full, or that has become a replica, goes on answering reads. The clock
+//! and the calls are left to the callers.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -89,7 +89,7 @@ impl SharedStore {
         thread::Builder::new().name("store".to_owned()).spawn(run)?;
         let (backend, runtime) = opened.recv().map_err(|_| StoreStartError::Ended)??;
         let (shared, first) = Self::start_within(runtime, backend, options, clock, observer, alive);
-        // A store that is down is no error: the gate starts all the same.
+        // A store that is down is not an error: the gate starts all the same.
         let end = Instant::now() + FIRST_PROBE_TIMEOUT;
         for _ in &*shared.servers.all() {
             let _ = first.recv_timeout(end.saturating_duration_since(Instant::now()));

@@ -88,7 +88,7 @@ impl Ledger {
         })
     }
 
-    /// The answer to a probe, which is no call.
+    /// The answer to a probe, which is not a call.
     fn answer_uncounted(&self) -> StoreFuture<'static, ()> {
         let calls = self.asked.load(Ordering::SeqCst);
         let answer = self.answer(|_| ());

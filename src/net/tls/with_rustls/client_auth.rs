@@ -25,7 +25,7 @@ pub struct ClientAuth {
     verifier: Arc<dyn ClientCertVerifier>,
 }
 
-/// Why a file is no list of authorities.
+/// Why a file is not a list of authorities.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientAuthError {
     /// It cannot be read as certificates in PEM.

@@ -172,7 +172,8 @@ fn version(number: u16) -> &'static str {
     }
 }
 
-/// The first and the last letter of a protocol, or of its bytes in hexadecimal digits if one of the two is no letter.
+/// The first and the last letter of a protocol, or of its bytes in hexadecimal digits if one of the two is not a
+/// letter.
 fn ends_of(protocol: &[u8]) -> String {
     let (Some(&first), Some(&last)) = (protocol.first(), protocol.last()) else { return "00".to_owned() };
     if first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric() {

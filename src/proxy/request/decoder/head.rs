@@ -100,7 +100,7 @@ pub(super) fn parse(bytes: Bytes, mut fault: Option<FramingError>) -> Result<Req
         Err(_) => return Err(HeadError::Malformed("its lines do not parse")),
     }
     let method = Method::from_bytes(parsed.method.unwrap_or_default().as_bytes())
-        .map_err(|_| HeadError::Malformed("its method is no token"))?;
+        .map_err(|_| HeadError::Malformed("its method is not a token"))?;
     let mut request = Request::new(());
     *request.method_mut() = method;
     *request.version_mut() = if parsed.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };

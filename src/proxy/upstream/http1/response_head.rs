@@ -123,10 +123,10 @@ fn unfold(head: &mut [u8]) {
 /// The first line that does not parse by itself.
 fn unparsed(head: &[u8], error: httparse::Error) -> ResponseError {
     let why = match error {
-        httparse::Error::HeaderName => "the name of a header is no name",
+        httparse::Error::HeaderName => "the name of a header is not valid",
         httparse::Error::HeaderValue => "the value of a header has control bytes",
         httparse::Error::NewLine => "a line ends in the middle",
-        httparse::Error::Status => "its first line is no status line",
+        httparse::Error::Status => "its first line is not a status line",
         httparse::Error::TooManyHeaders => return ResponseError::malformed("it has more than 256 headers"),
         httparse::Error::Token | httparse::Error::Version => "it is not HTTP/1",
     };
@@ -149,7 +149,7 @@ fn parse(head: Bytes, method: &Method) -> Result<ResponseHead, ResponseError> {
     let mut response = Response::new(());
     *response.version_mut() = if parsed.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
     *response.status_mut() = StatusCode::from_u16(parsed.code.unwrap_or_default())
-        .map_err(|_| ResponseError::malformed("its status is no status"))?;
+        .map_err(|_| ResponseError::malformed("its status is not valid"))?;
     let reason = parsed.reason.unwrap_or_default();
     if response.status().canonical_reason() != Some(reason)
         && let Ok(reason) = ReasonPhrase::try_from(head.slice_ref(reason.as_bytes()))

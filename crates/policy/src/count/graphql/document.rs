@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-/// The number of these fields that the dearest operation resolves; `None` if this is no document.
+/// The number of these fields that the dearest operation resolves; `None` if this is not a document.
 pub(super) fn count(text: &[u8], fields: &[String]) -> Option<u32> {
     let read = |has_blocks| DocumentReader::read(Lexer { rest: text, has_blocks }, fields)?.dearest();
     // Servers before 2018 take a block for an empty text and the begin of another.
@@ -153,7 +153,7 @@ impl<'t, 'f> DocumentReader<'t, 'f> {
         is_whole.then_some(reader.found)
     }
 
-    /// `None` if this is no document.
+    /// `None` if this is not a document.
     fn token(&mut self, token: Token<'t>) -> Option<()> {
         if !self.values.is_empty() {
             return self.value(token);
@@ -280,7 +280,7 @@ impl<'t> Definitions<'t> {
     }
 }
 
-/// More of them are no document: programs send some dozens.
+/// A text with more of them is not taken for a document: programs send some dozens.
 const MAX_DEFINITIONS: usize = 1_000;
 const MAX_SPREADS: usize = 10_000;
 const BLOCK: &[u8] = b"\"\"\"";
