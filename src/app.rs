@@ -443,7 +443,7 @@ fn new_connections(rate: ClientRate) -> ConnectionQuota {
     ConnectionQuota { replenish, burst: rate.burst }
 }
 
-/// Steps of priority of searches below workers: a tenth of their share of a processor that both want.
+/// Steps of priority of searches below workers: a tenth of their share of a processor that both need.
 const LOWER_PRIORITY: i32 = 10;
 /// How long a stopping gate waits until a shared store has taken the refunds.
 const REFUND_TIMEOUT: Duration = Duration::from_secs(2);

@@ -207,7 +207,7 @@ fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
     }
 }
 
-/// The command with the options that stand before it; without one the gate runs.
+/// The command with the options that come before it; without one the gate runs.
 fn with_options_before(Cli { command, run }: Cli) -> CliCommand {
     let Some(mut command) = command else { return CliCommand::Run(run) };
     let RunArgs { config, observe } = run;
@@ -229,7 +229,7 @@ fn with_options_before(Cli { command, run }: Cli) -> CliCommand {
     command
 }
 
-/// A file that stands alone is the configuration that was meant.
+/// A file without a command is probably the configuration to run.
 fn with_file_hint(mut error: clap::Error) -> clap::Error {
     let is_file = |word: &&String| word.ends_with(".toml") || Path::new(word).is_file();
     let word = |kind| match error.get(kind) {

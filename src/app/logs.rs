@@ -1,5 +1,5 @@
-//! The logs of a gate: the access log, the decision log and the summary of refusals, as far as the configuration wants
-//! them.
+//! The logs of a gate: the access log, the decision log and the summary of refusals, as far as the configuration turns
+//! them on.
 
 use std::sync::Arc;
 use std::time::Duration;

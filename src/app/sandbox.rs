@@ -48,7 +48,7 @@ pub(super) struct Confinement {
 }
 
 impl Sandbox {
-    /// Confines this thread, if the configuration wants it, and with it all threads that it starts from now on.
+    /// Confines this thread, if the configuration enables that, and with it all threads that it starts from now on.
     ///
     /// # Errors
     /// If the broker's thread cannot start.

@@ -13,7 +13,7 @@ use super::ticks::next_tick;
 use crate::observe::readiness::Readiness;
 use crate::proxy::downstream::heartbeat::Heartbeat;
 
-/// Watches the workers; never ends. `interval` is how often systemd wants a keep-alive.
+/// Watches the workers; never ends. `interval` is how often systemd expects a keep-alive.
 pub(super) async fn watch(heartbeats: &[Arc<Heartbeat>], readiness: &Readiness, interval: Option<Duration>) {
     let mut watched: Vec<WatchedWorker> = heartbeats.iter().map(WatchedWorker::new).collect();
     let mut notified: Option<Instant> = None;

@@ -324,7 +324,7 @@ const BEHIND: [(&str, &str); 4] = [
 /// For applications whose failures are known.
 const REPEATS: &str = "\n# A request that failed and comes again as it was, as from a phone with an old password, costs nothing more.\n\
                        repeats = \"free\"";
-/// Limits that want to know what a sign-in names, and what came of it.
+/// Limits that need the account of a sign-in, and its outcome.
 const ACCOUNT: &str = include_str!("../../presets/accounts/account.toml");
 /// Providers give their customers other addresses of such prefixes.
 const ADDRESSES: [&str; 3] = ["addresses = true", "address_ipv4 = 24", "address_ipv6 = 56"];

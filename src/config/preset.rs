@@ -3,7 +3,7 @@
 //! A preset is a small file, `presets/NAME.toml`, with a route for each way to sign in. The expansion puts these routes
 //! into the document before it is read, so the rest of the check knows no presets. One route becomes several: `blog` is
 //! the main one and `blog.xmlrpc` another, and where the file names `blog` it means all of them. `blog.mail` is the one
-//! that sends messages: it is not a sign-in, so keys of a single sign-in may stand next to a preset that has one.
+//! that sends messages: it is not a sign-in, so keys of a single sign-in may be set next to a preset that has one.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -44,7 +44,7 @@ fn may_stand_in_lines(text: &str, range: &Range<usize>) -> bool {
         let bare = line.trim_start_matches(is_blank);
         match bare.strip_prefix('[') {
             Some(header) if begins_with_section(header) => is_hidden = true,
-            // Not an item of a list that stands on its own line.
+            // Not an item of a list on its own line.
             Some(header) if header.starts_with(|c: char| c.is_ascii_alphabetic()) => {
                 (is_top, is_hidden) = (false, false);
             }

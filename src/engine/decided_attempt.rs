@@ -1,6 +1,6 @@
 //! What stays known of an attempt once the limits decided, and the record of it for logs.
 //!
-//! The record is put together only where an event wants it; `event` defines it.
+//! The record is put together only where an event needs it; `event` defines it.
 
 use smallvec::SmallVec;
 

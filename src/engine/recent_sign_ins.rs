@@ -43,7 +43,7 @@ impl RecentSignIns {
     }
 
     /// The accounts that signed in with this cookie; none if more did than one session has. They are remembered for
-    /// longer now: who guesses is not forgotten.
+    /// longer now, so that a client that guesses is not forgotten.
     pub(super) fn signed_in(&self, cookie: SessionCookie, now: Time) -> SignedInAccounts {
         let mut table = self.table();
         table.expire(now);

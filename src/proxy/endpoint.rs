@@ -45,7 +45,7 @@ impl EndpointKind {
 }
 
 impl Endpoint {
-    /// Whether this peer may ask. Who may open a Unix socket is decided by its permissions.
+    /// Whether this peer may ask. The permissions of a Unix socket decide who may open it.
     #[must_use]
     pub fn trusts(&self, peer: PeerAddr) -> bool {
         match peer {

@@ -1,8 +1,8 @@
 //! A line that could be an attempt, as the policy sees requests.
 //!
 //! The log has no bodies: a request that could have one is taken as one whose body was not read, so a rule about the
-//! body may match. A GET has none. An OPTIONS is taken for a pre-flight. What tollgate's own format says of a request
-//! is believed.
+//! body may match. A GET has none. An OPTIONS is taken for a pre-flight. The fields of tollgate's own format are
+//! trusted.
 
 use std::borrow::Cow;
 

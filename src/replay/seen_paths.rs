@@ -1,4 +1,4 @@
-//! The paths that a log asks for, for who has a log in which no route finds an attempt.
+//! The paths that the requests of a log have, to help users with a log in which no route finds an attempt.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! What a refusal by one of several buckets does to the attempt and to the others.
 //!
-//! It only names the rules; who holds several buckets at once applies them.
+//! It only names the rules; the module that holds several buckets at once applies them.
 
 /// What a refusal by a bucket does. `owner` tells limits apart; buckets of one limit share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

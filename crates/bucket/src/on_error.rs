@@ -1,6 +1,6 @@
 //! What happens to an attempt while the store of its buckets does not answer.
 //!
-//! It only names the rules; who holds the buckets applies them.
+//! It only names the rules; the module that holds the buckets applies them.
 
 /// What happens to an attempt while the store does not answer, from the mildest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

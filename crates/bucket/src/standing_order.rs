@@ -17,7 +17,7 @@ pub(super) enum StandingOrder {
 }
 
 impl StandingOrder {
-    /// The order that a rate of the bucket's own stands for, if it does.
+    /// The order that the bucket's own rate represents, if it does.
     pub(super) fn of(rate: Continuous, until: Time, state: &[u64]) -> Option<Self> {
         // Gates of earlier versions wrote bans with a full start balance: their only token comes with the end of the rate.
         let is_unmarked = || rate.burst() == 1 && state.first() == Some(&until.as_nanos());

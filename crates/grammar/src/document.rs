@@ -13,7 +13,7 @@ use super::diagnostic::{Findings, SourceText, Spot};
 pub struct Located<T> {
     /// The value.
     pub value: T,
-    /// Where it stands.
+    /// Its place in the file.
     pub spot: Spot,
 }
 

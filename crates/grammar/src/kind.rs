@@ -247,7 +247,7 @@ impl<T: TryFrom<i64>, const LEAST: i64, const MOST: i64> Kind for Whole<T, LEAST
     }
 }
 
-/// A whole number from `LEAST` to `MOST`, for which a list may stand where the file is expanded before it is read.
+/// A whole number from `LEAST` to `MOST`, or a list where the file is expanded before it is read.
 pub struct Wholes<T, const LEAST: i64, const MOST: i64>(PhantomData<T>);
 
 impl<T: TryFrom<i64>, const LEAST: i64, const MOST: i64> Kind for Wholes<T, LEAST, MOST> {

@@ -209,7 +209,7 @@ pub struct RawNamed<T> {
 pub struct RawItem<T> {
     /// The table.
     pub value: T,
-    /// Where it stands.
+    /// Its place in the file.
     pub spot: Spot,
     /// Whether it has no keys at all: one with an invalid value is not empty.
     pub is_empty: bool,

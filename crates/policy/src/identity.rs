@@ -36,7 +36,7 @@ pub(super) struct Identity {
     pub(super) guesses: u32,
     /// The number of accounts.
     pub(super) accounts: u32,
-    /// Whether a guess stands elsewhere than in `Authorization: Basic`.
+    /// Whether a guess is elsewhere than in `Authorization: Basic`.
     pub(super) is_beside_authorization: bool,
     /// The passwords, if a defence needs them.
     pub(super) passwords: Option<Passwords>,

@@ -66,6 +66,6 @@ pub struct OfferForm {
     pub html: &'static str,
     /// The only script of the page.
     pub script: &'static str,
-    /// What stands before a voucher in the query: the name of a parameter that is the gate's own, and `=`.
+    /// The text before a voucher in the query: the name of a parameter that is the gate's own, and `=`.
     pub parameter: &'static str,
 }

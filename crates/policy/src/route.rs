@@ -43,7 +43,7 @@ pub struct Route {
     pub forwarding: RouteForwarding,
     /// The origins whose pages may read what the gate itself answers.
     pub cors: AllowedOrigins,
-    /// What happens to its attempts while the store does not answer; `None` for what the store says.
+    /// What happens to its attempts while the store does not answer; `None` for the store's own setting.
     pub on_error: Option<OnError>,
 }
 

@@ -1,8 +1,8 @@
 //! Second steps of sign-ins (`step = "after"`): one-time codes, recovery codes, security questions. They name no account,
 //! so they pay from the accounts whose sign-ins had one of their cookies.
 //!
-//! It names cookies and accounts, both as keyed hashes. What was seen is kept by the caller, who is told which cookies a
-//! sign-in had, and asked what signed in with those of a second step.
+//! It names cookies and accounts, both as keyed hashes. The caller keeps what was seen: it is told which cookies
+//! a sign-in had, and asked which accounts signed in with those of a second step.
 //!
 //! The file may name the session's cookie (`step_cookie`); else any that is long enough to be one counts, but for those
 //! that many accounts have, such as a balancer's. If there are several cookies, or several accounts of one, all pay: a

@@ -1,7 +1,7 @@
 //! Buckets in memcached: `memcached://host:port,host:port`, each key on one of the servers.
 //!
 //! Attempts that take tokens are appended to the record, so that none of them loses a race (`journal`); all else is
-//! compared and swapped. It speaks the meta commands over one connection to each server. No proxy may stand between,
+//! compared and swapped. It speaks the meta commands over one connection to each server. No proxy may be between,
 //! because a connection has to end when the server does. memcached forgets: buckets that it evicts when its memory is
 //! full, or loses when it restarts, are full from then on.
 
@@ -234,7 +234,7 @@ impl Memcached {
     ) -> Result<RecordVersion, StoreError> {
         for _ in 0..MAX_TRIES {
             let MemcachedValue { stored: Stored { bytes, version }, ttl } = value;
-            // Foreign bytes are overwritten by who reads them next.
+            // The next reader of foreign bytes overwrites them.
             let Some(journal) = Journal::read(&bytes, None) else { return Ok(version) };
             self.note_length(key, journal.entries);
             let must = journal.outlives(ttl, now);

@@ -111,7 +111,7 @@ impl<'g> Authority<'g> {
         Some(Suggestion { renew_at: Time::from_nanos(renew_at), ask_again })
     }
 
-    /// Lets the authority check the name; the answers stand until the result is dropped.
+    /// Lets the authority check the name; the answers stay until the result is dropped.
     async fn prove(
         &self,
         order: &mut Order,

@@ -51,7 +51,7 @@ pub(super) enum OperatorAction {
     Exempt { client: String },
 }
 
-/// What a key wants.
+/// The effect of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeyEffect {
     None,

@@ -1,9 +1,9 @@
 //! When attack mode begins and ends on one route: a function of counters and time.
 //!
 //! It begins when failures and their share reach both thresholds within a minute, or accounts that failed and their share
-//! of the accounts do: who has many addresses can have many successes with one account. While it is on, fewer failures get
-//! through, so the share alone keeps it on as long as these few would be enough without the mode. It ends when both have
-//! been below for the rule's `calm`.
+//! of the accounts do: an attacker with many addresses can have many successes with one account. While it is on, fewer
+//! failures get through, so the share alone keeps it on as long as these few would be enough without the mode. It ends
+//! when both have been below for the rule's `calm`.
 
 use std::collections::VecDeque;
 

@@ -76,8 +76,8 @@ impl ResponseBody {
         self
     }
 
-    /// What may be read ahead of the client. Who sends the body keeps it until the last byte has left: the body itself ends
-    /// when it was read.
+    /// What may be read ahead of the client. The sender of the body keeps it until the last byte has left: the body
+    /// itself ends when it was read.
     pub(in crate::proxy) fn take_ahead(&mut self) -> Option<Box<ReadAhead>> {
         self.ahead.take()
     }

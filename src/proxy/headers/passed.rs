@@ -201,7 +201,7 @@ impl PassedHeaders {
     }
 }
 
-/// The removed headers in whose place their replacement stands already.
+/// The removed headers that are replaced already.
 #[derive(Default)]
 struct Replaced(u64);
 
@@ -234,7 +234,7 @@ fn is_length(name: &[u8]) -> bool {
         && name.eq_ignore_ascii_case(CONTENT_LENGTH.as_str().as_bytes())
 }
 
-/// Lines that stand one behind the other.
+/// Lines that follow one another.
 #[derive(Default)]
 struct Run(Range<usize>);
 
@@ -253,7 +253,7 @@ struct ReceivedLine<'h> {
     name: &'h [u8],
     /// Without the blanks around it.
     value: &'h [u8],
-    /// Where it stands, with its end.
+    /// Its position, with its end.
     at: Range<usize>,
     /// Whether it is written as the gate would write it: `name: value` and CR LF.
     is_plain: bool,

@@ -131,7 +131,7 @@ impl Question {
     }
 }
 
-/// Whether a request says nothing of another one, as the report of an outcome.
+/// Whether a request does not ask about another one, such as the report of an outcome.
 pub(in crate::proxy) fn asks_nothing(headers: &HeaderMap) -> bool {
     let is_part = |name: &str| name.starts_with("x-original-") || name.starts_with("x-forwarded-");
     !headers.keys().any(|name| is_part(name.as_str()) || name == http::header::FORWARDED)

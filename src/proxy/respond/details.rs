@@ -28,7 +28,7 @@ pub(super) struct ProblemDetails<'a> {
     pub(super) contact: Option<&'a str>,
     /// The words for a wait.
     pub(super) texts: &'a Texts,
-    /// What the page offers, between what stands before and behind it.
+    /// What the page offers, between the text before and after it.
     pub(super) offer: Option<[&'a str; 3]>,
 }
 

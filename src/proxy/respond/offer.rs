@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::texts::Texts;
 use crate::defences::OFFER;
 
-/// What stands before and behind an offer, which needs no escaping.
+/// The text before and after an offer, which needs no escaping.
 pub(super) fn parts(texts: &Texts) -> [String; 2] {
     let place = format!("{{{{{}}}}}", OFFER.placeholder);
     let (before, after) = OFFER.html.split_once(&place).unwrap_or((OFFER.html, ""));

@@ -29,8 +29,8 @@ pub(super) struct CheckedHead {
     pub(super) decision: HeadDecision,
 }
 
-/// The result of checking the head of a request. Decisions are boxed, because they are moved several times; next to each
-/// stands the number of the upstream group.
+/// The result of checking the head of a request. Decisions are boxed, because they are moved several times; each comes
+/// with the number of the upstream group.
 pub(super) enum HeadDecision {
     Decided(Box<Decision>, usize),
     /// The client is redirected to `https://` with this `Location`.

@@ -1,7 +1,7 @@
 //! The common and the combined format of Apache and nginx, and tollgate's own combined style.
 //!
-//! Apache writes the time of the arrival, nginx that of the end of the response. Before the client may stand what others put
-//! there: the name of the site (Debian's `other_vhosts_access.log`), a header of syslog, of Docker or of Kubernetes.
+//! Apache writes the time of the arrival, nginx that of the end of the response. Other programs may add before the
+//! client: the name of the site (Debian's `other_vhosts_access.log`), a header of syslog, of Docker or of Kubernetes.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! Logs of JSON objects: tollgate's own, Caddy's, Traefik's, and nginx' with variables by their own names.
 //!
-//! Fields are known by name, wherever they stand; all others are skipped. nginx and Caddy write the time of the end of
+//! Fields are known by name, wherever they are; all others are skipped. nginx and Caddy write the time of the end of
 //! the response, so the duration is subtracted where the line has it.
 
 mod value;

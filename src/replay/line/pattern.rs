@@ -1,8 +1,8 @@
 //! Formats that people wrote themselves: nginx' `log_format`, Apache's `LogFormat`, and the columns of IIS and of load balancers
 //! of AWS.
 //!
-//! A pattern is a row of columns with fixed text between them. A column is what stands until the next fixed text; a quote that
-//! is escaped ends none. What a column means is left to `json`, which knows the variables of nginx by name.
+//! A pattern is a row of columns with fixed text between them. A column is the text until the next fixed text; a quote
+//! that is escaped ends none. What a column means is left to `json`, which knows the variables of nginx by name.
 
 use std::borrow::Cow;
 

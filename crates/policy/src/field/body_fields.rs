@@ -1,6 +1,6 @@
 //! The fields that are looked up in bodies, and what one search of a body finds for all of them.
 //!
-//! [`body`](super::body) searches; who asks for which of the fields is left to [`lookup`](super::lookup).
+//! [`body`](super::body) searches; [`lookup`](super::lookup) knows which module needs which of the fields.
 
 use smallvec::SmallVec;
 

@@ -40,7 +40,7 @@ pub(super) enum UnreadDocument {
     Broken,
 }
 
-/// The slots of fields at which something else than a text stands: a query operator (`{"$ne": ""}`), if anything.
+/// The slots of fields that hold something else than a text: a query operator (`{"$ne": ""}`), if anything.
 pub(super) type OddFields = SmallVec<[usize; 2]>;
 
 /// Adds the scalar at the pointer of each field, or those in an array there, in one pass for all fields.
@@ -112,7 +112,7 @@ impl Search<'_> {
         paths.iter().any(|path| path.next(self.fields).is_none() && self.found.takes_more(path.slot))
     }
 
-    /// At the target of these stands no text. Returns the others.
+    /// Marks paths whose target is not a text. Returns the others.
     fn without_odd(&mut self, paths: &Paths, is_odd: impl Fn(&Path) -> bool) -> Paths {
         let mut others = Paths::new();
         for path in paths {

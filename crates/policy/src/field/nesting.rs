@@ -1,5 +1,5 @@
-//! How deep a document nests. No program sends fields of a sign-in deeper than a few levels; who nests deeper wants work
-//! done.
+//! How deep a document nests. No program sends fields of a sign-in deeper than a few levels; a client that nests deeper
+//! tries to make the gate work.
 
 use memchr::memchr2;
 

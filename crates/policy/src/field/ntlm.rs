@@ -59,7 +59,7 @@ fn text(bytes: &[u8], is_unicode: bool) -> String {
 const SIGNATURE: &[u8] = b"NTLMSSP\0";
 const NEGOTIATE: u32 = 1;
 const AUTHENTICATE: u32 = 3;
-/// Where the field of the user stands.
+/// The offset of the field of the user.
 const USER: usize = 36;
 /// `NTLMSSP_NEGOTIATE_UNICODE`.
 const UNICODE: u32 = 1;

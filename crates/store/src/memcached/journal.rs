@@ -2,7 +2,7 @@
 //!
 //! memcached cannot calculate, but it appends. A gate that appends its takes loses no race, and the value brings them in
 //! the order in which they came. A reader takes the steps of all entries by [`step`], one after the other; an
-//! entry has the same verdict for each reader, because what stands before it never changes. A gate that reads many
+//! entry has the same verdict for each reader, because what is before it never changes. A gate that reads many
 //! entries writes their sum, by compare-and-swap. Requests are left to [`memcached`](super).
 //!
 //! An entry, all numbers big endian: `mark (8) | fingerprint of the spec (4) | time (8) | tokens (4)`. It counts nothing

@@ -13,7 +13,7 @@ use tollgate_bucket::{Span, Time};
 /// A swap, its version, and what its statements are told.
 pub(super) struct MysqlSwap {
     version: RecordVersion,
-    /// What stands before the last word of the state.
+    /// The bytes before the last word of the state.
     header: Vec<u8>,
     /// The time of a step; `None` if there is none.
     now: Option<Time>,

@@ -25,7 +25,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &TopState, palette:
     frame.render_widget(line, area);
 }
 
-/// The answer stands first, so that a small screen does not cut it off.
+/// The answer comes first, so that a small screen does not cut it off.
 fn question(action: &OperatorAction, palette: Palette) -> Line<'static> {
     let words = match action {
         OperatorAction::Reset { client, limit } => format!("reset {client} under `{limit}`?"),

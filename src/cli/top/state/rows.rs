@@ -22,7 +22,7 @@ impl TopState {
         rows
     }
 
-    /// Where the selected row stands: the first one if it is gone.
+    /// The position of the selected row: the first one if it is gone.
     pub(in super::super) fn selected_index(&self) -> Option<usize> {
         let rows = self.rows();
         let at = rows.iter().position(|row| self.selected.as_ref() == Some(&RowId::of(row)));

@@ -95,7 +95,7 @@ fn warn_of_success(checked: &SourcedRule<'_>, f: &mut Findings) {
     }
 }
 
-/// Whether another path can stand before the one that follows a right password: `/login?next=/home` fits `*/home`.
+/// Whether another path can come before the one that follows a right password: `/login?next=/home` fits `*/home`.
 fn may_be_reflected(glob: &str) -> bool {
     let fixed = glob.split('*').next().unwrap_or_default();
     let path = match fixed.split_once("://") {

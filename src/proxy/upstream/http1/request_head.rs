@@ -35,7 +35,7 @@ pub(super) fn encode(request: &mut UpstreamRequest) -> (Vec<u8>, UploadFraming) 
         UploadFraming::Chunked => {
             push_line(&TRANSFER_ENCODING, &HeaderValue::from_static("chunked"), *case, &mut bytes);
         }
-        // Chunks that are none are an empty body, which old servers want to be told.
+        // No chunks are an empty body, and old servers need its length.
         UploadFraming::Length(length)
             if !has_length && (length > 0 || headers.received().contains_key(TRANSFER_ENCODING)) =>
         {

@@ -185,7 +185,7 @@ impl<'t, 'f> DocumentReader<'t, 'f> {
             Token::Spread => Before::Spread,
             Token::Name(name) if self.depth > 0 => self.selected(name),
             Token::Name(name) => self.header(name),
-            // A description stands before a definition.
+            // A description comes before a definition.
             Token::Text if self.depth == 0 => Before::Nothing,
             Token::Text => return None,
         };
