@@ -255,9 +255,9 @@ tables! {
         minutes: Key<Free> = Example,
         seconds: Key<Free> = Example,
         list: Key<Free> = Example,
-        /// Of a language that is not built in: the language whose plural forms it has.
+        /// The language whose plural forms it has; only for one that is not built in.
         plurals: Key<Word<words::PluralLanguages>> = Extra,
-        /// Of a language that is not built in: which way its lines run.
+        /// Which way its lines run; only for one that is not built in.
         direction: Key<Word<words::Directions>> = Extra,
     }
 

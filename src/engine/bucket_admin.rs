@@ -38,7 +38,7 @@ pub struct BucketReport {
     pub addresses: Vec<KnownAddressCount>,
     /// The account that the selector names: a keyed hash of 48 bits, as in the log.
     pub account: Option<u64>,
-    /// Of a reset: the buckets of rates that it has filled.
+    /// The buckets of rates that a reset has filled.
     pub filled: Option<Vec<FilledBucket>>,
 }
 

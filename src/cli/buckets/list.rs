@@ -34,7 +34,7 @@ pub(super) struct ListArgs {
     /// Over the last 1, 10 or 60 minutes
     #[arg(long, default_value = "10", value_parser = ["1", "10", "60"])]
     minutes: String,
-    /// The buckets with a rate of their own
+    /// The buckets with a temporary rate
     #[arg(long, conflicts_with_all = ["key", "refused", "limit", "top", "minutes"])]
     own: bool,
     /// Again every 2 seconds, until Ctrl-C

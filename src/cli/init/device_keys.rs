@@ -10,10 +10,10 @@ use anyhow::Context;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Its name, beside the configuration.
+/// Its name, in the directory of the configuration.
 pub(super) const NAME: &str = "device.keys";
 
-/// Makes the file beside the configuration; one that is there stays, because browsers hold cookies under its key.
+/// Makes the file next to the configuration; one that exists stays, because browsers hold cookies under its key.
 ///
 /// # Errors
 /// If it cannot be written.

@@ -122,7 +122,7 @@ fn with_hint(error: FleetError) -> anyhow::Error {
     }
 }
 
-/// Who pushes: the name of the user id, and of whoever became that user by sudo.
+/// The author of a push: the name of the user id, or of the person who became root by sudo.
 fn author() -> String {
     let (user, sudo) = (user_name::own(), std::env::var("SUDO_USER").ok().filter(|name| !name.is_empty()));
     let user = sudo.filter(|_| user == "root").unwrap_or(user);

@@ -77,7 +77,8 @@ fn addresses(cx: &CheckContext<'_>, f: &mut Findings) -> Option<KnownAddresses> 
     let is_used = |limit: &Limit| limit.mode != Mode::Off && limit.is_hidden();
     let on = on?;
     if !cx.limits.iter().flatten().any(is_used) {
-        let message = "known addresses have a budget of their own under limits by account, and there is none";
+        let message =
+            "known addresses have an extra budget under limits by account, and there is no such limit";
         f.warning(&on.spot, message, "add [limit.account] with key = \"user\"");
     }
     Some(KnownAddresses { prefixes, recent: Recent::new(ttl).ok()? })

@@ -30,7 +30,7 @@ struct PrefixRecord {
     since: u64,
     #[serde(default)]
     by: String,
-    /// Of a ban: whether it refuses every request.
+    /// Whether a ban refuses every request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     all: bool,
 }

@@ -81,7 +81,7 @@ fn operations() -> Vec<Operation> {
             .with("n", Schema::whole(1, 1000))
             .with("limit", Schema::string())
             .with("key", Schema::string()),
-        get("/rates", "Buckets with a rate of their own.", RatesPage::schema),
+        get("/rates", "Buckets with a temporary rate.", RatesPage::schema),
         get("/history", "Attempts of the last hour.", HistoryPage::schema),
         get("/routes", "What came of attempts.", RoutesPage::schema),
         post("/reload", "Reads the configuration again.", ReloadPage::schema),

@@ -358,7 +358,7 @@ records! {
         by: Optional<String>,
         /// The reason, for the log.
         why: String,
-        /// Of a ban: whether it refuses every request, also those that no route counts.
+        /// Whether a ban refuses every request, also those that no route counts.
         all: Optional<bool>,
     }
 
@@ -392,7 +392,7 @@ records! {
         addresses: Optional<Vec<AddressesPart>>,
         /// The account, as lists and logs write it: twelve digits of a keyed hash.
         account: Optional<String>,
-        /// Of a reset: the buckets that are full now.
+        /// The buckets that a reset has filled.
         filled: Optional<Vec<FilledPart>>,
     }
 
