@@ -56,7 +56,7 @@ fn a_bound_that_differs_from_its_constant_is_found() {
 
 /// One row of a table.
 struct Row {
-    /// The columns about time and amount.
+    /// The column with the bound.
     says: String,
     /// The last column.
     named_by: String,
@@ -70,13 +70,22 @@ fn rows() -> Vec<Row> {
     let cells =
         text.lines().filter(|line| line.starts_with("| ")).map(|line| line.split('|').collect::<Vec<_>>());
     let rows = cells.filter(|cells| !cells[1].contains(" what ")).map(|cells| {
-        let [_, _, time, amount, named_by, _] = cells[..] else { panic!("not four columns: {cells:?}") };
-        let quoted: Vec<&str> = named_by.split('`').collect();
-        let pairs = quoted.windows(3).filter(|pieces| pieces[1] == " in ");
-        let constants = pairs.map(|pieces| (pieces[0].to_owned(), pieces[2].to_owned())).collect();
-        Row { says: format!("{time};{amount}"), named_by: named_by.to_owned(), constants }
+        let [_, _, says, named_by, _] = cells[..] else { panic!("not three columns: {cells:?}") };
+        let constants = named_by.split(';').flat_map(constants_of).collect();
+        Row { says: says.to_owned(), named_by: named_by.to_owned(), constants }
     });
     rows.collect()
+}
+
+/// The constants in `FILE`: `NAME`, `NAME`.
+fn constants_of(part: &str) -> Vec<(String, String)> {
+    let quoted: Vec<&str> = part.split('`').skip(1).step_by(2).collect();
+    match quoted[..] {
+        [place, ref names @ ..] if place.ends_with(".rs") => {
+            names.iter().map(|name| ((*name).to_owned(), place.to_owned())).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// What a constant holds.

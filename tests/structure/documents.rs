@@ -68,6 +68,7 @@ fn a_name_that_does_not_exist_is_found() {
         "`BACKLOG` in `net/eviction.rs`",
         "`KeyPart` (`crates/policy/src/count.rs`)",
         "`engine.rs`, `refuse` and `no_such`",
+        "`net/eviction.rs`: `BACKLOG`",
     ];
     for text in dead {
         let document = Document { path: "README.md".into(), text: text.into() };
@@ -165,7 +166,7 @@ impl Document {
             }
             file = match *piece {
                 path if is_quoted && path.ends_with(".rs") => Some(path),
-                ", " | " and " => file,
+                ", " | " and " | ": " => file,
                 _ if is_quoted => file,
                 _ => None,
             };
