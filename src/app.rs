@@ -33,6 +33,7 @@ mod store_check;
 mod supervisor;
 mod ticks;
 mod upgrade;
+mod upstream_check;
 mod upstreams;
 mod watchdog;
 
@@ -249,6 +250,7 @@ impl App {
             }
         };
         self.parts.tell_of_sandbox();
+        self.parts.tell_of_upstreams();
         let new_process = self.parts.run_background(&mut self.reload, signals, &trigger, fds, until).await;
         self.parts.draining.store(true, Ordering::Relaxed);
         match new_process {

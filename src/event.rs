@@ -322,6 +322,8 @@ pub struct WiringSigns {
     pub untrusted_peer: Option<IpAddr>,
     /// Whether such a peer names another client, in `X-Forwarded-For` or `Forwarded`.
     pub names_client: bool,
+    /// The address of a trusted proxy that names its client and not the scheme which the client speaks.
+    pub schemeless_proxy: Option<IpAddr>,
     /// Whether the request came with a request id that this gate generated.
     pub has_own_id: bool,
     /// Whether it is a form with a password that no route covers.

@@ -4,6 +4,7 @@
 //! bucket is new, as for a client that the gate has never seen, and the attempt is made on its own engine. Reading
 //! arguments and printing are left to the command line and the admin API.
 
+mod account_fields;
 mod describe;
 
 use std::net::SocketAddr;
@@ -134,7 +135,7 @@ impl Explanation {
             &found,
             statuses.iter().map(|status| {
                 let limit = &rules.policy.limits[status.charge.limit];
-                (describe::name(limit), describe::would_take(status), describe::left(status))
+                (describe::name(limit), describe::would_take(status), describe::would_leave(status))
             }),
         );
         let is_refused = statuses.iter().any(|status| status.refuses());
@@ -262,8 +263,13 @@ impl Explanation {
                     "that of the sign-in before it, if the gate saw it; else its client pays",
                 );
             }
-            Some(0) => self.step("account", "none that can be read: such attempts pay for their client"),
-            Some(count) => self.step("account", format!("{count} named")),
+            Some(0) => self.step("account", no_account(&account_fields::configured(&routes))),
+            Some(count) => {
+                let fields = account_fields::naming(&routes, attempt);
+                let by =
+                    if fields.is_empty() { String::new() } else { format!(" by {}", fields.join(" and ")) };
+                self.step("account", format!("{count} named{by}"));
+            }
             None => {}
         }
         for (step, says) in found.unsettled.notes.explain() {
@@ -355,6 +361,14 @@ fn body_of(asked: &ExplainRequest) -> AttemptBody<'_> {
             AttemptBody::Whole(&[])
         }
         None => AttemptBody::Unread,
+    }
+}
+
+fn no_account(fields: &[String]) -> String {
+    let client_pays = "the attempt pays for its client";
+    match fields {
+        [] => format!("none: the route has no `user`, so {client_pays}"),
+        fields => format!("none can be read in {}: {client_pays}", fields.join(" or ")),
     }
 }
 

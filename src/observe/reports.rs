@@ -177,7 +177,7 @@ mod tests {
         let trouble = Trouble { kind: TroubleKind::StoreDown, subject: "", why: "cannot connect", at: AT };
         let said: serde_json::Value = serde_json::from_str(&body_of_trouble(&trouble)).unwrap();
         let keys: Vec<_> = said.as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["event", "time", "why", "gate"]);
+        assert_eq!(keys, ["event", "gate", "time", "why"]);
         assert_eq!((&said["event"], &said["why"]), (&"store_down".into(), &"cannot connect".into()));
     }
 }

@@ -99,6 +99,14 @@ impl Wiring {
             );
             warn(UNTRUSTED_PROXY, text);
         }
+        for proxy in sum.schemeless_proxies() {
+            let text = format!(
+                "the trusted proxy {} sends no X-Forwarded-Proto: the application is told that its clients speak \
+                 http; in nginx: proxy_set_header X-Forwarded-Proto $scheme;",
+                shown(proxy)
+            );
+            warn(NO_SCHEME, text);
+        }
         for path in sum.uncovered_forms() {
             warn(
                 UNCOVERED_FORM,
@@ -165,6 +173,7 @@ const REMINDER: Span = Span::from_secs(3600);
 const ONE_CLIENT: &str = "nearly all attempts come from one private address";
 const UNTRUSTED_PROXY: &str = "a peer that is not trusted names clients";
 const UNCOVERED_FORM: &str = "passwords are posted where no route covers them";
+const NO_SCHEME: &str = "a trusted proxy sends no X-Forwarded-Proto";
 const LOOP: &str = "requests of this gate come back to it";
 const SHARED_CLIENT: &str = "one address is refused with many User-Agents";
 

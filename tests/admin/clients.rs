@@ -312,3 +312,23 @@ fn a_flood_from_many_addresses_is_counted_in_flat_memory() {
         assert!(counted <= *times && times - counted <= times / 20, "{address}: {counted} of {times}");
     }
 }
+
+#[test]
+fn an_account_is_found_by_its_name_and_a_list_says_what_only_would_be_refused() {
+    let application = application();
+    let gate = Gate::start(&application.file(&format!("{ROUTE}{LIMITS}")));
+    knock(&gate, 2, "alice", 3);
+    knock(&gate, 3, "bob", 1);
+    assert!(are_counted(&gate, 4));
+    let (_, shown, _) = said(&tollgate(&gate, &["show", "user:alice"]));
+    let hash = shown.lines().next().unwrap().strip_prefix("user:alice is ").unwrap();
+    let hash = hash.strip_suffix(" in lists and logs").unwrap();
+    let (code, list, error) = said(&tollgate(&gate, &["list", "user:alice"]));
+    assert_eq!(code, Some(0), "{error}");
+    let rows = columns(&list);
+    assert_eq!(rows[1..].iter().map(|row| row[..3].to_vec()).collect::<Vec<_>>(), [["account", hash, "3"]]);
+    let (_, list, _) = said(&tollgate(&gate, &["list", "127.0.0.3", "--limit", "subnet"]));
+    assert!(list.contains("127.0.0.0/24") && list.contains("2 would be"), "{list}");
+    assert_eq!(clients(&gate, "?by=attempts&key=ip:127.0.0.3&limit=address").len(), 1);
+    assert_eq!(page(&gate, "/api/v1/clients?key=nothing").0, 422);
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::caller::{LOGIN, ask, attempts, gate, tollgate};
-use support::{Gate, Upstream, eventually};
+use support::{Client, Gate, Upstream, eventually};
 
 fn limit(gate: &Gate, name: &str) -> Value {
     let (status, page) = ask(gate, "GET", "/api/v1/limits", "");
@@ -154,4 +154,56 @@ fn a_banned_prefix_is_refused_by_every_limit_until_it_ends() {
     assert_eq!(tollgate(&gate, &["buckets", "ban"]).1, "no banned prefixes\n");
     assert_eq!(ask(&gate, "PUT", "/api/v1/bans/0.0.0.0/0", r#"{"for":"1h"}"#).0, 422);
     assert_eq!(tollgate(&gate, &["buckets", "ban", "127.1.2.0/24", "127.1.1.1", "--for", "1h"]).0, Some(2));
+}
+
+#[test]
+fn a_ban_of_everything_refuses_requests_that_no_route_counts() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, LOGIN);
+    let get = || {
+        let mut client = Client::connect_from([127, 1, 2, 3].into(), gate.address);
+        client.send("GET /about HTTP/1.1\r\nHost: x\r\n\r\n");
+        client.answer().status
+    };
+    let ban = |all: &[&str]| {
+        let words = ["buckets", "ban", "127.1.2.3", "--for", "1h", "--why", "scan"];
+        tollgate(&gate, &[&words[..], all].concat())
+    };
+    assert_eq!(get(), 200);
+    let (code, out, error) = ban(&["--all"]);
+    assert_eq!(code, Some(0), "{error}");
+    let by = if rustix::process::getuid().is_root() { ", by root since 2" } else { ", by " };
+    assert!(out.starts_with("127.1.2.3/32: banned from everything until 2") && out.contains(by), "{out}");
+    assert_eq!((get(), attempts(&gate, [127, 1, 2, 3], 1)), (403, vec![403]));
+    assert_eq!(attempts(&gate, [127, 1, 2, 4], 1), [200], "a neighbour is not banned");
+    let banned = &ask(&gate, "GET", "/api/v1/bans", "").1["bans"][0];
+    assert_eq!((&banned["all"], &banned["why"]), (&json!(true), &json!("scan")));
+    assert_eq!(tollgate(&gate, &["buckets", "ban", "127.1.2.3/32", "--end"]).0, Some(0));
+    assert_eq!(get(), 200);
+    let with_limit = ["buckets", "ban", "127.1.2.3", "--for", "1h", "--all", "--limit", "address"];
+    assert_eq!(tollgate(&gate, &with_limit).0, Some(2));
+    assert_eq!(tollgate(&gate, &["buckets", "ban", "user:a", "--for", "1h", "--all"]).0, Some(2));
+}
+
+#[test]
+fn a_reset_says_what_it_fills_and_leaves_the_subnet_if_asked() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, LOGIN);
+    let tokens = |limit: &str| {
+        let page = ask(&gate, "GET", "/api/v1/buckets/ip:127.1.2.3", "").1;
+        let buckets = page["buckets"].as_array().unwrap().clone();
+        buckets.iter().find(|bucket| bucket["limit"] == limit).unwrap()["tokens"].clone()
+    };
+    attempts(&gate, [127, 1, 2, 3], 2);
+    let (code, out, error) = tollgate(&gate, &["buckets", "reset", "127.1.2.3", "--only"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(out.starts_with("filled: address (127.1.2.3/32)\n"), "{out}");
+    assert_eq!((tokens("address"), tokens("subnet")), (json!(2), json!(98)));
+    let (_, out, _) = tollgate(&gate, &["buckets", "reset", "127.1.2.3"]);
+    assert!(out.starts_with("filled: address (127.1.2.3/32), subnet (127.1.2.0/24)\n"), "{out}");
+    assert_eq!(tokens("subnet"), json!(100));
+    attempts(&gate, [127, 1, 2, 3], 1);
+    assert_eq!(ask(&gate, "DELETE", "/api/v1/buckets/ip:127.1.2.3?only=true", "").0, 200);
+    assert_eq!((tokens("address"), tokens("subnet")), (json!(2), json!(99)));
+    assert_eq!(ask(&gate, "DELETE", "/api/v1/buckets/ip:127.1.2.3?only=yes", "").0, 422);
 }

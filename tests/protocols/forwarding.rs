@@ -199,3 +199,15 @@ fn a_client_without_a_host_in_http_1_0_is_served() {
     assert_eq!(gate.ask("GET /health HTTP/1.0\r\n\r\n").status, 200);
     assert_eq!(upstream.last().only("host"), upstream.address.to_string());
 }
+
+#[test]
+fn an_upstream_that_is_away_at_the_start_is_told_at_once() {
+    let here = Upstream::start();
+    let port = free_port();
+    let gate =
+        Gate::start(&format!("upstream = [\"http://127.0.0.1:{port}\", \"http://{}\"]\n", here.address));
+    let words = format!("the upstream http://127.0.0.1:{port} cannot be reached: Connection refused");
+    assert!(eventually(Duration::from_secs(5), || gate.messages().contains(&words)), "{}", gate.messages());
+    assert!(!gate.messages().contains(&format!("{} cannot be reached", here.address)));
+    assert_eq!(here.connections().len(), 0, "it sends nothing");
+}

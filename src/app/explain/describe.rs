@@ -1,6 +1,6 @@
 //! Describes one limit's decision: what is taken, the bucket's shape, what is left.
 
-use crate::bucket::{Admission, Continuous, Escalation, PeriodStart, Spec};
+use crate::bucket::{Admission, Continuous, Escalation, PeriodStart, Spec, Verdict};
 use crate::config::values::{Duration, in_words};
 use crate::engine::LimitStatus;
 use crate::policy::{Limit, LimitKind};
@@ -46,6 +46,13 @@ fn describe_taken(before: &LimitStatus, of: &str, which: &str) -> String {
         }
         Admission::NeverFits => format!("refuses {tokens} {bucket}, for ever{observing}"),
     }
+}
+
+/// The bucket's shape, and its level if the attempt were made now.
+pub(super) fn would_leave(now: &LimitStatus) -> String {
+    let taken = if now.verdict.is_admitted() { now.charge.cost } else { 0 };
+    let verdict = Verdict { left: now.verdict.left.saturating_sub(taken), ..now.verdict };
+    left(&LimitStatus { verdict, ..*now })
 }
 
 /// The bucket's shape and level after the attempt.

@@ -5,10 +5,13 @@
 use std::fmt::Write;
 
 use super::text::grouped;
+use crate::config::values::in_words;
+use crate::observe::timestamp::rfc3339;
 use crate::replay::{
     Comparison, CountedClient, DistinctCount, LimitReport, LogReport, OneSidedRefusals, PolicyReport,
     ReplayReport, TimeSeries,
 };
+use crate::time::{Span, Time};
 
 pub(super) fn page(report: &ReplayReport) -> String {
     let mut page = String::from(HEAD);
@@ -142,13 +145,33 @@ fn write_plot(page: &mut String, name: &str, series: &TimeSeries) -> std::fmt::R
             )?;
         }
     }
+    page.push_str("</svg>");
+    write_axis(page, series)?;
     write!(
         page,
-        "</svg><p class=legend><span class=attempts>attempts</span> <span class=refused>refused</span> \
-         each {} s, at most {}</p>",
-        series.width,
+        "<p class=legend><span class=attempts>attempts</span> <span class=refused>refused</span> \
+         in columns of {}; the highest has {}</p>",
+        in_words(Span::from_secs(series.width)),
         grouped(most)
     )
+}
+
+/// The times below a plot, in UTC: its begin and its end, and three between them where there is room.
+fn write_axis(page: &mut String, series: &TimeSeries) -> std::fmt::Result {
+    let columns = u64::try_from(series.attempts.len()).unwrap_or(u64::MAX);
+    if columns == 0 {
+        return Ok(());
+    }
+    let marks = if columns < 4 { 1 } else { 4 };
+    page.push_str("<div class=axis>");
+    for mark in 0..=marks {
+        let seconds = series.start.saturating_add(columns.saturating_mul(series.width) * mark / marks);
+        let moment = rfc3339(Time::from_nanos(seconds.saturating_mul(NANOSECONDS)));
+        let (day, time) = moment.split_once('T').unwrap_or((&moment, ""));
+        write!(page, "<time datetime=\"{moment}\">{day} {}</time>", &time[..time.len().min(5)])?;
+    }
+    page.push_str("</div>");
+    Ok(())
 }
 
 fn write_comparison(page: &mut String, comparison: &Comparison, names: [&str; 2]) -> std::fmt::Result {
@@ -199,6 +222,8 @@ fn escaped(text: &str) -> String {
 
 const HEAD: &str = include_str!("../../../assets/replay.html");
 
+const NANOSECONDS: u64 = 1_000_000_000;
+
 /// In units of the drawing, which is stretched to the width of the page.
 const PLOT_HEIGHT: u64 = 120;
 const COLUMN_WIDTH: usize = 6;
@@ -207,6 +232,25 @@ const COLUMN_WIDTH: usize = 6;
 mod tests {
     use super::*;
     use crate::replay::UnreadableLine;
+
+    #[test]
+    fn a_plot_has_its_times_below_it() {
+        let axis = |start, columns| {
+            let mut page = String::new();
+            let series =
+                TimeSeries { start, width: 900, attempts: vec![1; columns], refused: vec![0; columns] };
+            write_axis(&mut page, &series).unwrap();
+            page.matches("<time").count().to_string() + &page
+        };
+        let day = axis(1_795_132_800, 96);
+        assert!(
+            day.starts_with("5<div class=axis><time datetime=\"2026-11-20T00:00:00.000Z\">2026-11-20 00:00<"),
+            "{day}"
+        );
+        assert!(day.contains(">2026-11-20 12:00<") && day.contains(">2026-11-21 00:00<"), "{day}");
+        assert!(axis(1_795_132_800, 2).starts_with('2'));
+        assert_eq!(axis(0, 0), "0");
+    }
 
     /// J3: a page that shows what clients sent takes none of it for markup.
     #[test]

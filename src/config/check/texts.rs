@@ -69,6 +69,8 @@ fn added(
         own_of_added(raw, f);
         return known.clone().of_region(tag);
     }
+    let plurals = raw.plurals.checked(f).unwrap_or_default();
+    let is_right_to_left = raw.direction.checked(f).unwrap_or_default();
     let given: Vec<_> = given(raw).map(|(key, _)| key).collect();
     let missing: Vec<_> = text_keys().filter(|key| !given.contains(key)).collect();
     if !missing.is_empty() {
@@ -80,8 +82,7 @@ fn added(
         f.error(&name.spot, message, hint);
         return None;
     }
-    let plurals = raw.plurals.checked(f).unwrap_or_default();
-    Texts::of(tag, plurals, raw.direction.checked(f).unwrap_or_default())
+    Texts::of(tag, plurals, is_right_to_left)
 }
 
 /// The texts that are there, with their keys.

@@ -26,6 +26,7 @@ fn add(root: &mut TomlTable, entry: TomlEntry, f: &mut Findings) {
     match NAMED.iter().find(|(table, _)| *table == entry.key.value) {
         Some((_, noun)) => add_named(root, entry, noun, f),
         None if entry.key.value == "tls" => add_certificates(root, entry, f),
+        None if entry.key.value == "refuse" => add_texts(root, entry, f),
         None => refuse(&entry.key, f),
     }
 }
@@ -58,6 +59,16 @@ fn add_certificates(root: &mut TomlTable, mut entry: TomlEntry, f: &mut Findings
     if let Some(TomlEntry { node: Located { value: TomlValue::Table(acme), .. }, .. }) = tls.get_mut("acme") {
         keep(acme, &["domains"], "tls.acme.", f);
     }
+    join(root, TomlTable(vec![entry]));
+}
+
+/// Adds texts of the refusal page: a further language may have its file.
+fn add_texts(root: &mut TomlTable, mut entry: TomlEntry, f: &mut Findings) {
+    let TomlValue::Table(refuse) = &mut entry.node.value else {
+        table_of(&entry, f);
+        return;
+    };
+    keep(refuse, &["texts"], "refuse.", f);
     join(root, TomlTable(vec![entry]));
 }
 
@@ -98,7 +109,7 @@ pub(super) fn items(node: Located<TomlValue>) -> Vec<Located<TomlValue>> {
 
 fn refuse(key: &Located<String>, f: &mut Findings) {
     let name = key.value.as_str();
-    let own = ["tls"].into_iter().chain(NAMED.iter().map(|(table, _)| *table));
+    let own = ["tls", "refuse"].into_iter().chain(NAMED.iter().map(|(table, _)| *table));
     match name {
         KEY => f.error(&key.spot, "an included file includes no others", "name them in the main file"),
         _ if name.contains('.') || RawFile::key_names().contains(&name) => {
@@ -123,5 +134,4 @@ pub(in crate::config) fn refuse_in_policy(policy: &mut TomlTable, f: &mut Findin
 /// Tables of an included file whose entries have names, and what an entry is called.
 const NAMED: [(&str, &str); 4] =
     [("route", "route"), ("limit", "limit"), ("networks", "network"), ("endpoint", "endpoint")];
-const HOLDS: &str =
-    "it may have `route`, `limit`, `networks`, `endpoint`, `tls.certificates` and `tls.acme.domains`";
+const HOLDS: &str = "it may have `route`, `limit`, `networks`, `endpoint`, `tls.certificates`, `tls.acme.domains` and `refuse.texts`";

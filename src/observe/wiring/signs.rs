@@ -63,6 +63,7 @@ pub(super) struct Signs {
     attempts: u64,
     clients: FrequentItems<Client, u64>,
     peers: FrequentItems<IpAddr, PeerCounts>,
+    schemeless: FrequentItems<IpAddr, u64>,
     forms: FrequentItems<u64, FormCounts>,
     returned: FrequentItems<u64, u64>,
     refused: FrequentItems<IpAddr, AgentSet>,
@@ -136,6 +137,9 @@ impl Signs {
             counts.requests += 1;
             counts.naming += u64::from(signs.names_client);
         }
+        if let Some(proxy) = signs.schemeless_proxy {
+            self.schemeless.of(proxy).into_iter().for_each(|count| *count += 1);
+        }
         if let Some(attempt) = &entry.attempt {
             self.attempts += 1;
             self.clients.of(entry.client).into_iter().for_each(|count| *count += 1);
@@ -196,6 +200,7 @@ pub(super) struct SignsSum {
     attempts: u64,
     clients: Vec<(Client, u64)>,
     peers: Vec<(IpAddr, PeerCounts)>,
+    schemeless: Vec<(IpAddr, u64)>,
     forms: Vec<FormCounts>,
     returned: Vec<(u64, u64)>,
     refused: Vec<(IpAddr, AgentSet)>,
@@ -212,6 +217,9 @@ impl SignsSum {
             let sum = of(&mut self.peers, slot.key);
             sum.requests += slot.counts.requests;
             sum.naming += slot.counts.naming;
+        }
+        for slot in &signs.schemeless.0 {
+            *of(&mut self.schemeless, slot.key) += slot.counts;
         }
         for slot in &signs.refused.0 {
             let sum = of(&mut self.refused, slot.key);
@@ -255,6 +263,12 @@ impl SignsSum {
                 && counts.naming * NAMING_SHARE >= self.requests
         };
         self.peers.iter().filter(move |(_, counts)| is_steady(counts)).map(|(peer, _)| *peer).take(1)
+    }
+
+    /// Trusted proxies that never name the scheme of their clients, in half of all requests or more.
+    pub(super) fn schemeless_proxies(&self) -> impl Iterator<Item = IpAddr> {
+        let is_steady = |count: u64| count >= MIN_NAMING && count * 2 >= self.requests;
+        self.schemeless.iter().filter(move |(_, count)| is_steady(*count)).map(|(proxy, _)| *proxy).take(1)
     }
 
     /// Paths of forms that several clients posted passwords to.

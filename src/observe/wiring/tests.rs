@@ -86,6 +86,17 @@ fn a_peer_that_names_clients_steadily_is_named_and_a_crank_is_not() {
 }
 
 #[test]
+fn a_trusted_proxy_that_never_names_the_scheme_is_named() {
+    let through = |schemeless: bool| {
+        let mut entry = request(public(1));
+        entry.signs.schemeless_proxy = schemeless.then(|| [10, 0, 0, 1].into());
+        entry
+    };
+    assert_eq!(summaries((0..20).map(|_| through(true))), [NO_SCHEME]);
+    assert!(summaries((0..60).map(|n| through(n % 3 == 0))).is_empty(), "one of several proxies, or a probe");
+}
+
+#[test]
 fn a_form_with_a_password_that_no_route_covers_is_named_with_its_path() {
     let form = |host: u8, status: u16| {
         let mut entry = request([203, 0, 113, host]);

@@ -18,6 +18,8 @@ pub struct RecordedHeaders<'a> {
     pub user_agent: Option<&'a HeaderValue>,
     /// Whether the request names another client than its peer, as a proxy does.
     pub names_client: bool,
+    /// Whether it names the scheme that the client speaks, likewise.
+    pub names_scheme: bool,
     request_id: Option<&'a HeaderValue>,
     has_several_ids: bool,
 }
@@ -37,8 +39,17 @@ impl<'a> RecordedHeaders<'a> {
                     found.has_several_ids = found.request_id.is_some();
                     &mut found.request_id
                 }
-                "forwarded" | "x-forwarded-for" => {
+                "x-forwarded-for" => {
                     found.names_client = true;
+                    continue;
+                }
+                "x-forwarded-proto" => {
+                    found.names_scheme = true;
+                    continue;
+                }
+                "forwarded" => {
+                    found.names_client = true;
+                    found.names_scheme |= names_proto(value);
                     continue;
                 }
                 _ => continue,
@@ -57,6 +68,11 @@ impl<'a> RecordedHeaders<'a> {
         };
         self.request_id.filter(|_| !self.has_several_ids).filter(is_usable)
     }
+}
+
+/// Whether this line of `Forwarded` has a `proto` (RFC 7239, section 5.4).
+fn names_proto(line: &HeaderValue) -> bool {
+    line.as_bytes().windows(6).any(|part| part.eq_ignore_ascii_case(b"proto="))
 }
 
 /// Bytes of a client's own request id.

@@ -208,9 +208,14 @@ fn signs_of(recorded: &RecordedHeaders<'_>, client: Client, peer: PeerAddr, has_
         PeerAddr::Ip(address) if client == Client::from_ip(address.ip()) => client.ip(),
         PeerAddr::Ip(_) | PeerAddr::Unix => None,
     };
+    let trusted_peer = match peer {
+        PeerAddr::Ip(address) if untrusted_peer.is_none() => Some(address.ip()),
+        PeerAddr::Ip(_) | PeerAddr::Unix => None,
+    };
     WiringSigns {
         untrusted_peer,
         names_client: untrusted_peer.is_some() && recorded.names_client,
+        schemeless_proxy: trusted_peer.filter(|_| recorded.names_client && !recorded.names_scheme),
         has_own_id,
         has_uncovered_password: false,
     }

@@ -40,6 +40,8 @@ type Log = Arc<Mutex<Received>>;
 struct Received {
     /// The bytes of each connection, in the order in which the connections came.
     connections: Vec<Vec<u8>>,
+    /// Those that ended before a byte came: a gate connects once when it starts, to say whether it can.
+    silent: Vec<usize>,
     /// The connection on which something came last.
     latest: usize,
     /// The connection of each complete request, in the order in which the requests came.
@@ -85,7 +87,9 @@ impl Upstream {
 
     /// What was received, by connection.
     pub fn connections(&self) -> Vec<Vec<u8>> {
-        self.log.lock().unwrap().connections.clone()
+        let log = self.log.lock().unwrap();
+        let all = log.connections.iter().enumerate();
+        all.filter(|(at, _)| !log.silent.contains(at)).map(|(_, bytes)| bytes.clone()).collect()
     }
 
     /// All bytes received, whatever the connection.
@@ -178,11 +182,15 @@ fn serve(mut stream: TcpStream, script: &Script, log: &Log) {
         log.connections.push(Vec::new());
         log.connections.len() - 1
     };
-    let mut pending = Vec::new();
+    let (mut pending, mut is_silent) = (Vec::new(), true);
     for number in 0.. {
         let Some(request) = next_request(&mut stream, &mut pending, |bytes| {
+            is_silent = false;
             log.lock().unwrap().note(index, bytes);
         }) else {
+            if is_silent {
+                log.lock().unwrap().silent.push(index);
+            }
             return;
         };
         log.lock().unwrap().arrivals.push(index);
@@ -236,7 +244,7 @@ fn reply(stream: &mut TcpStream, reply: Reply, log: &Log, index: usize) -> bool 
 }
 
 /// The bytes of the next request by its own framing, leniently; `None` when the connection ends.
-fn next_request(stream: &mut TcpStream, pending: &mut Vec<u8>, note: impl Fn(&[u8])) -> Option<Vec<u8>> {
+fn next_request(stream: &mut TcpStream, pending: &mut Vec<u8>, mut note: impl FnMut(&[u8])) -> Option<Vec<u8>> {
     let mut buffer = [0; 16 * 1024];
     loop {
         if let Some(length) = request_length(pending) {

@@ -18,7 +18,7 @@ pub(super) fn warn(
     f: &mut Findings,
 ) {
     for checked in success.iter().filter(|checked| checked.is_written_here()) {
-        warn_of_success(checked, f);
+        warn_of_success(checked, failure.iter().any(names_refusals), f);
     }
     if let Some(text) = &route.otherwise
         && otherwise != Outcome::Failure
@@ -44,10 +44,6 @@ pub(super) fn warn_of_errors(neutral: &[SourcedRule<'_>], f: &mut Findings) {
 
 /// Why an answer that no rule names should not give the token back.
 fn otherwise_warning(failure: &[SourcedRule<'_>], otherwise: Outcome) -> Option<&'static str> {
-    let names_refusals = |checked: &SourcedRule<'_>| {
-        !checked.says_more_than_status()
-            && checked.rule.status.as_ref().is_some_and(|status| status.contains(401))
-    };
     match otherwise {
         _ if failure.is_empty() => {
             Some("no answer is a failure, so limits that count failures count nothing")
@@ -62,7 +58,14 @@ fn otherwise_warning(failure: &[SourcedRule<'_>], otherwise: Outcome) -> Option<
     }
 }
 
-fn warn_of_success(checked: &SourcedRule<'_>, f: &mut Findings) {
+/// Whether a failure is known by status 401 alone: the application answers a wrong password with it and with no other status.
+fn names_refusals(checked: &SourcedRule<'_>) -> bool {
+    let is_status_alone = !checked.says_more_than_status();
+    is_status_alone && checked.rule.status.as_ref().is_some_and(|status| status.contains(401))
+}
+
+/// `answers_401`: whether the route knows a wrong password by that status.
+fn warn_of_success(checked: &SourcedRule<'_>, answers_401: bool, f: &mut Findings) {
     let raw = checked.raw;
     let proves_more = raw.header.is_some() || raw.json.is_some();
     let location = raw.location.as_ref().filter(|_| checked.rule.location.is_some());
@@ -87,6 +90,7 @@ fn warn_of_success(checked: &SourcedRule<'_>, f: &mut Findings) {
                 "add where a right password leads to, as in location = \"/home*\"",
             );
         }
+        (None, None) if answers_401 => {}
         (None, None) => {
             let Some(status) = raw.status.as_ref().filter(|_| checked.rule.status.is_some()) else { return };
             let message = "a wrong password may be answered with this status, too";

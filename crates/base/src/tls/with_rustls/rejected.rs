@@ -55,7 +55,7 @@ mod tests {
             (CertificateError::Expired, "its certificate has expired"),
             (CertificateError::UnknownIssuer, "no trusted authority has signed its certificate"),
             (CertificateError::NotValidForName, "its certificate is for another name"),
-            (CertificateError::BadSignature, "its certificate is rejected: bad signature"),
+            (CertificateError::BadSignature, "its certificate is rejected: BadSignature"),
             (
                 CertificateError::Other(OtherError(Arc::new(OfTheVerifier))),
                 "its certificate is that of an authority (CA:TRUE), which no server may use as its own",
