@@ -244,7 +244,11 @@ fn reply(stream: &mut TcpStream, reply: Reply, log: &Log, index: usize) -> bool 
 }
 
 /// The bytes of the next request by its own framing, leniently; `None` when the connection ends.
-fn next_request(stream: &mut TcpStream, pending: &mut Vec<u8>, mut note: impl FnMut(&[u8])) -> Option<Vec<u8>> {
+fn next_request(
+    stream: &mut TcpStream,
+    pending: &mut Vec<u8>,
+    mut note: impl FnMut(&[u8]),
+) -> Option<Vec<u8>> {
     let mut buffer = [0; 16 * 1024];
     loop {
         if let Some(length) = request_length(pending) {

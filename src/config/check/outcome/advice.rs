@@ -17,8 +17,10 @@ pub(super) fn warn(
     otherwise: Outcome,
     f: &mut Findings,
 ) {
+    let by_status_alone = failure.iter().all(|checked| !checked.says_more_than_status());
+    let answers_401 = by_status_alone && failure.iter().any(names_refusals);
     for checked in success.iter().filter(|checked| checked.is_written_here()) {
-        warn_of_success(checked, failure.iter().any(names_refusals), f);
+        warn_of_success(checked, answers_401, f);
     }
     if let Some(text) = &route.otherwise
         && otherwise != Outcome::Failure
@@ -58,13 +60,14 @@ fn otherwise_warning(failure: &[SourcedRule<'_>], otherwise: Outcome) -> Option<
     }
 }
 
-/// Whether a failure is known by status 401 alone: the application answers a wrong password with it and with no other status.
+/// Whether this rule is the status 401, and nothing else.
 fn names_refusals(checked: &SourcedRule<'_>) -> bool {
     let is_status_alone = !checked.says_more_than_status();
     is_status_alone && checked.rule.status.as_ref().is_some_and(|status| status.contains(401))
 }
 
-/// `answers_401`: whether the route knows a wrong password by that status.
+/// `answers_401`: whether the application answers a wrong password with that status and never with another one, by the route's
+/// rules.
 fn warn_of_success(checked: &SourcedRule<'_>, answers_401: bool, f: &mut Findings) {
     let raw = checked.raw;
     let proves_more = raw.header.is_some() || raw.json.is_some();
