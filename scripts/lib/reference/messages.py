@@ -1,0 +1,187 @@
+"""The page of messages, of the source and of the golden files in tests/config."""
+
+import re
+import sys
+
+from reference.page import HEAD, ROOT, cell, prose
+
+# What to do about an error or a warning of the log.
+ADVICE = {
+    "a body was not read to its end: proxy.body_memory is used up":
+        "Raise `proxy.body_memory`, or look for a client that sends many long bodies.",
+    "a caller of the admin API sent a wrong token": "Look at `from`: a script with an old token, or a stranger.",
+    "a connection could not be accepted": "`error` names the reason; mostly file descriptors are short (`LimitNOFILE=`).",
+    "a connection was rejected":
+        "`reason` names the bound, such as `proxy.client_max`. Raise it for a client that you know; otherwise do nothing.",
+    "a guess may have worked: a stranger signed in after many failures":
+        "Find `account` in the decision log, and ask its owner ([the guess that worked](../attacks.md#the-guess-that-worked)).",
+    "a task panicked, its connection is gone: please report this": "Report it. Other connections go on.",
+    "a temporary exemption, ban or mode cannot end yet: …": "Fix what the error names; the gate tries again.",
+    "a webhook was not called: too many others wait for an answer": "Check the server of the webhook.",
+    "a webhook was not reached": "Nothing yet: the gate tries again.",
+    "a webhook was not reached: its report is lost": "Check the server of the webhook; `tollgate status` shows the mode.",
+    "all buckets begin full: … cannot be read: …": "Give the gate's user the right to read `store.snapshot`.",
+    "all buckets begin full: …: …; …": "Nothing: the damaged file is set aside. Look at the disk if it happens again.",
+    "an idle connection was closed to make room for another client":
+        "Raise `proxy.connections`, or look who holds many connections (`tollgate status`).",
+    "an upstream failed a request": "`reason` says how; check the application.",
+    "an upstream is skipped until it answers again": "Check the application. The gate tries it again by itself.",
+    "attack mode begins: strangers' attempts cost more": "Nothing, or read `tollgate buckets list --refused`.",
+    "cannot listen for signal …: …": "Restart the gate; this signal does nothing until then.",
+    "cannot notify the service manager: …": "Look at NOTIFY_SOCKET and the unit; the gate goes on.",
+    "changes that operators made at other gates are not made here: …":
+        "Lower `store.capacity`, or give the gate more memory.",
+    "no new certificate for …: …; …, and the next try is …":
+        "Fix what it names: mostly DNS, or a port that does not lead to the gate. The present certificate stays in use.",
+    "memory is short: no more than … connections": "Give the machine or the control group more memory.",
+    "memory of closed connections may stay with this process: …": "Nothing: the process may look larger than it is.",
+    "mode = \"observe\": no limit refuses anything": "Write `mode = \"enforce\"` when the limits fit.",
+    "no other process has taken over, this one goes on: …":
+        "Fix what the error names (`tollgate check`), then send SIGUSR2 again.",
+    "policy … of … is refused, the old one stays: …":
+        "Fix the policy and push it again; or fix what it needs on this machine, and `tollgate reload`.",
+    "sandbox: not in force: …: …": "Nothing, or a newer kernel: the gate runs without this part.",
+    "store.snapshot cannot be written to …: …": "Give the gate's user the right to write in that directory.",
+    "store still unavailable": "It lasts: `why` has what the store answered last.",
+    "store unavailable: store.on_error decides attempts until it answers":
+        "Check the store; `why` has the reason ([stores](../stores.md#while-the-store-is-unavailable)).",
+    "store: …": "A finding about how the store is set up, and how to fix it ([stores](../stores.md)).",
+    "the store refuses some attempts: store.on_error decides them":
+        "`why` has the reason: the store answers the gate's probes, and not all attempts ([stores](../stores.md#while-the-store-is-unavailable)).",
+    "the kernel has no IPv6: … becomes …": "Nothing, or write `0.0.0.0` for `[::]`.",
+    "the buckets of limit `…` are reset, all full: …": "Nothing: the limit or `store.capacity` has changed since.",
+    "the certificate … …": "Renew it; the gate rereads its file. If the gate orders it itself, an error before this one has the reason.",
+    "the upstream … cannot be reached: …: until it can, its requests are answered 502":
+        "Start the application, or correct `upstream`. The gate goes on, and tries again by itself.",
+    "the collector of otel.endpoint took no export: …": "Check the collector. No request waits for it.",
+    "the new configuration is refused, the old one stays": "The messages before it name each mistake; fix them, then reload.",
+    "the store (…) has lost the policy and the temporary changes of operators: this gate goes on as it is, and writes back what it knows":
+        "Nothing, if you emptied it or it keeps nothing over a restart; else check its persistence.",
+    "the policy cannot be kept in …: …: without the store this gate cannot start":
+        "Let the gate's user write there: see [one policy for all gates](../policy.md#when-something-is-wrong).",
+    "the store (…) cannot be used: …: until it can, … (store.on_error)":
+        "`tollgate check --probe` shows the same on a terminal. Check the store.",
+    "the store (…) …: this gate goes on as it is":
+        "Fix what the message names: see [one policy for all gates](../policy.md#when-something-is-wrong).",
+    "the … cannot be opened again, the old file stays: …": "Look at the directory's permissions, then send SIGUSR1 again.",
+    "the … cannot be written": "Look at the disk; `lines` were lost.",
+    "the … cannot keep up, lines were dropped": "Look at the disk, or at the reader of standard output.",
+    "there is no monotonic clock: …": "Nothing: systemd is not told when a reload began.",
+    "without capabilities … cannot be read again: …":
+        "Let the gate's user read that file, else a change of it is not taken over.",
+    "…, and restarts in …: please report this": "Report it. The background task begins again by itself.",
+    "…: it has served no client for …": "Report it. `/readyz` answers 503 meanwhile; systemd restarts the gate.",
+}
+
+
+def render():
+    out = ["# Every message\n", HEAD.format("the source and the golden files in tests/config"),
+           "`…` stands for what a message says of one case.\n",
+           "- [Of the log](#of-the-log): what to do about errors and warnings\n- [Of check](#of-check): mistakes and warnings of a "
+           "configuration\n- [Answers](#answers): what a client gets from the gate itself\n",
+           "## Of the log\n", *log_messages(), "## Of check\n", *check_messages(), "## Answers\n", *answers()]
+    return "\n".join(out).rstrip() + "\n"
+
+
+def log_messages():
+    found = {}
+    files = [*(ROOT / "src").rglob("*.rs"), *(ROOT / "crates").glob("*/src/**/*.rs")]
+    for path in sorted(files):
+        if "tests" in path.parts or path.stem == "tests":
+            continue
+        text = path.read_text().split("\n#[cfg(test)]\nmod tests {")[0]
+        for at in re.finditer(r"(?<!\w)(?:tracing::)?(error|warn|info)!\(", text):
+            line = text[text.rfind("\n", 0, at.start()) + 1:at.start()].strip()
+            words = literal(text, at.end())
+            # A message that is nothing but a text made elsewhere is that text's.
+            if not line.startswith("//") and words and words.strip("…"):
+                level = {"error": "error", "warn": "warning", "info": "info"}[at[1]]
+                found.setdefault(level, set()).add(words)
+        # What an alarm says where it begins and ends.
+        if "defences" in path.parts:
+            for at in re.finditer(r'\b(begins|ends): "([^"]+)",', text):
+                found.setdefault({"begins": "warning", "ends": "info"}[at[1]], set()).add(at[2])
+    unknown = (found["error"] | found["warning"]) - ADVICE.keys()
+    stale = ADVICE.keys() - (found["error"] | found["warning"])
+    if unknown or stale:
+        sys.exit(f"ADVICE in scripts/lib/reference/messages.py has none for {sorted(unknown)}, and knows what is not there: {sorted(stale)}")
+    out = []
+    for level in ["error", "warning"]:
+        out += [f"| {level} | what to do |", "|---|---|"]
+        out += [f"| {cell(words)} | {ADVICE[words]} |" for words in sorted(found[level])] + [""]
+    out += ["A warning about [wrong wiring](../attacks.md#wrong-wiring) tells how to fix it.\n",
+            "| info |", "|---|", *(f"| {cell(words)} |" for words in sorted(found["info"])), ""]
+    return out
+
+
+def literal(text, at):
+    """The first string behind the opening bracket of a macro, with `…` for what is put in; None if there is none."""
+    depth, out = 0, None
+    while out is None:
+        if text[at] in ")]}" and depth == 0:
+            return None
+        depth += (text[at] in "([{") - (text[at] in ")]}")
+        if text[at] == '"':
+            out = re.match(r'"((?:[^"\\]|\\.)*)"', text[at:], re.S)[1]
+        at += 1
+    out = re.sub(r"\\\n\s*", "", out).replace('\\"', '"')
+    return re.sub(r"\{[^{}]*\}", "…", out)
+
+
+def check_messages():
+    """One example of each class of message: with the remedy under its caret, and the file of tests/config that has it."""
+    found = {}
+    for path in sorted((ROOT / "tests/config").glob("*.txt")):
+        lines = path.read_text().replace("tests/config/", "").splitlines()
+        for at, line in enumerate(lines):
+            begin = re.match(r"(error|warning): (.+)", line)
+            if begin:
+                words = re.sub(r"`[^`]*`", "`…`", begin[2])
+                words = re.sub(r'"[^"]*"', '"…"', words)
+                words = re.sub(r"(?<![\w./:-])-?\d[\w.:/-]*", "…", words)
+                remedy = hint(lines[at + 1:at + 6])
+                # An example with a remedy says more.
+                if not found.get((begin[1], words), ("", ""))[1]:
+                    found[begin[1], words] = (begin[2], remedy, path.stem)
+    out = ["`tollgate check` shows the place of each mistake in the file, and a remedy. Here is one example of each class; names and "
+           "values in it are those of the file of tests/config in the last column.\n"]
+    for level, title in [("error", "error"), ("warning", "warning: legal, and surely wrong")]:
+        out += [f"| {title} | remedy | file |", "|---|---|---|"]
+        rows = sorted(example for (kind_of, _), example in found.items() if kind_of == level)
+        out += [f"| {example(words)} | {example(remedy)} | {name} |" for words, remedy, name in rows] + [""]
+    return out
+
+
+def hint(lines):
+    for line in lines:
+        caret = re.match(r"\s*\|\s*\^+\s?(.*)", line)
+        if caret:
+            return caret[1]
+        if not line.strip():
+            return ""
+    return ""
+
+
+def answers():
+    text = (ROOT / "src/proxy/respond/problem.rs").read_text()
+    status = dict(re.findall(r"Self::(\w+)(?: \{ \.\. \})? => StatusCode::(\w+)", text))
+    details = re.search(r"fn detail\(.*?\n    \}\n", text, re.S)[0]
+    detail = dict(re.findall(r'Self::(\w+)(?: \{ \.\. \})? => \{?\s*"([^"]+)"', details))
+    names = {kind_of: code for code, kind_of in re.findall(r"/// (\d{3}): [^\n]*\n    (\w+)", text)}
+    refused = re.search(r'kind: "([^"]+)",\s*title: "([^"]+)"', (ROOT / "src/proxy/respond.rs").read_text())
+    out = ["HTML, problem details (RFC 9457) or text, by `Accept`. [Answers](../answers.md) says when "
+           "each is sent.\n",
+           "| status | type | title | detail |", "|---|---|---|---|"]
+    rows = [(names[kind_of], "about:blank", code.replace("_", " ").title().replace("Uri", "URI"), detail[kind_of]) for kind_of, code in status.items()]
+    numbers = {code: names[kind_of] for kind_of, code in status.items()}
+    for path in (ROOT / "src/defences").rglob("*.rs"):
+        of_defence = r'status: StatusCode::(\w+),\s*why: "[^"]+",\s*detail: "([^"]+)"'
+        rows += [(numbers[code], "about:blank", code.replace("_", " ").title(), text) for code, text in re.findall(of_defence, path.read_text())]
+    rows.append(("429", refused[1], refused[2], "Wait … seconds, then try again."))
+    return out + [f"| {code} | {kind_of} | {title} | {text} |" for code, kind_of, title, text in sorted(rows)]
+
+
+def example(text):
+    """Code as HTML: backticks in documents are for names that exist, and most of these do not."""
+    pieces = re.sub(r"([*_<\[|])", r"\\\1", text).split("`")
+    return "".join(f"<code>{piece}</code>" if at % 2 else piece for at, piece in enumerate(pieces))
