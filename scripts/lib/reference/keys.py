@@ -26,65 +26,103 @@ MORE = {
 
 
 def render(schema):
-    restart = set(re.findall(r'\(\s*"([a-z_.]+)",', (ROOT / "src/config/restart_only.rs").read_text().split("#[cfg(test)]")[0]))
     out = ["# Every key\n", HEAD.format("`tollgate schema`"),
            "[config.toml](../../config.toml) shows the same keys as a file. A key can also be set by the environment "
            "(TOLLGATE_STORE__URL) and above that by `--set store.url=...`. NAME is a name that you choose. A changed key is "
            "in force after `tollgate reload`. Some keys are marked: they take a restart.\n"]
-    top = {name: node for name, node in schema["properties"].items() if "properties" not in node and "additionalProperties" not in node}
-    out += ["## At the top\n", *entries("", top, restart)]
-    for name, node in sorted(schema["properties"].items()):
-        if name not in top:
-            out += table(name, node, restart)
-    return "\n".join(out).rstrip() + "\n"
+    return "\n".join(out + Page(schema["properties"]).lines()).rstrip() + "\n"
 
 
-def table(path, node, restart):
-    """A heading for the table, and one for each of its keys."""
-    below = node.get("additionalProperties")
-    title, fields = path, node.get("properties")
-    if isinstance(below, dict) and below.get("properties"):
-        title, fields = f"{path}.NAME", below["properties"]
-    out = [f"## [{title}]\n", prose(node.get("description", "")) + "\n"]
-    more = MORE.get(path) or MORE.get(title)
-    if more:
-        out.append(f"More: [{more.removeprefix('../').split('#')[0]}]({more}).\n")
-    if fields is None:
-        return out + [f"### {path}.NAME\n", f"{kind(below)}.{shown(below)}\n"]
-    nested = {name: field for name, field in fields.items() if is_table(field)}
-    out += entries(title, {name: field for name, field in fields.items() if name not in nested}, restart)
-    for name, field in nested.items():
-        if name == "candidate":
-            more = MORE[f"{title}.{name}"]
-            out += [f"## [{title}.{name}]\n", prose(field["description"]) + "\n", f"More: [attacks.md]({more}).\n"]
-        else:
-            out += table(f"{title}.{name}", field, restart)
-    return out
+class Page:
+    """Says each thing once: where keys share a text, the second links to the first."""
+
+    def __init__(self, tables):
+        self.tables = tables
+        source = (ROOT / "src/config/restart_only.rs").read_text().split("#[cfg(test)]")[0]
+        self.restart = set(re.findall(r'\(\s*"([a-z_.]+)",', source))
+        # Each text with the key that has it; those of tables with none, because their keys follow.
+        self.said = {}
+
+    def lines(self):
+        top = {name: node for name, node in self.tables.items() if not is_table(node)}
+        out = ["## At the top\n", *self.entries("", top)]
+        for name, node in sorted(self.tables.items()):
+            if name not in top:
+                out += self.table(name, node)
+        return out
+
+    def table(self, path, node):
+        """A heading for the table, and one for each of its keys."""
+        title, fields = path, node.get("properties")
+        below = node.get("additionalProperties")
+        if isinstance(below, dict) and below.get("properties"):
+            title, fields = f"{path}.NAME", below["properties"]
+        text = prose(node.get("description", ""))
+        self.said[text] = None
+        out = [f"## [{title}]\n", text + "\n"]
+        more = MORE.get(path) or MORE.get(title)
+        if more:
+            out.append(f"More: [{more.removeprefix('../').split('#')[0]}]({more}).\n")
+        if path == "limit.NAME.candidate":
+            # Its text says which keys of the limit it has.
+            return out
+        if fields is None:
+            return out + [f"### {path}.NAME\n", f"{kind(below)}.{shown(below)}\n"]
+        same = path.split(".")[-1]
+        if same != path and fields.keys() <= self.tables.get(same, {}).get("properties", {}).keys():
+            return out + [f"The keys {code(fields)} are those of [{same}](#{same}).\n"]
+        nested = {name: field for name, field in fields.items() if is_table(field)}
+        out += self.entries(title, {name: field for name, field in fields.items() if name not in nested})
+        for name, field in nested.items():
+            out += self.table(f"{title}.{name}", field)
+        return out
+
+    def entries(self, path, fields):
+        out = []
+        for name, node in sorted(fields.items()):
+            full = f"{path}.{name}" if path else name
+            restarts = " Takes a restart." if full in self.restart else ""
+            out += [f"### {full}\n", f"{kind(node)}.{shown(node)}{restarts}\n", *self.meaning(full, node)]
+        return out
+
+    def meaning(self, full, node):
+        """What the key does, and the keys of an inline table, such as those of a certificate."""
+        text = prose(node.get("description", ""))
+        if repeats(text, kind(node)):
+            text = ""
+        rows = [f"- `{name}`: {prose(field.get('description', ''))}" for name, field in sorted(inner(node).items())]
+        known = [self.said[said] for said in [text, *rows] if self.said.get(said)]
+        new_rows = [row for row in rows if row not in self.said]
+        out = []
+        if text and text not in self.said:
+            out.append(text + "\n")
+        if known:
+            out.append(f"See [{known[0]}](#{anchor(known[0])}).\n")
+        for new in filter(None, [text, *rows]):
+            self.said.setdefault(new, full)
+        return [*out, *new_rows, *([""] if new_rows else [])]
 
 
 def is_table(node):
     return "properties" in node or isinstance(node.get("additionalProperties"), dict)
 
 
-def entries(path, fields, restart):
-    out = []
-    for name, node in sorted(fields.items()):
-        full = f"{path}.{name}" if path else name
-        restarts = " Takes a restart." if full in restart else ""
-        out += [f"### {full}\n", f"{kind(node)}.{shown(node)}{restarts}\n"]
-        if node.get("description"):
-            out.append(prose(node["description"]) + "\n")
-        out += parts(node)
-    return out
+def inner(node):
+    return next((option["properties"] for option in node.get("anyOf", []) if "properties" in option), {})
 
 
-def parts(node):
-    """The keys of an inline table, such as those of a certificate."""
-    inner = next((option for option in node.get("anyOf", []) if "properties" in option), {})
-    if not inner:
-        return []
-    rows = [f"- `{name}`: {prose(field.get('description', ''))}" for name, field in sorted(inner["properties"].items())]
-    return [*rows, ""]
+def repeats(text, kind_of):
+    """Whether a text has only the values or the bounds that the kind has, too."""
+    plain = [re.sub(r'["`.]', "", words).replace(" or ", ", ") for words in (text, kind_of)]
+    return plain[0] in plain[1]
+
+
+def code(names):
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def anchor(key):
+    return key.replace(".", "").lower()
 
 
 def shown(node):
