@@ -73,6 +73,26 @@ ADVICE = {
     "…: it has served no client for …": "Report it. `/readyz` answers 503 meanwhile; systemd restarts the gate.",
 }
 
+# What check says of the values of many keys: how such a message looks, and what the page says of all of them.
+GENERAL = {
+    r"^(…|this|the secret|true) is not (an?|the (name|number|address|URL)) ":
+        "`…` is not a rate, a host, a size and so on: the remedy shows the form that the key takes.",
+    r"\ban? [a-z]+( where |, not )": "a string where a table belongs, and so on: the value has another type.",
+    r" is out of range$|^a (count|burst|prefix length) of ": "`…` is out of range, a count of 0 and so on: the remedy has the bounds.",
+    r" (has more than a host|has no address|has a name|has a scheme|has no valid port|has no absolute path|needs brackets)|^port … ":
+        "`…` has a scheme, has no valid port and so on: the remedy shows how to write this address.",
+    r"^unknown ": "unknown key, value, limit and so on: the remedy has the nearest name, or all names.",
+    r" is there twice$|^duplicate key": "limit `…` is there twice, duplicate key and so on: the remedy has the place of the first.",
+    r" has a rate already$": "`…` has a rate already: two entries of `rates` select the same clients.",
+    r"too short|holds (no key|… keys)$|^there is no variable|neither a variable":
+        "the secret is too short, there is no variable `…` and so on: the message names the file or the variable of a secret.",
+    r"^an? (candidate|rolling window|(continuous|interval) (bucket|limit)|limit with an? \w+) (has no|does not|refills)":
+        "a rolling window has no burst, and so on: leave out the key, which such a limit cannot have.",
+    r"^the text must have ": "the text must have one `…`: use the placeholders of the built-in text.",
+    r"^invalid |^key with no value|^unclosed|^string values must|^a value is missing":
+        "invalid basic string, unclosed table and so on: this is not TOML.",
+}
+
 
 def render():
     out = ["# Every message\n", HEAD.format("the source and the golden files in tests/config"),
@@ -104,13 +124,13 @@ def log_messages():
     unknown = (found["error"] | found["warning"]) - ADVICE.keys()
     stale = ADVICE.keys() - (found["error"] | found["warning"])
     if unknown or stale:
-        sys.exit(f"ADVICE in scripts/lib/reference/messages.py has none for {sorted(unknown)}, and knows what is not there: {sorted(stale)}")
+        sys.exit(f"ADVICE in scripts/lib/reference/messages.py has none for {sorted(unknown)}, and has what is not there: {sorted(stale)}")
     out = []
     for level in ["error", "warning"]:
         out += [f"| {level} | what to do |", "|---|---|"]
         out += [f"| {cell(words)} | {ADVICE[words]} |" for words in sorted(found[level])] + [""]
     out += ["A warning about [wrong wiring](../attacks.md#wrong-wiring) tells how to fix it.\n",
-            "| info |", "|---|", *(f"| {cell(words)} |" for words in sorted(found["info"])), ""]
+            "An info needs nothing done:\n", *(f"- {prose(words)}" for words in sorted(found["info"])), ""]
     return out
 
 
@@ -129,27 +149,34 @@ def literal(text, at):
 
 
 def check_messages():
-    """One example of each class of message: with the remedy under its caret, and the file of tests/config that has it."""
+    """Messages that can be about many keys, then an example of each other one, with the remedy under its caret."""
     found = {}
     for path in sorted((ROOT / "tests/config").glob("*.txt")):
         lines = path.read_text().replace("tests/config/", "").splitlines()
         for at, line in enumerate(lines):
             begin = re.match(r"(error|warning): (.+)", line)
             if begin:
-                words = re.sub(r"`[^`]*`", "`…`", begin[2])
-                words = re.sub(r'"[^"]*"', '"…"', words)
-                words = re.sub(r"(?<![\w./:-])-?\d[\w.:/-]*", "…", words)
-                remedy = hint(lines[at + 1:at + 6])
+                level, words = begin.groups()
                 # An example with a remedy says more.
-                if not found.get((begin[1], words), ("", ""))[1]:
-                    found[begin[1], words] = (begin[2], remedy, path.stem)
-    out = ["`tollgate check` shows the place of each mistake in the file, and a remedy. Here is one example of each class; names and "
-           "values in it are those of the file of tests/config in the last column.\n"]
-    for level, title in [("error", "error"), ("warning", "warning: legal, and surely wrong")]:
-        out += [f"| {title} | remedy | file |", "|---|---|---|"]
-        rows = sorted(example for (kind_of, _), example in found.items() if kind_of == level)
-        out += [f"| {example(words)} | {example(remedy)} | {name} |" for words, remedy, name in rows] + [""]
+                if not found.get((level, without_names(words)), ("", ""))[1]:
+                    found[level, without_names(words)] = (words, hint(lines[at + 1:at + 6]))
+    general = {key: next((form for form in GENERAL if re.search(form, key[1])), None) for key in found}
+    stale = GENERAL.keys() - general.values()
+    if stale:
+        sys.exit(f"GENERAL in scripts/lib/reference/messages.py has a form that no message has: {sorted(stale)}")
+    out = ["`tollgate check` shows the place of each mistake in the file, and a remedy. Some messages can be about many keys:\n",
+           *(f"- {text}" for text in GENERAL.values()), "", "Each other message has a row; names and values in it are examples.\n"]
+    for level, heading in [("error", "error"), ("warning", "warning: legal, and surely wrong")]:
+        rows = sorted(shown for key, shown in found.items() if key[0] == level and not general[key])
+        out += [f"| {heading} | remedy |", "|---|---|", *(f"| {example(words)} | {example(remedy)} |" for words, remedy in rows), ""]
     return out
+
+
+def without_names(words):
+    """The same for messages that differ in names and values only."""
+    for values in [r"`[^`]*`", r'"[^"]*"', r"(?<![\w./:-])(?:-?\d|::)[\w.:/-]*"]:
+        words = re.sub(values, "…", words)
+    return re.sub(r"\b(limit|route|network|endpoint) …", "… …", words)
 
 
 def hint(lines):
@@ -169,16 +196,19 @@ def answers():
     detail = dict(re.findall(r'Self::(\w+)(?: \{ \.\. \})? => \{?\s*"([^"]+)"', details))
     names = {kind_of: code for code, kind_of in re.findall(r"/// (\d{3}): [^\n]*\n    (\w+)", text)}
     refused = re.search(r'kind: "([^"]+)",\s*title: "([^"]+)"', (ROOT / "src/proxy/respond.rs").read_text())
-    out = ["HTML, problem details (RFC 9457) or text, by `Accept`. [Answers](../answers.md) says when "
-           "each is sent.\n",
-           "| status | type | title | detail |", "|---|---|---|---|"]
-    rows = [(names[kind_of], "about:blank", code.replace("_", " ").title().replace("Uri", "URI"), detail[kind_of]) for kind_of, code in status.items()]
+    rows = [(names[kind_of], title(code), detail[kind_of]) for kind_of, code in status.items()]
     numbers = {code: names[kind_of] for kind_of, code in status.items()}
     for path in (ROOT / "src/defences").rglob("*.rs"):
         of_defence = r'status: StatusCode::(\w+),\s*why: "[^"]+",\s*detail: "([^"]+)"'
-        rows += [(numbers[code], "about:blank", code.replace("_", " ").title(), text) for code, text in re.findall(of_defence, path.read_text())]
-    rows.append(("429", refused[1], refused[2], "Wait … seconds, then try again."))
-    return out + [f"| {code} | {kind_of} | {title} | {text} |" for code, kind_of, title, text in sorted(rows)]
+        rows += [(numbers[code], title(code), text) for code, text in re.findall(of_defence, path.read_text())]
+    rows.append(("429", refused[2], "Wait … seconds, then try again."))
+    return [f"HTML, problem details (RFC 9457) or text, by `Accept`. The type is about:blank, except for refusals ({refused[1]}). "
+            "[Answers](../answers.md) says when each is sent.\n",
+            "| status | title | detail |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in sorted(rows))]
+
+
+def title(code):
+    return code.replace("_", " ").title().replace("Uri", "URI")
 
 
 def example(text):
