@@ -27,7 +27,7 @@ pub enum TextError {
     #[error("the text is empty")]
     Empty,
     /// It has braces that are none of the placeholders of the built-in text, or it lacks one of them.
-    #[error("the text needs {}", if .0.is_empty() { "no `{{`" } else { .0 })]
+    #[error("the text must have {}", if .0.is_empty() { "no `{{`" } else { .0 })]
     Placeholders(&'static str),
     /// A counted noun has another number of forms.
     #[error("forms of the noun: {given} are given, this language needs {expected}")]
@@ -229,12 +229,12 @@ mod tests {
         let mut texts = built_in.clone();
         let table = [
             ("title", "", "the text is empty"),
-            ("title", "{{wait}}", "the text needs no `{{`"),
-            ("wait", "Later", "the text needs one `{{wait}}` and no other braces"),
-            ("wait", "{{wait}} {{limit}}", "the text needs one `{{wait}}` and no other braces"),
-            ("list", "{{first}}", "the text needs `{{first}}` before `{{then}}`"),
+            ("title", "{{wait}}", "the text must have no `{{`"),
+            ("wait", "Later", "the text must have one `{{wait}}` and no other braces"),
+            ("wait", "{{wait}} {{limit}}", "the text must have one `{{wait}}` and no other braces"),
+            ("list", "{{first}}", "the text must have `{{first}}` before `{{then}}`"),
             ("days", "{{count}} dni", "forms of the noun: 1 are given, this language needs 3"),
-            ("days", "a | b | {{n}}", "the text needs `{{count}}` alone in each form"),
+            ("days", "a | b | {{n}}", "the text must have `{{count}}` alone in each form"),
         ];
         for (key, text, message) in table {
             assert_eq!(texts.replace(key, text).unwrap_err().to_string(), message, "{key}: {text}");
