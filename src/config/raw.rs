@@ -229,7 +229,7 @@ tables! {
         html: Key<Free>,
         json: Key<Free>,
         text: Key<Free>,
-        contact: Key<Free> = Example,
+        contact: Key<Free>,
         headers: Key<Word<words::ShownLimits>>,
         delay: Key<Lasting<0, { 60 * SECOND }>>,
         pardons: RawPardons = Part,

@@ -16,7 +16,7 @@ use crate::proxy::respond::{Contact, RefusalPages, Template};
 /// The pages of `[refuse]`.
 pub(super) fn check(raw: &RawRefuse, files: &mut Files<'_>, f: &mut Findings) -> RefusalPages {
     let given = [&raw.html, &raw.json, &raw.text];
-    let words = Words { contact: raw.contact.as_deref(), texts: &raw.texts, shown: raw.html.as_deref() };
+    let words = PageWords { contact: raw.contact.as_deref(), texts: &raw.texts, shown: raw.html.as_deref() };
     over(&RefusalPages::default(), given, &words, files, f)
 }
 
@@ -30,14 +30,14 @@ pub(super) fn of_routes(
     let mut of_route = |route: &RawNamed<RawRoute>| {
         let RawPages { html, json, text, contact, texts } = &route.value.refuse.as_ref()?.value;
         let shown = html.as_deref().or(raw.refuse.html.as_deref());
-        let words = Words { contact: contact.as_deref(), texts, shown };
+        let words = PageWords { contact: contact.as_deref(), texts, shown };
         Some(over(common, [html, json, text], &words, files, f))
     };
     raw.routes.iter().map(&mut of_route).collect()
 }
 
 /// The words of the built-in page.
-struct Words<'a> {
+struct PageWords<'a> {
     contact: Option<&'a Located<String>>,
     texts: &'a [RawNamed<RawTexts>],
     /// The HTML page that is shown in its place.
@@ -48,11 +48,11 @@ struct Words<'a> {
 fn over(
     below: &RefusalPages,
     [html, json, text]: [&Key<Free>; 3],
-    words: &Words<'_>,
+    words: &PageWords<'_>,
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> RefusalPages {
-    let contact = words.contact.and_then(|text| contact(text, f));
+    let contact = named(words.contact).and_then(|text| contact(text, f));
     RefusalPages {
         html: own(html.as_deref(), &below.html, files, f),
         json: own(json.as_deref(), &below.json, files, f),

@@ -77,10 +77,10 @@ fn a_text_of_the_configuration_stands_on_the_page_as_text() {
 
 #[test]
 fn a_further_language_is_that_of_the_readers_who_prefer_it() {
-    let mut texts = Texts::of("cs", Language::Polish, false).unwrap();
-    assert_eq!(texts.replace("back", "Zpět"), Ok(()));
-    let right_to_left = Texts::of("he", Language::English, true).unwrap();
-    let settings = with(vec![texts, right_to_left], None);
+    let further = [Texts::of("cs", Language::Polish, false), Texts::of("he", Language::English, true)];
+    let mut further: Vec<_> = further.into_iter().flatten().collect();
+    assert_eq!(further[0].replace("back", "Zpět"), Ok(()));
+    let settings = with(further, None);
     let page = |language| body(&localized(&settings, &refused(142 * SECOND), language)).to_owned();
     let czech = page("cs-CZ,cs;q=0.9,de;q=0.8");
     assert!(czech.contains(r#"<html lang="cs" dir="ltr">"#) && czech.contains("Zpět"), "{czech}");
