@@ -6,7 +6,10 @@
 mod attack;
 mod bait;
 mod challenge;
+mod device;
 pub(crate) mod exposed;
+mod known_addresses;
+pub(crate) mod prefixes;
 mod quick;
 mod repeats;
 mod slots;
@@ -16,15 +19,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tollgate_grammar::kind::{Checked as _, Given, Whole};
-use tollgate_grammar::{Findings, Spot, StringList, tables};
+use tollgate_grammar::table::SecretText;
+use tollgate_grammar::{Findings, Located, Spot, StringList, tables};
 
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::key::PrefixLengths;
-use crate::policy::{DefenceCounter, OfferForm, Pardon, Policy, Route};
+use crate::policy::{
+    DefenceCounter, KnownAddresses, Limit, OfferForm, OwnerCookie, OwnerWords, Pardon, Policy, Route,
+};
 
 use self::attack::{NetworkOutcomes, RawAttack};
 use self::bait::RawBait;
 use self::challenge::RawChallenge;
+use self::device::RawDevice;
 use self::exposed::{PasswordList, RawExposed, RawExposedList};
 use self::quick::{LastFailures, RawQuick};
 use self::repeats::{FailedRequests, RawRepeats};
@@ -46,6 +53,7 @@ tables! {
 
     /// The tables that say what all routes need of a defence.
     pub(crate) RawDefenceTables {
+        device: RawDevice,
         exposed: RawExposedList,
     }
 }
@@ -61,6 +69,15 @@ pub(crate) const OFFER: &OfferForm = &challenge::FORM;
 
 /// What counts such offers, and what became of them.
 pub(crate) const PARDONS: &DefenceCounter = &challenge::COUNTER;
+
+/// How people name what makes owners of accounts known.
+pub(crate) const OWNERS: &OwnerWords = &device::WORDS;
+
+/// The file for the key of what makes owners known, next to the configuration.
+pub(crate) const OWNER_KEYS: &str = device::KEY_FILE;
+
+/// What the option of `init` that makes owners known is for.
+pub(crate) const OWNER_OPTION: &str = device::OPTION;
 
 /// A route that may turn defences on; its limits are known.
 pub(crate) struct DefendedRoute<'r> {
@@ -78,6 +95,9 @@ pub(crate) struct DefendedRoute<'r> {
 
 /// What a file names outside itself.
 pub(crate) trait DefenceFiles {
+    /// The keys that a secret names, newest first; `None` after a mistake was reported.
+    fn keys(&mut self, secret: &Located<SecretText>, f: &mut Findings) -> Option<Vec<Vec<u8>>>;
+
     /// Reads a list of accounts.
     fn accounts(&mut self, list: &StringList, f: &mut Findings) -> Vec<Fingerprint>;
 
@@ -142,6 +162,58 @@ pub(crate) fn pardon<'p>(
 ) -> Option<Arc<dyn Pardon>> {
     let rule = challenge::check(&raw.challenge, policy, pages, f)?;
     Some(Arc::new(rule))
+}
+
+/// What the file says of limits, for what makes owners known.
+pub(crate) struct OwnerContext<'c> {
+    /// The prefixes of `[client]`.
+    pub(crate) prefixes: PrefixLengths,
+    /// All that are valid.
+    pub(crate) limits: &'c [Option<Limit>],
+}
+
+/// What tells the owners of accounts from strangers.
+pub(crate) struct KnownOwners {
+    cookie: Option<Arc<dyn OwnerCookie>>,
+    addresses: Option<KnownAddresses>,
+}
+
+/// A limit of the file that is not off.
+pub(crate) struct FiledLimit<'c> {
+    /// The limit.
+    pub(crate) limit: &'c Limit,
+    /// The place of its key.
+    pub(crate) spot: &'c Spot,
+    /// Whether it applies to more than forms that send a message.
+    pub(crate) is_for_sign_ins: bool,
+}
+
+/// What makes owners known, as far as the file turns it on.
+pub(crate) fn owners(
+    raw: &RawDefenceTables,
+    context: &OwnerContext<'_>,
+    files: &mut dyn DefenceFiles,
+    f: &mut Findings,
+) -> KnownOwners {
+    let cookie = device::check(&raw.device, files, f);
+    let addresses = known_addresses::check(&raw.device.addresses, context, f);
+    KnownOwners { cookie, addresses }
+}
+
+/// Warns of limits that need owners, where none is ever known.
+pub(crate) fn warn_of_owners<'l>(
+    raw: &RawDefenceTables,
+    limits: impl Iterator<Item = FiledLimit<'l>>,
+    f: &mut Findings,
+) {
+    device::warn_if_off(&raw.device, limits, f);
+}
+
+impl KnownOwners {
+    /// The policy that knows them.
+    pub(crate) fn put_into(self, policy: Policy) -> Policy {
+        policy.with_owner_cookie(self.cookie).with_addresses(self.addresses)
+    }
 }
 
 impl DefendedRoute<'_> {

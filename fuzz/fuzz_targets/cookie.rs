@@ -5,36 +5,45 @@
 
 #![no_main]
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
 use libfuzzer_sys::fuzz_target;
+use tollgate::config::{Sources, load};
 use tollgate::policy::account::Account;
-use tollgate::policy::device::{DeviceTokens, Devices};
-use tollgate::time::{Span, Time};
+use tollgate::policy::{OwnerCookie, VerifiedCookie};
+use tollgate::time::Time;
 
 const NOW: Time = Time::from_nanos(1_763_700_000 * 1_000_000_000);
-const TTL: Span = Span::from_secs(180 * 86_400);
 
 struct Fixture {
-    devices: Devices,
+    devices: Arc<dyn OwnerCookie>,
     alice: String,
     bob: String,
 }
 
 static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
     let keys = ["newest-newest-newest-newest-newest", "oldest-oldest-oldest-oldest-oldest"];
-    let made_under =
-        |keys: &[&str]| Devices::new(keys.iter().map(|key| key.as_bytes().to_vec()).collect(), TTL, "dev");
-    let token = |devices: &Devices, name: &str| {
-        let claim = devices.claim(&DeviceTokens::default(), "app", &account(name));
-        let set = devices.issue(&claim, NOW, false).unwrap();
+    let token = |devices: &dyn OwnerCookie, name: &str| {
+        let claim = devices.read(&HeaderMap::new(), NOW).claim("app", &account(name));
+        let set = claim.grant(NOW, false).unwrap();
         set.to_str().unwrap().split([';', '=']).nth(1).unwrap().to_owned()
     };
     let (devices, older) = (made_under(&keys), made_under(&keys[1..]));
-    Fixture { alice: token(&devices, "alice"), bob: token(&older, "bob"), devices }
+    Fixture { alice: token(&*devices, "alice"), bob: token(&*older, "bob"), devices }
 });
+
+/// What a gate makes of these keys, the newest first.
+fn made_under(keys: &[&str]) -> Arc<dyn OwnerCookie> {
+    let text = format!(
+        "listen = \"http://[::]:80\"\nupstream = \"http://127.0.0.1:81\"\n\
+         [route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"10 per 5m\"\n\
+         [device]\ncookie = \"dev\"\nsecret = \"{}\"\n",
+        keys.join("\\n")
+    );
+    load(&Sources::from_text("devices", &text)).config.unwrap().policy.owner_cookie.unwrap()
+}
 
 fuzz_target!(|input: &[u8]| {
     let Some((&[high, low], input)) = input.split_first_chunk() else { return };
@@ -65,23 +74,22 @@ fn filled_in(input: &[u8]) -> Vec<u8> {
 /// An account is known only by its token; after a sign-in it is known, beside at most four others.
 fn read(headers: &HeaderMap) {
     let devices = &FIXTURE.devices;
-    let tokens = devices.verified_tokens(headers, NOW);
-    let known = |tokens: &DeviceTokens, name| devices.known(tokens, "app", &account(name));
+    let carried = devices.read(headers, NOW);
+    let known = |carried: &dyn VerifiedCookie, name| carried.owner("app", &account(name));
     let lines = || headers.get_all(COOKIE).iter().map(|line| String::from_utf8_lossy(line.as_bytes()));
     for (name, token) in [("alice", &FIXTURE.alice), ("bob", &FIXTURE.bob)] {
-        assert!(known(&tokens, name).is_none() || lines().any(|line| line.contains(token.as_str())));
-        assert!(devices.known(&tokens, "other", &account(name)).is_none());
+        assert!(known(&*carried, name).is_none() || lines().any(|line| line.contains(token.as_str())));
+        assert!(carried.owner("other", &account(name)).is_none());
     }
-    assert!(known(&tokens, "carol").is_none());
+    assert!(known(&*carried, "carol").is_none());
 
-    let claim = devices.claim(&tokens, "app", &account("alice"));
-    let set = devices.issue(&claim, NOW, true).unwrap();
+    let set = carried.claim("app", &account("alice")).grant(NOW, true).unwrap();
     let cookie = set.to_str().unwrap().split(';').next().unwrap();
     assert!(cookie.split('.').count() <= 5);
-    let after = devices.verified_tokens(&HeaderMap::from_iter([(COOKIE, cookie.parse().unwrap())]), NOW);
-    let (before, now) = (known(&tokens, "alice"), known(&after, "alice"));
+    let after = devices.read(&HeaderMap::from_iter([(COOKIE, cookie.parse().unwrap())]), NOW);
+    let (before, now) = (known(&*carried, "alice"), known(&*after, "alice"));
     assert!(now.is_some() && (before.is_none() || before == now), "the same device");
-    assert_eq!(known(&after, "bob"), known(&tokens, "bob"));
+    assert_eq!(known(&*after, "bob"), known(&*carried, "bob"));
 }
 
 fn strip(mut headers: HeaderMap) {
@@ -107,7 +115,7 @@ fn strip(mut headers: HeaderMap) {
 }
 
 fn strip_ours(headers: &mut HeaderMap) {
-    if let Some(others) = FIXTURE.devices.other_cookies(headers) {
+    if let Some(others) = FIXTURE.devices.others(headers) {
         headers.remove(COOKIE);
         for line in others {
             headers.append(COOKIE, line);
@@ -125,7 +133,7 @@ fn flip(bit: usize) {
         let bit = bit % (token.len() * 8);
         line[4 + bit / 8] ^= 1 << (bit % 8);
         let Ok(line) = HeaderValue::from_bytes(&line) else { continue };
-        let tokens = FIXTURE.devices.verified_tokens(&HeaderMap::from_iter([(COOKIE, line)]), NOW);
-        assert!(FIXTURE.devices.known(&tokens, "app", &account(name)).is_none(), "bit {bit}");
+        let carried = FIXTURE.devices.read(&HeaderMap::from_iter([(COOKIE, line)]), NOW);
+        assert!(carried.owner("app", &account(name)).is_none(), "bit {bit}");
     }
 }

@@ -20,6 +20,7 @@ use super::admin_api::{AdminArgs, ApiRequest};
 use super::sources::ConfigArgs;
 use super::{Exit, usage_error};
 use crate::config::values;
+use crate::defences::OWNERS;
 use crate::observe::admin::pages::{BucketsPage, CreditRequest, LimitRequest, RateRequest, ResetRequest};
 use crate::policy::bucket_ref::BucketSelector;
 
@@ -202,7 +203,7 @@ fn refuse(message: &str) -> ! {
 }
 
 fn key(text: &str) -> anyhow::Result<String> {
-    BucketSelector::parse(text.as_bytes())?;
+    BucketSelector::parse(text.as_bytes(), OWNERS)?;
     Ok(text.to_owned())
 }
 

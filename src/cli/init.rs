@@ -4,7 +4,7 @@
 //! files, `presets/limits/*.toml`, and so are the tables for proxies in front, `presets/behind/*.toml`. A preset knows
 //! more than addresses: `presets/accounts/*.toml` are the limits for that.
 
-mod device_keys;
+mod key_file;
 mod questions;
 
 use std::fs::{self, OpenOptions};
@@ -21,6 +21,7 @@ use crate::cli::output::{self, out, outln};
 use crate::config::preset::{Preset, named};
 use crate::config::values::{ListenUrl, UpstreamUrl};
 use crate::config::{Config, Sources, combined, load, worst_cases};
+use crate::defences::{OWNER_KEYS, OWNER_OPTION, OWNERS};
 use crate::policy::matcher::Pattern;
 
 #[derive(Debug, Clone, Args)]
@@ -51,9 +52,8 @@ pub(super) struct InitArgs {
     /// Let every limit observe at first: decide, count and log, and refuse nothing
     #[arg(long)]
     observe: bool,
-    /// Know browsers that have signed in before, and make the file with the key, device.keys
-    #[arg(long)]
-    device: bool,
+    #[arg(long = OWNERS.key, help = OWNER_OPTION)]
+    knows_owners: bool,
     /// The proxy in front of this gate, which is trusted to name the client
     #[arg(long, value_name = "PROXY", value_parser = PossibleValuesParser::new(BEHIND.map(|(name, _)| name)))]
     behind: Option<String>,
@@ -80,8 +80,8 @@ pub(super) fn init(arguments: &InitArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Ok);
     }
     write_new(&arguments.file, &text)?;
-    if arguments.knows_devices() {
-        device_keys::make(&arguments.file)?;
+    if arguments.has_owners() {
+        key_file::make(&arguments.file.with_file_name(OWNER_KEYS))?;
     }
     output::tell(format_args!("{}", arguments.next_commands()));
     Ok(Exit::Ok)
@@ -103,7 +103,7 @@ impl StarterSet {
 
 impl InitArgs {
     fn has_no_options(&self) -> bool {
-        let chosen = self.preset.is_some() || self.behind.is_some() || self.observe || self.device;
+        let chosen = self.preset.is_some() || self.behind.is_some() || self.observe || self.knows_owners;
         !chosen
             && self.limits == SETS[0].name
             && (&self.listen[..], &self.upstream[..], &self.patterns[..])
@@ -134,18 +134,18 @@ impl InitArgs {
         self.preset.as_deref().and_then(|name| named(name).ok())
     }
 
-    /// Whether device cookies are asked for, and the application is not known to prove nothing.
-    fn knows_devices(&self) -> bool {
-        self.device && self.application().is_none_or(Preset::tells_successes)
+    /// Whether known owners are asked for, and the application is not known to prove nothing.
+    fn has_owners(&self) -> bool {
+        self.knows_owners && self.application().is_none_or(Preset::tells_successes)
     }
 
-    fn device(&self) -> String {
-        let secret = format!("secret = \"${{file:{}}}\"", device_keys::NAME);
-        let mut lines = vec!["[device]", &secret];
+    fn owners(&self) -> String {
+        let (table, secret) = (format!("[{}]", OWNERS.key), format!("secret = \"${{file:{OWNER_KEYS}}}\""));
+        let mut lines = vec![&*table, &secret];
         if self.application().is_some_and(Preset::tells_successes) {
             lines.extend(ADDRESSES);
         }
-        let comment = if self.knows_devices() { "" } else { "#" };
+        let comment = if self.has_owners() { "" } else { "#" };
         lines.iter().map(|line| format!("{comment}{line}")).collect::<Vec<_>>().join("\n")
     }
 
@@ -155,7 +155,7 @@ impl InitArgs {
         let Some(application) = self.application() else { return clients.replace("{count}\n", "") };
         let mut limits = vec![clients.replace("{count}", "count = \"failures\"")];
         match application.tells_successes() {
-            true if self.device => limits.push(ACCOUNT.to_owned()),
+            true if self.knows_owners => limits.push(ACCOUNT.to_owned()),
             true => {}
             false => limits.push(UNPROVEN.to_owned()),
         }
@@ -201,7 +201,7 @@ impl InitArgs {
             ("{upstream}", toml_of(&self.upstream)),
             ("{mode}", self.mode()),
             ("{client}", self.client()),
-            ("{device}", self.device()),
+            ("{owners}", self.owners()),
             ("{protected}", self.protected()),
             ("{set}", set.to_owned()),
             ("{limits}", self.limits(set)),
@@ -232,10 +232,10 @@ fn list(arguments: &InitArgs) -> anyhow::Result<Exit> {
 /// The configuration of a text; prints its mistakes and warnings.
 fn load_text(name: &str, text: &str) -> Option<Config> {
     let mut sources = Sources::from_text(name, text);
-    if text.contains("\n[device]\n") {
+    if text.contains(&format!("\n[{}]\n", OWNERS.key)) {
         // The file of the keys is made later, and its place says nothing about the text.
         sources.environment.push(("KEY".to_owned(), "0".repeat(32)));
-        sources = sources.with_set([("device.secret".to_owned(), "${KEY}".to_owned())]);
+        sources = sources.with_set([(format!("{}.secret", OWNERS.key), "${KEY}".to_owned())]);
     }
     let loaded = load(&sources);
     loaded.diagnostics.iter().for_each(report);

@@ -14,7 +14,6 @@ mod client_auth;
 mod context;
 mod cors;
 mod defences;
-mod device;
 mod endpoints;
 mod escalate;
 pub(super) mod files;
@@ -78,7 +77,7 @@ pub(super) fn check(
     cx.endpoints = endpoints::check(&cx, f);
     let tls = tls::check(&mut cx, f);
     settings::proxy_protocol(&cx, f);
-    let owners = device::check(&mut cx, f);
+    let owners = defences::owners(&mut cx, f);
     bindings::check(&mut cx, f);
     hosts::warn(&cx, f);
     headers::warn_of_dropped(raw, f);

@@ -10,27 +10,20 @@ use tollgate_grammar::kind::{
 };
 use tollgate_grammar::{List, RawItem, RawKey, RawNamed, name, tables};
 
-use super::values::{
-    CollectorUrl, CookieName, CorsOrigin, Domain, MailAddress, RequestPattern, SessionCookieName,
-};
+use super::values::{CollectorUrl, CorsOrigin, Domain, MailAddress, RequestPattern, SessionCookieName};
 use super::values::{
     CountKind, FieldValue, LimitKey, ListenUrl, PresetName, RateOrOff, RateValue, StatusKind,
 };
 use super::values::{DirectoryUrl, UpstreamHostValue, UpstreamUrl};
 use super::words;
 use crate::bucket::Escalation;
+use crate::defences::prefixes::{Ipv4Bits, Ipv6Bits};
 use crate::defences::{RawDefenceTables, RawDefences, RawPardons};
 
-/// Bits of an IPv4 prefix.
-type Ipv4Bits = Whole<u8, 0, 32>;
-/// Bits of an IPv6 prefix.
-type Ipv6Bits = Whole<u8, 0, 128>;
 /// As how many attempts one counts.
 type Weight = Whole<u32, 1, 10>;
 /// Less would end every request at once.
 type Timeout = Lasting<1, DAY>;
-/// Browsers keep no cookie for longer than 400 days (RFC 6265bis, 5.5).
-type KnownFor = Lasting<HOUR, { 400 * DAY }>;
 type Connections = Whole<usize, 1, 10_000_000>;
 /// The status of a refusal.
 type RefusalStatus = Whole<u16, 400, 599>;
@@ -60,7 +53,6 @@ tables! {
         limits("limit"): Vec<RawNamed<RawLimit>>,
         /// Where other proxies ask before they forward.
         endpoints("endpoint"): Vec<RawNamed<RawEndpoint>>,
-        device: RawDevice,
         defences: RawDefenceTables = Part,
         store: RawStore,
         refuse: RawRefuse,
@@ -198,17 +190,6 @@ tables! {
         refused_status: Key<RefusalStatus> = Example,
         outcome_timeout: Key<Lasting<1, HOUR>>,
         bodies: Key<Switch>,
-    }
-
-    /// Known devices: a browser that has signed in keeps its own budget.
-    pub(in crate::config) RawDevice {
-        secret: RawKey<Given<Secret>>,
-        ttl: Key<KnownFor>,
-        cookie: Key<Text<CookieName>>,
-        addresses: Key<Switch>,
-        address_ttl: Key<KnownFor>,
-        address_ipv4: Key<Ipv4Bits>,
-        address_ipv6: Key<Ipv6Bits>,
     }
 
     /// Where buckets live.

@@ -16,7 +16,7 @@ mod syslog;
 
 pub use acme::{DirectoryUrl, Domain, MailAddress};
 pub use address::{CollectorUrl, ListenUrl, UpstreamHostValue, UpstreamUrl};
-pub use cookie::{CookieName, SessionCookieName};
+pub use cookie::SessionCookieName;
 pub use count::{CountKind, CountValue};
 pub use field::FieldValue;
 pub use key::LimitKey;

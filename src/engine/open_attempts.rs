@@ -66,7 +66,7 @@ impl OpenAttempts {
     }
 
     /// Settles the attempt of a receipt. A `user` has to be its account, if it named a single one. Returns a
-    /// `Set-Cookie` if the client becomes a known device.
+    /// `Set-Cookie` if its client becomes known as an owner.
     ///
     /// # Errors
     /// [`NoSuchReceipt`]; a receipt with another `user` stays open.
@@ -112,7 +112,7 @@ impl OpenAttempts {
 
 impl OpenAttempt {
     fn settle(self, engine: &Engine, judged: impl Into<Judgement>) -> Option<HeaderValue> {
-        self.reservation.settle_device(engine, &self.rules, judged, self.is_secure)
+        self.reservation.settle_and_claim(engine, &self.rules, judged, self.is_secure)
     }
 
     fn is_of(&self, user: Option<u64>) -> bool {

@@ -2,15 +2,15 @@
 //!
 //! A defence decides when an alarm is on, and how much more an attempt costs then. Instead of smaller buckets there is a
 //! higher cost, so a bucket keeps its tokens when an alarm begins and ends, and gates that share a store need not agree about
-//! it. Attempts from known devices keep their cost: such a device can only try the account that it is known for.
+//! it. Attempts of known owners keep their cost: an owner can only try the account that it is known for.
 
 use super::{Engine, Rules};
 use crate::policy::{Alarm, Charges, RouteDefences};
 use crate::time::Time;
 
 impl Engine {
-    /// Raises the cost of an attempt on a route with an alarm. While `may_be_known`, an attempt that is not from a known
-    /// device may still turn out to be from one.
+    /// Raises the cost of an attempt on a route with an alarm. While `may_be_known`, a stranger's attempt may still turn
+    /// out to be one of the owner.
     pub(super) fn raise_cost(rules: &Rules, found: &mut Charges, may_be_known: bool, now: Time) {
         for (route, factor) in found.unsettled.notes.strangers_factors(now) {
             found.facts.is_alarmed = true;

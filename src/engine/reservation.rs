@@ -3,6 +3,8 @@
 //! A reservation is a value: dropping it keeps the charge. A success refunds only its own tokens, because an attacker can have
 //! successes, too. Only the buckets of the account that signed in become full again.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
@@ -10,9 +12,8 @@ use super::weights::{Weight, extra};
 use super::{DecidedAttempt, Engine, LimitStatus, LimitStatuses, Rules, limit_status};
 use crate::bucket::{Effect, Op};
 use crate::event::{Event, GuessWorked, Outcome};
-use crate::policy::device::Claim;
 use crate::policy::outcome::Judgement;
-use crate::policy::{ChargeOn, Charges, FailedAttempt, Limit, LimitKind, Unsettled};
+use crate::policy::{ChargeOn, Charges, FailedAttempt, Limit, LimitKind, OwnerClaim, Unsettled};
 use crate::store::DecidedBy;
 use crate::time::{Span, Time};
 
@@ -59,10 +60,10 @@ impl Reservation {
         &self.routes
     }
 
-    /// The claim to a device token, granted if the attempt succeeds.
+    /// The claim to be known as the owner of the account, granted if the attempt succeeds.
     #[must_use]
-    pub fn claim(&self) -> Option<&Claim> {
-        self.unsettled.claim.as_deref()
+    pub fn claim(&self) -> Option<&Arc<dyn OwnerClaim>> {
+        self.unsettled.claim.as_ref()
     }
 
     /// The headers in which defences tell the application of the attempt.
@@ -79,9 +80,9 @@ impl Reservation {
         }
     }
 
-    /// As [`settle`](Self::settle). Returns a `Set-Cookie` if the client becomes a known device; `is_secure` is whether
-    /// it uses TLS.
-    pub fn settle_device(
+    /// As [`settle`](Self::settle). Returns a `Set-Cookie` if the client becomes known as an owner; `is_secure` is
+    /// whether it uses TLS.
+    pub fn settle_and_claim(
         self,
         engine: &Engine,
         rules: &Rules,
@@ -91,7 +92,7 @@ impl Reservation {
         let judged = judged.into();
         let claim = self.claim().filter(|_| judged.outcome == Outcome::Success).cloned();
         self.settle(engine, rules, judged);
-        rules.policy.devices.as_ref()?.issue(&claim?, engine.clock().now(), is_secure)
+        claim?.grant(engine.clock().now(), is_secure)
     }
 
     /// Settles the attempt by its outcome. `rules` have to be those that decided; with others nothing is refunded.

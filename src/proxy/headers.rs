@@ -1,4 +1,4 @@
-//! Rewrites headers: drops hop-by-hop headers and the device cookie, sets `X-Forwarded-*` and `X-Request-Id`.
+//! Rewrites headers: drops hop-by-hop headers and the cookie of known owners, sets `X-Forwarded-*` and `X-Request-Id`.
 //!
 //! [`HeaderFilter`] lists the headers that an application could take for a proxy's. `X-Forwarded-*` is written *after*
 //! the headers named by `Connection` are removed, so no client can have it removed.
@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use self::filter::HeaderFilter;
 use self::passed::PassedHeaders;
-use crate::policy::device::Devices;
+use crate::policy::OwnerCookie;
 
 /// The peer and the rules for the headers of one forwarded request.
 #[derive(Debug)]
@@ -35,15 +35,15 @@ pub struct ForwardedInfo<'a> {
     pub filter: &'a HeaderFilter,
     /// The generated request id; `None` if the client sent a usable one.
     pub request_id: Option<&'a HeaderValue>,
-    /// The devices whose cookie is removed.
-    pub devices: Option<&'a Devices>,
+    /// The cookie that goes no further.
+    pub owner_cookie: Option<&'a dyn OwnerCookie>,
 }
 
 /// Prepares a request's headers for the upstream.
 pub fn prepare_request(headers: &mut PassedHeaders, info: &ForwardedInfo<'_>, upgrade: Option<HeaderValue>) {
     strip(headers, |name| info.filter.drops(name, info.trusted, info.client_header));
-    if let Some(devices) = info.devices {
-        strip_device_cookie(headers, devices);
+    if let Some(cookie) = info.owner_cookie {
+        strip_cookie(headers, cookie);
     }
     if let Some(protocol) = upgrade {
         set_upgrade(headers, protocol);
@@ -65,8 +65,8 @@ fn set_upgrade(headers: &mut PassedHeaders, protocol: HeaderValue) {
     headers.set(UPGRADE, protocol);
 }
 
-fn strip_device_cookie(headers: &mut PassedHeaders, devices: &Devices) {
-    let others = devices.other_cookies(headers.received()).filter(|_| headers.contains(&COOKIE));
+fn strip_cookie(headers: &mut PassedHeaders, cookie: &dyn OwnerCookie) {
+    let others = cookie.others(headers.received()).filter(|_| headers.contains(&COOKIE));
     let Some(others) = others else { return };
     headers.remove(&COOKIE);
     others.into_iter().for_each(|line| headers.append(COOKIE, line));
@@ -187,6 +187,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::config::{Sources, load};
 
     fn map(lines: &[(&str, &str)]) -> HeaderMap {
         let mut map = HeaderMap::new();
@@ -206,7 +207,7 @@ mod tests {
             client_header: None,
             filter: &HeaderFilter::default(),
             request_id: None,
-            devices: None,
+            owner_cookie: None,
         };
         prepare_request(&mut headers, &info, None);
         headers.into_map()
@@ -262,7 +263,7 @@ mod tests {
                 client_header: Some(&kept),
                 filter: &HeaderFilter::default(),
                 request_id: None,
-                devices: None,
+                owner_cookie: None,
             };
             prepare_request(&mut headers, &info, None);
             let headers = headers.into_map();
@@ -273,7 +274,10 @@ mod tests {
 
     #[test]
     fn the_cookie_of_known_devices_goes_no_further() {
-        let devices = Devices::new(vec![b"key".to_vec()], crate::time::Span::from_secs(3600), "dev");
+        let text = "listen = \"http://[::]:80\"\nupstream = \"http://127.0.0.1:81\"\n\
+                    [route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"10 per 5m\"\n\
+                    [device]\nsecret = \"only-for-tests-only-for-tests-only\"\ncookie = \"dev\"\n";
+        let policy = load(&Sources::from_text("gate", text)).config.unwrap().policy;
         let lines = map(&[("cookie", "a=1; dev=x; b=2"), ("cookie", "__Host-dev=y")]);
         let mut headers = PassedHeaders::new(lines, Bytes::new());
         let info = ForwardedInfo {
@@ -283,7 +287,7 @@ mod tests {
             client_header: None,
             filter: &HeaderFilter::default(),
             request_id: None,
-            devices: Some(&devices),
+            owner_cookie: policy.owner_cookie.as_deref(),
         };
         prepare_request(&mut headers, &info, None);
         let headers = headers.into_map();

@@ -38,7 +38,7 @@ pub(super) fn restrict(policy: &mut Policy, columns: LogColumns) -> Vec<Option<&
             (route.matching.hosts, route.matching.other_than) = (Vec::new(), None);
         }
     }
-    policy.devices = None;
+    policy.owner_cookie = None;
     reasons
 }
 

@@ -271,7 +271,7 @@ fn notes(policy: &Policy, columns: LogColumns) -> Vec<String> {
     let is_counted =
         |route: &crate::policy::Route| matches!(route.reading.cost, crate::policy::Cost::Counted(_));
     note(names(is_counted), "the log has no bodies, so each request counts as one attempt");
-    if policy.devices.is_some() {
+    if policy.owner_cookie.is_some() {
         notes.push("the log has no devices, so known devices count as strangers".to_owned());
     }
     notes

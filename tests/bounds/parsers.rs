@@ -14,7 +14,7 @@
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use bytes::{Bytes, BytesMut};
 use http::header::{
@@ -25,15 +25,14 @@ use rustix::time::{ClockId, clock_gettime};
 use tollgate::config::preset::presets;
 use tollgate::config::{Sources, load};
 use tollgate::net::stream::PeerAddr;
-use tollgate::policy::Policy;
 use tollgate::policy::account::Account;
 use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::canonical;
 use tollgate::policy::count::Count;
-use tollgate::policy::device::Devices;
 use tollgate::policy::field::{Field, Half, values};
 use tollgate::policy::key::KeyHasher;
 use tollgate::policy::query;
+use tollgate::policy::{OwnerCookie, Policy};
 use tollgate::proxy::headers::filter::HeaderFilter;
 use tollgate::proxy::headers::passed::PassedHeaders;
 use tollgate::proxy::headers::recorded::RecordedHeaders;
@@ -42,7 +41,7 @@ use tollgate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
 use tollgate::proxy::request::decoder::{BodyPart, RequestDecoder};
 use tollgate::proxy::request::target;
 use tollgate::proxy::respond::{Language, Negotiation, ProblemKind, problem};
-use tollgate::time::{Span, Time};
+use tollgate::time::Time;
 
 /// A reader of something that a client sends.
 pub struct Parser {
@@ -482,25 +481,37 @@ pub const PARSERS: &[Parser] = &[
     },
 ];
 
-fn policy() -> Policy {
-    let mut text = "listen = \"http://[::]:80\"\nupstream = \"http://127.0.0.1:81\"\n".to_owned();
-    for preset in presets() {
-        text += &format!("[route.{0}]\npreset = \"{0}\"\n", preset.name);
-    }
-    text += "[route.own]\nmatch = [\"POST /own\", \"POST /index.php?page=login\", \"POST /?q=user/login\"]\nupstream = \"http://127.0.0.1:82\"\nuser = \"form:user\"\n\
-             [limit.address]\nrate = \"10 per 5m\"\n[limit.account]\nkey = \"user\"\nrate = \"10 per 5m\"\n";
-    let loaded = load(&Sources::from_text("presets", &text));
+/// What a gate makes of its file with these lines below its addresses.
+fn policy(lines: &str) -> Policy {
+    let text = format!("listen = \"http://[::]:80\"\nupstream = \"http://127.0.0.1:81\"\n{lines}");
+    let loaded = load(&Sources::from_text("policy", &text));
     let said: Vec<_> = loaded.diagnostics.iter().map(|found| found.render(false)).collect();
     loaded.config.unwrap_or_else(|| panic!("{}", said.join("\n"))).policy
 }
 
-static POLICY: LazyLock<Policy> = LazyLock::new(policy);
+fn presets_and_own() -> Policy {
+    let mut lines = String::new();
+    for preset in presets() {
+        lines += &format!("[route.{0}]\npreset = \"{0}\"\n", preset.name);
+    }
+    lines += "[route.own]\nmatch = [\"POST /own\", \"POST /index.php?page=login\", \"POST /?q=user/login\"]\nupstream = \"http://127.0.0.1:82\"\nuser = \"form:user\"\n\
+             [limit.address]\nrate = \"10 per 5m\"\n[limit.account]\nkey = \"user\"\nrate = \"10 per 5m\"\n";
+    policy(&lines)
+}
+
+fn known_devices() -> Arc<dyn OwnerCookie> {
+    let known = policy(
+        "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"10 per 5m\"\n[device]\ncookie = \"dev\"\n\
+         secret = \"newest-newest-newest-newest-newest\\noldest-oldest-oldest-oldest-oldest\"\n",
+    );
+    known.owner_cookie.unwrap()
+}
+
+static POLICY: LazyLock<Policy> = LazyLock::new(presets_and_own);
 static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     vec![Field::form("log").unwrap(), Field::form("user[name]").unwrap(), Field::json("/user/email").unwrap()]
 });
-static DEVICES: LazyLock<Devices> = LazyLock::new(|| {
-    Devices::new(vec![b"newest".to_vec(), b"oldest".to_vec()], Span::from_secs(180 * 86_400), "dev")
-});
+static DEVICES: LazyLock<Arc<dyn OwnerCookie>> = LazyLock::new(known_devices);
 static FILTER: LazyLock<HeaderFilter> = LazyLock::new(HeaderFilter::default);
 static HASHER: LazyLock<KeyHasher> = LazyLock::new(|| KeyHasher::seeded(1));
 
@@ -600,8 +611,8 @@ fn read_values(fields: &[Field], headers: &HeaderMap, body: &[u8]) {
 
 fn read_cookie(line: &[u8]) {
     with(&COOKIE, line, |headers| {
-        black_box(DEVICES.verified_tokens(headers, NOW));
-        black_box(DEVICES.other_cookies(headers));
+        DEVICES.read(headers, NOW);
+        black_box(DEVICES.others(headers));
     });
 }
 
@@ -643,7 +654,7 @@ fn read_headers(headers: &HeaderMap) {
         client_header: None,
         filter: &FILTER,
         request_id: None,
-        devices: Some(&DEVICES),
+        owner_cookie: Some(&**DEVICES),
     };
     prepare_request(&mut PassedHeaders::new(headers.clone(), Bytes::new()), &identity, None);
 }

@@ -15,7 +15,7 @@ use http::HeaderName;
 use proptest::prelude::*;
 use tollgate::bucket::{Continuous, Distinct, Escalation, Floor, Interval, PeriodStart, Rolling, Span, Spec};
 use tollgate::config::{Loaded, Sources, combined, load, worst_cases};
-use tollgate::policy::device::Devices;
+use tollgate::policy::OwnerCookie;
 use tollgate::policy::outcome::{Glob, JsonPointer, Outcome, OutcomeRule, Statuses};
 use tollgate::policy::{Cost, Limit, LimitKind, Mode, Unit};
 use toml::de::{DeTable, DeValue};
@@ -371,11 +371,15 @@ fn files_that_were_read_are_named_for_the_next_reload() {
 fn device_cookies_are_made_under_the_keys_that_the_file_names() {
     let devices = |name: &str| {
         let file = format!("tests/config/{name}.toml");
-        load(&sources(Path::new(&file))).config.unwrap().policy.devices
+        load(&sources(Path::new(&file))).config.unwrap().policy.owner_cookie
     };
-    let with = |keys: &[&str], days: u64, cookie| {
-        let keys = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
-        Some(Arc::new(Devices::new(keys, Span::from_secs(days * 86_400), cookie)))
+    let with = |keys: &[&str], days: u64, cookie| -> Option<Arc<dyn OwnerCookie>> {
+        let smallest = fs::read_to_string("tests/config/valid-smallest.toml").unwrap();
+        let secret = keys.join("\\n");
+        let text = format!(
+            "{smallest}\n[device]\nsecret = \"{secret}\"\nttl = \"{days}d\"\ncookie = \"{cookie}\"\n"
+        );
+        load(&Sources::from_text("with", &text)).config.unwrap().policy.owner_cookie
     };
     let key = "planted-planted-planted-planted-planted";
     let both = [format!("{key}-2"), format!("{key}-1")];

@@ -2,7 +2,7 @@
 //! attempts without an account, a header or a cookie are charged to.
 //!
 //! It finds buckets and changes none. A key without an address has a bucket for each class of clients with a rate of its
-//! own, so one name may select several buckets of one limit. An account and a device together name what the device
+//! own, so one name may select several buckets of one limit. An account and an owner together name what the owner
 //! pays from under a limit by account.
 
 mod selector;
@@ -92,7 +92,7 @@ impl Limit {
         let beside: Vec<&KeyPart> = values.parts.iter().filter(|part| !parts.contains(part)).collect();
         let is_fit = match (are_named, &beside[..]) {
             (true, []) => !parts.is_empty(),
-            // What a known device pays from, instead of the account.
+            // What a known owner pays from, instead of the account.
             (true, [KeyPart::Owner]) => self.is_account(),
             // What the client pays from, where the attempt has no such value.
             (false, [KeyPart::Ip]) => {
@@ -180,11 +180,10 @@ impl PrefixLengths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::Account;
     use crate::attempt::{Client, TlsClient};
-    use crate::device::{DeviceTokens, Devices};
     use crate::field::Field;
     use crate::geo::{Database, DatabaseKind, Geo};
+    use crate::owner::tests::{SevenCookie, WORDS};
     use crate::{Mode, Rates, Route, RouteReading};
     use tollgate_bucket::Continuous;
     use tollgate_bucket::Span;
@@ -198,7 +197,7 @@ mod tests {
     }
 
     fn selected(policy: &Policy, selector: &str) -> SelectedBuckets {
-        policy.buckets_of(&BucketSelector::parse(selector.as_bytes()).unwrap(), &KeyHasher::seeded(1))
+        policy.buckets_of(&BucketSelector::parse(selector.as_bytes(), &WORDS).unwrap(), &KeyHasher::seeded(1))
     }
 
     fn limits(refs: &[BucketRef]) -> Vec<usize> {
@@ -250,16 +249,16 @@ mod tests {
 
     const FINGERPRINT: &str = "t13d1516h2_8daaf6152771_e5627efa2ab1";
 
-    /// A policy with a limit for each kind of key, and the selectors of what one attempt from a known device pays from.
-    fn every_kind_of_key(token: &str) -> (Vec<Limit>, Vec<String>) {
+    /// A policy with a limit for each kind of key, and the selectors of what one attempt of a known owner pays from.
+    fn every_kind_of_key() -> (Vec<Limit>, Vec<String>) {
         let header = || KeyPart::Header(http::HeaderName::from_static("x-key"));
         let cookie = || KeyPart::Cookie("sid".into());
         let rows: [(&[KeyPart], String); 13] = [
             (&[KeyPart::Ip], "127.0.3.7".into()),
-            (&[KeyPart::User], format!("user+device:alice,{token}")),
-            (&[KeyPart::Owner], format!("device:{token}")),
+            (&[KeyPart::User], "user+seven:alice,7".into()),
+            (&[KeyPart::Owner], "seven:7".into()),
             (&[KeyPart::User, KeyPart::Ip], "ip+user:127.0.3.7,Alice".into()),
-            (&[KeyPart::User, KeyPart::Owner], format!("device+user:{token},alice")),
+            (&[KeyPart::User, KeyPart::Owner], "seven+user:7,alice".into()),
             (&[KeyPart::Host], "host:A.example".into()),
             (&[header()], "header:X-Key=a,b".into()),
             (&[cookie(), KeyPart::Host], "cookie+host:sid=a=b,a.example".into()),
@@ -275,12 +274,8 @@ mod tests {
 
     #[test]
     fn a_bucket_of_any_key_is_named_as_the_one_that_attempts_pay_from() {
-        let devices = Devices::new(vec![b"k".to_vec()], Span::from_secs(86_400), "dev");
         let (now, hasher) = (tollgate_bucket::Time::from_nanos(1 << 60), KeyHasher::seeded(3));
-        let claim = devices.claim(&DeviceTokens::default(), "login", &Account::fold(b"alice"));
-        let set = devices.issue(&claim, now, false).unwrap();
-        let token = set.to_str().unwrap().split(['=', ';']).nth(1).unwrap().to_owned();
-        let (limits, selectors) = every_kind_of_key(&token);
+        let (limits, selectors) = every_kind_of_key();
         let route = Route {
             reading: RouteReading { user: vec![Field::Basic], ..RouteReading::default() },
             limits: (0..limits.len()).collect(),
@@ -289,12 +284,14 @@ mod tests {
         let asn = std::fs::read(format!("{}/tests/geo/asn.mmdb", env!("CARGO_MANIFEST_DIR"))).unwrap();
         let asn = Some(Database::new(asn, DatabaseKind::Asn).unwrap());
         let geo = Some(Arc::new(Geo { asn, country: None }));
-        let policy = Policy { devices: Some(devices.into()), geo, ..Policy::new(vec![route], limits) };
+        let policy =
+            Policy::new(vec![route], limits).with_geo(geo).with_owner_cookie(Some(Arc::new(SevenCookie)));
         let mut headers = http::HeaderMap::new();
         for (name, value) in [
             ("authorization", "Basic YWxpY2U6eA==".to_owned()),
             ("x-key", "a,b".into()),
-            ("cookie", format!("sid=a=b; dev={token}")),
+            ("cookie", "sid=a=b".into()),
+            ("cookie", "seven=7".into()),
         ] {
             headers.append(name, value.parse().unwrap());
         }
@@ -318,10 +315,11 @@ mod tests {
         assert_eq!(
             charges.iter().filter(|charge| charge.limit == 1).count(),
             0,
-            "limit2 is for known devices"
+            "limit2 is for known owners"
         );
         for (at, text) in selectors.iter().enumerate() {
-            let found = policy.buckets_of(&BucketSelector::parse(text.as_bytes()).unwrap(), &hasher).buckets;
+            let found =
+                policy.buckets_of(&BucketSelector::parse(text.as_bytes(), &WORDS).unwrap(), &hasher).buckets;
             let found = found.iter().find(|found| found.limit == at).unwrap_or_else(|| panic!("{text}"));
             let charged = charges.iter().find(|charge| charge.limit == at);
             assert!(at == 1 || charged.unwrap().key == found.key, "{text}");

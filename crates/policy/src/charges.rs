@@ -1,9 +1,11 @@
 //! The charges of an attempt: the buckets and the tokens.
 //!
-//! It names buckets and takes nothing. An attempt from a known device is charged to a bucket of the device instead of
-//! the account's, so that an attacker cannot empty the bucket of an account's owner.
+//! It names buckets and takes nothing. An attempt of a known owner is charged to a bucket of the owner instead of the
+//! account's, so that an attacker cannot empty the bucket of an account's owner.
 
 mod target;
+
+use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
@@ -14,7 +16,6 @@ use super::body_coding::UndecodableBody;
 use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
 use super::defence::{AttemptNotes, ReadAttempt};
-use super::device::Claim;
 use super::facts::AttemptFacts;
 use super::field::{Passwords, RequestFields, has_authorization};
 use super::geo::Origin;
@@ -22,6 +23,7 @@ use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
 use super::known_address::AccountAddress;
 use super::legibility::UnknownCharset;
+use super::owner::OwnerClaim;
 use super::route::SlottedRoute;
 use super::second_step::{Remembered, SignIn};
 use super::{Limit, LimitKind, MatchedRoutes, Mode, Policy, Route, Unit};
@@ -91,8 +93,8 @@ pub struct Unsettled {
     pub refilled_on_success: Vec<Charge>,
     /// Whether all routes read the same single account: only then does a success prove its password.
     pub is_single_account: bool,
-    /// The claim to a device token, granted if that account signs in.
-    pub claim: Option<Box<Claim>>,
+    /// The claim to be known as the owner of that account, granted if it signs in.
+    pub claim: Option<Arc<dyn OwnerClaim>>,
     /// The client's prefix as an address of that account, known from now on if it signs in.
     pub address: Option<AccountAddress>,
     /// The sign-in that second steps may follow, if there are any.
@@ -154,7 +156,7 @@ impl IdentityState {
 #[derive(Clone, PartialEq, Eq, Default)]
 struct Proven {
     account: Option<u64>,
-    claim: Option<Box<Claim>>,
+    claim: Option<Arc<dyn OwnerClaim>>,
     address: Option<AccountAddress>,
 }
 
@@ -340,7 +342,7 @@ impl Policy {
             return Ok(IdentityState::Unknown);
         }
         let readers = IdentityReaders {
-            devices: self.devices.as_deref(),
+            owner_cookie: self.owner_cookie.as_deref(),
             addresses: self.addresses.as_ref().map(|addresses| (addresses, remembered.is_known)),
             signed_in: remembered.signed_in,
             keeps_passwords: self.keeps_passwords(route),
@@ -415,7 +417,7 @@ impl Policy {
         targets.collect()
     }
 
-    /// Whether this route has its own limit for known devices.
+    /// Whether this route has its own limit for known owners.
     fn has_owner_limit(&self, route: &Route) -> bool {
         let is = |limit: &Limit| limit.mode == Mode::Enforce && limit.key.contains(&KeyPart::Owner);
         route.limits.iter().any(|&limit| is(&self.limits[limit]))

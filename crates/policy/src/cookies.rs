@@ -1,13 +1,19 @@
-//! The cookies of a request, as pairs that are not decoded yet (RFC 6265, 5.4).
+//! The names of cookies, and the cookies of a request, as pairs that are not decoded yet (RFC 6265, 5.4).
 //!
-//! It interprets no name or value; its callers do.
+//! It interprets no value; its callers do.
 
 use http::HeaderMap;
 use http::header::COOKIE;
 
 /// The text between semicolons in all `Cookie` lines, with the blanks around it.
-pub(super) fn pieces(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+pub fn pieces(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     headers.get_all(COOKIE).iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b';'))
+}
+
+/// Whether a text may be the name of a cookie: a token (RFC 9110, 5.6.2; RFC 6265, 4.1.1).
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*-.^_`|~".contains(&b))
 }
 
 /// Names and values, without the blanks around them. A name without a value has an empty one, as in PHP.

@@ -1,9 +1,10 @@
-//! The identity of an attempt: the accounts that it names, each as a keyed hash, and the devices known for them.
+//! The identity of an attempt: the accounts that it names, each as a keyed hash, and the owners known for them.
 //!
 //! Names and passwords are read, hashed and forgotten here, but for passwords that a defence needs. If a body names no account, or none that can be read, the
 //! attempt is charged to its client: see [`AccountName::None`].
 
 use std::hash::Hasher;
+use std::sync::Arc;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::SmallVec;
@@ -12,12 +13,12 @@ use super::Route;
 use super::account::Account;
 use super::attempt::Client;
 use super::descriptor::Descriptor;
-use super::device::{Claim, Devices};
 use super::field::{Field, Half, Passwords, RequestFields, Values, values_of};
 use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 use super::legibility::decode_name;
+use super::owner::{OwnerClaim, OwnerCookie};
 use super::route::{SecondStep, SlottedRoute};
 use super::second_step::{SessionCookie, SignIn, SignedInAccount, SignedInAccounts};
 use tollgate_bucket::{Key, Time};
@@ -42,8 +43,8 @@ pub(super) struct Identity {
     pub(super) passwords: Option<Passwords>,
     /// Whether it is that of a second step, and nothing is proven by a success.
     pub(super) is_second_step: bool,
-    /// The claim to a device token, if there is a single account.
-    pub(super) claim: Option<Box<Claim>>,
+    /// The claim to be known as its owner, if there is a single account.
+    pub(super) claim: Option<Arc<dyn OwnerClaim>>,
     /// The client's prefix as an address of that account.
     pub(super) address: Option<AccountAddress>,
 }
@@ -51,8 +52,8 @@ pub(super) struct Identity {
 /// What an identity is read for.
 #[derive(Clone, Copy)]
 pub(super) struct IdentityReaders<'p> {
-    /// Known devices.
-    pub(super) devices: Option<&'p Devices>,
+    /// What makes owners known.
+    pub(super) owner_cookie: Option<&'p dyn OwnerCookie>,
     /// Known addresses.
     pub(super) addresses: Option<(&'p KnownAddresses, IsKnownAddress<'p>)>,
     /// Finds the accounts that signed in with a cookie.
@@ -84,12 +85,9 @@ impl Identity {
             None => values_of(&route.reading.user, &slots.user, Half::User, request)?,
         };
         let accounts = accounts_of(route, request, &users);
-        let IdentityReaders { devices, lists_users, .. } = readers;
-        let bearer = devices.map(|devices| (devices, devices.verified_tokens(request.attempt.headers, now)));
-        let known = |account: &Account| {
-            let (devices, tokens) = bearer.as_ref()?;
-            devices.known(tokens, &route.application, account)
-        };
+        let IdentityReaders { owner_cookie, lists_users, .. } = readers;
+        let carried = owner_cookie.map(|cookie| cookie.read(request.attempt.headers, now));
+        let known = |account: &Account| carried.as_ref()?.owner(&route.application, account);
         let named = accounts.iter().map(|account| NamedAccount {
             name: hasher.name_of(account),
             owner: known(account),
@@ -107,9 +105,7 @@ impl Identity {
         if let Some(step) = &route.step {
             identity.follow_sign_ins(route, step, request, hasher, readers)?;
         } else if let ([only], false) = (&*accounts, users.is_unreadable()) {
-            let claim =
-                |(devices, tokens): &(&Devices, _)| Box::new(devices.claim(tokens, &route.application, only));
-            identity.claim = bearer.as_ref().map(claim);
+            identity.claim = carried.as_ref().map(|carried| carried.claim(&route.application, only));
             identity.read_address(&route.application, only, request.attempt.client, hasher, readers);
         }
         Ok(identity)
@@ -165,7 +161,7 @@ impl Identity {
         }
     }
 
-    /// Finds out whether the account has signed in from this client's prefix: then the attempt is that of a device.
+    /// Finds out whether the account has signed in from this client's prefix: then the attempt is that of its owner.
     fn read_address(
         &mut self,
         application: &str,
@@ -211,13 +207,13 @@ impl Identity {
         Ok(())
     }
 
-    /// Whether each account that it names is known from this device or address.
+    /// Whether each account that it names is known to be that of this client.
     pub(super) fn is_of_owner(&self) -> bool {
         !self.named.is_empty() && self.named.iter().all(|named| named.owner.is_some())
     }
 
-    /// The [`log_id`](KeyHasher::log_id) of the account, if it names a single one, and whether a known device of it is
-    /// there.
+    /// The [`log_id`](KeyHasher::log_id) of the account, if it names a single one, and whether its
+    /// owner is known.
     pub(super) fn for_logs(&self, hasher: &KeyHasher) -> (Option<u64>, bool) {
         match &*self.named {
             [NamedAccount { name: AccountName::Known(account), owner, .. }] => {

@@ -1,5 +1,5 @@
-//! Known addresses: the client prefixes from which an account signed in, so that its owner has a separate budget
-//! there, as on a known device, also with clients that keep no cookie.
+//! Known addresses: the client prefixes from which an account signed in, so that its owner has a budget of their own
+//! there, also with clients that keep no cookie.
 //!
 //! It names the set of an account and the client's tag within; both are keyed hashes, for one application each. The
 //! sets themselves are kept by the caller, who also says what is in them.
@@ -14,7 +14,7 @@ use super::attempt::Client;
 use super::key::{KeyHasher, OwnerId, PrefixLengths, write_bytes, write_client};
 use tollgate_bucket::{Key, Recent};
 
-/// `[device] addresses`: what is an address, and how long it is known.
+/// What is an address, and how long it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownAddresses {
     /// Addresses of one prefix are one.

@@ -11,12 +11,11 @@ pub mod body_coding;
 pub mod bucket_ref;
 pub mod canonical;
 mod charges;
-mod cookies;
+pub mod cookies;
 pub mod count;
 mod credential_locations;
 mod defence;
 pub mod descriptor;
-pub mod device;
 mod facts;
 pub mod field;
 mod file_name;
@@ -33,6 +32,7 @@ mod method;
 pub mod network;
 mod on_error;
 pub mod outcome;
+mod owner;
 mod pardon;
 mod password_key;
 mod password_name;
@@ -54,6 +54,7 @@ pub use self::defence::{
 pub use self::facts::AttemptFacts;
 pub use self::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
+pub use self::owner::{OwnerClaim, OwnerCookie, OwnerWords, VerifiedCookie};
 pub use self::pardon::{GivenSoFar, OfferForm, OfferRecipient, Pardon};
 pub use self::query::PrivateNames;
 pub use self::random::random_bytes;
@@ -71,7 +72,6 @@ use smallvec::SmallVec;
 
 use self::attempt::{Attempt, AttemptBody, Client, SearchedBody};
 use self::body_coding::BodyCoding;
-use self::device::Devices;
 use self::field::{BodySearch, FieldNames, NameKinds, RequestFields};
 use self::geo::{Geo, Origin};
 use self::inspection::Inspection;
@@ -86,13 +86,13 @@ pub struct Policy {
     pub routes: Vec<Route>,
     /// The limits, charged in this order.
     pub limits: Vec<Limit>,
-    /// The known devices, if `[device]` is configured.
-    pub devices: Option<Arc<Devices>>,
+    /// What makes the owners of accounts known; `None` if nothing does that clients carry.
+    pub owner_cookie: Option<Arc<dyn OwnerCookie>>,
     /// Where addresses come from, if `[geo]` names files.
     pub geo: Option<Arc<Geo>>,
     /// What lifts refusals; `None` if nothing does.
     pub pardon: Option<Arc<dyn Pardon>>,
-    /// The known addresses, if `[device]` turns them on.
+    /// The known addresses, if the file turns them on.
     pub addresses: Option<KnownAddresses>,
     /// The field names of all routes.
     names: PrivateNames,
@@ -139,7 +139,7 @@ impl RouteSearch {
 }
 
 impl Policy {
-    /// A policy of these routes and limits, without known devices.
+    /// A policy of these routes and limits, to which all clients are strangers.
     #[must_use]
     pub fn new(routes: Vec<Route>, limits: Vec<Limit>) -> Self {
         let fields = routes
@@ -160,7 +160,7 @@ impl Policy {
         Self {
             routes,
             limits,
-            devices: None,
+            owner_cookie: None,
             pardon: None,
             geo: None,
             addresses: None,
@@ -174,10 +174,10 @@ impl Policy {
         }
     }
 
-    /// The same policy with known devices.
+    /// The same policy with what makes owners known.
     #[must_use]
-    pub fn with_devices(self, devices: Option<Arc<Devices>>) -> Self {
-        Self { devices, ..self }
+    pub fn with_owner_cookie(self, owner_cookie: Option<Arc<dyn OwnerCookie>>) -> Self {
+        Self { owner_cookie, ..self }
     }
 
     /// The same policy with files that say where addresses come from.
@@ -220,7 +220,7 @@ impl Policy {
     /// Whether an account's owner may have a separate budget.
     #[must_use]
     pub fn knows_owners(&self) -> bool {
-        self.devices.is_some() || self.addresses.is_some()
+        self.owner_cookie.is_some() || self.addresses.is_some()
     }
 
     /// The routes that a request is counted for, each once. For each reading: the first that matches, and before it the

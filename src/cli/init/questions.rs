@@ -35,9 +35,9 @@ impl<I: BufRead, O: Write> Questions<I, O> {
         let behind = self.value(front, "none", |text| none_or(text, proxy))?;
         let observe = self.value("Only observe at first, and refuse nothing? yes or no", "yes", yes_or_no)?;
         let known = "Keep a budget for browsers that have signed in before (cookies)? yes or no";
-        let device = self.value(known, "yes", yes_or_no)?;
+        let knows_owners = self.value(known, "yes", yes_or_no)?;
         let (upstream, listen) = (vec![upstream], vec![listen]);
-        Ok(InitArgs { preset, patterns, upstream, listen, behind, observe, device, ..defaults })
+        Ok(InitArgs { preset, patterns, upstream, listen, behind, observe, knows_owners, ..defaults })
     }
 
     /// Asks until the answer is one.
@@ -105,7 +105,7 @@ mod tests {
         let (answers, said) = asked(&"\n".repeat(7));
         let answers = answers.unwrap();
         assert_eq!((answers.preset, answers.patterns), (None, vec!["POST /login".to_owned()]));
-        assert_eq!((answers.observe, answers.device, answers.behind), (true, true, None));
+        assert_eq!((answers.observe, answers.knows_owners, answers.behind), (true, true, None));
         assert!(said.contains("[http://127.0.0.1:8081]") && said.contains("[http://[::]:8080]"), "{said}");
         let (answers, said) = asked("wordpress\n\n\nnginx\nno\nn\n");
         let answers = answers.unwrap();
@@ -113,7 +113,7 @@ mod tests {
             (answers.preset.as_deref(), answers.behind.as_deref()),
             (Some("wordpress"), Some("nginx"))
         );
-        assert!(!answers.observe && !answers.device && !said.contains("sign-in?"), "{said}");
+        assert!(!answers.observe && !answers.knows_owners && !said.contains("sign-in?"), "{said}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What limits for accounts need of their routes and of `[device]`.
+//! What limits for accounts need of their routes, and of what makes owners known.
 //!
 //! Nearly all of it is legal, and surely not meant. A limit that counts failures counts every attempt on a route that
 //! does not define what a failure is.
@@ -8,17 +8,14 @@ use tollgate_grammar::{Findings, Located, RawNamed};
 use super::super::raw;
 use super::context::CheckContext;
 use super::{endpoints, ja4, second_steps};
-use crate::policy::key::KeyPart;
+use crate::defences::{self, FiledLimit};
 use crate::policy::matcher::Pattern;
 use crate::policy::outcome::Outcome;
 use crate::policy::{ChargeOn, Limit, LimitKind, Mode, Route};
 
 /// Warns of what is missing.
 pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
-    let device = &cx.raw.device;
-    if device.secret.key.is_none() && device.addresses.as_ref().is_none_or(|on| !on.value) {
-        warn_of_missing_devices(cx, f);
-    }
+    defences::warn_of_owners(&cx.raw.defences, filed(cx), f);
     for (raw, route) in cx.raw.routes.iter().zip(&cx.routes) {
         let Some(route) = route else { continue };
         let reaching = reaching(route, &cx.limits);
@@ -52,18 +49,14 @@ fn reaching<'l>(route: &Route, limits: &'l [Option<Limit>]) -> Vec<&'l Limit> {
     reaching.filter(|limit| limit.mode != Mode::Off).collect()
 }
 
-fn warn_of_missing_devices(cx: &CheckContext<'_>, f: &mut Findings) {
-    for (index, (raw, limit)) in cx.raw.limits.iter().zip(&cx.limits).enumerate() {
-        let Some(limit) = limit.as_ref().filter(|limit| limit.mode != Mode::Off) else { continue };
+/// The limits that are not off, for what makes owners known.
+fn filed<'c>(cx: &'c CheckContext<'_>) -> impl Iterator<Item = FiledLimit<'c>> {
+    let limits = cx.raw.limits.iter().zip(&cx.limits).enumerate();
+    limits.filter_map(|(index, (raw, limit))| {
+        let limit = limit.as_ref().filter(|limit| limit.mode != Mode::Off)?;
         let spot = raw.value.key.as_ref().map_or(&raw.name.spot, |key| &key.spot);
-        if limit.key.contains(&KeyPart::Owner) {
-            f.warning(spot, "no device is ever known, so nothing is counted here", DEVICE);
-        } else if limit.is_account() && limit.mode == Mode::Enforce && is_for_sign_ins(index, &cx.routes) {
-            let message =
-                format!("with limit `{}` an attacker can lock the owner of an account out", raw.name.value);
-            f.warning(spot, message, format!("known devices keep their own budget: {DEVICE}"));
-        }
-    }
+        Some(FiledLimit { limit, spot, is_for_sign_ins: is_for_sign_ins(index, &cx.routes) })
+    })
 }
 
 /// Whether a limit applies to more than forms that send a message: those take no password, and prove nothing.
@@ -142,5 +135,3 @@ fn count_all_of_a_silent_route(
         f.warning(&raw.name.spot, message, hint);
     }
 }
-
-const DEVICE: &str = "add [device] with secret = \"${file:device.keys}\"";

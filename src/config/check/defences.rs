@@ -1,18 +1,28 @@
-//! The optional [`defences`](crate::defences) of routes: which file and which route each is given.
+//! The optional [`defences`](crate::defences): which files, limits and routes each is given.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use tollgate_grammar::list::distinct;
-use tollgate_grammar::{Findings, RawNamed, Spot, StringList};
+use tollgate_grammar::table::SecretText;
+use tollgate_grammar::{Findings, Located, RawNamed, Spot, StringList};
 
 use super::super::features;
 use super::account_lists::{account, listed_accounts};
 use super::context::CheckContext;
 use super::files::{Files, words};
-use crate::defences::{DefenceCheck, DefenceFiles, DefendedRoute, SharedSettings};
+use super::secret::{parse_keys, resolve};
+use crate::defences::{
+    self, DefenceCheck, DefenceFiles, DefendedRoute, KnownOwners, OwnerContext, SharedSettings,
+};
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::{Limit, Mode, Route};
+
+/// What makes the owners of accounts known.
+pub(super) fn owners(cx: &mut CheckContext<'_>, f: &mut Findings) -> KnownOwners {
+    let context = OwnerContext { prefixes: cx.client.prefixes, limits: &cx.limits };
+    defences::owners(&cx.raw.defences, &context, &mut cx.files, f)
+}
 
 /// Gives each route its defences. Limits have to be bound to routes by now.
 pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
@@ -37,6 +47,11 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
 }
 
 impl DefenceFiles for Files<'_> {
+    fn keys(&mut self, secret: &Located<SecretText>, f: &mut Findings) -> Option<Vec<Vec<u8>>> {
+        let (text, origin) = resolve(secret, self, f)?;
+        parse_keys(&text, &origin, &secret.spot, f)
+    }
+
     fn accounts(&mut self, list: &StringList, f: &mut Findings) -> Vec<Fingerprint> {
         accounts(list, self, f)
     }

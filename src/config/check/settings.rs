@@ -1,7 +1,7 @@
 //! The tables that hold plain settings: `[client]`, `[refuse]`, `[proxy]`.
 
 use http::{HeaderName, StatusCode};
-use tollgate_grammar::kind::{Checked as _, Given, Key, Kind, Like, Words as _};
+use tollgate_grammar::kind::{Checked as _, Given, Like, Words as _};
 use tollgate_grammar::list::distinct;
 use tollgate_grammar::{Findings, Located, StringList, Syntax as _};
 
@@ -13,8 +13,8 @@ use super::groups::GroupTable;
 use super::headers;
 use super::networks::Networks;
 use super::pages;
+use crate::defences::prefixes::prefixes;
 use crate::net::listener::ListenAddress;
-use crate::policy::key::PrefixLengths;
 use crate::policy::network::NetworkSet;
 use crate::policy::{Policy, Route};
 use crate::proxy::body::BodyMemory;
@@ -54,31 +54,6 @@ pub(super) fn trusted(
         }
     }
     trust
-}
-
-/// Prefix lengths, by default those of `default`.
-pub(super) fn prefixes(
-    ipv4: &Key<impl Kind<Raw = i64, Value = u8>>,
-    ipv6: &Key<impl Kind<Raw = i64, Value = u8>>,
-    default: PrefixLengths,
-    f: &mut Findings,
-) -> PrefixLengths {
-    for zero in [ipv4.as_deref(), ipv6.as_deref()].into_iter().flatten().filter(|length| length.value == 0) {
-        f.warning(&zero.spot, "all clients share one bucket".to_owned(), "at least 8");
-    }
-    PrefixLengths {
-        ipv4: ipv4.checked(f).unwrap_or(default.ipv4),
-        ipv6: longest_network(ipv6, f).unwrap_or(default.ipv6),
-    }
-}
-
-/// The IPv6 prefix length. A household has a whole /64: with a longer prefix it can choose among many buckets.
-fn longest_network(ipv6: &Key<impl Kind<Raw = i64, Value = u8>>, f: &mut Findings) -> Option<u8> {
-    let length = ipv6.checked(f)?;
-    if let Some(given) = ipv6.as_ref().filter(|_| length > 64) {
-        f.warning(&given.spot, format!("one household has 2^{} such networks", length - 64), "64 or less");
-    }
-    Some(length)
 }
 
 fn identity_header(text: &Located<String>, f: &mut Findings) -> Option<IdentityHeader> {

@@ -7,7 +7,7 @@ use http::HeaderName;
 use tollgate_grammar::diagnostic::suggest;
 use tollgate_grammar::{Mistake, Syntax};
 
-use super::cookie::is_token;
+use crate::policy::cookies;
 use crate::policy::key::KeyPart;
 
 /// The parts of a limit's key, each once.
@@ -82,7 +82,7 @@ fn parse_part(word: &str) -> Result<KeyPart, Mistake> {
         Some(("header", name)) => name.parse::<HeaderName>().map(KeyPart::Header).map_err(|_| {
             Mistake::new(format!("`{name}` is not a header name"), "as in \"header:X-Api-Key\"")
         }),
-        Some(("cookie", name)) if is_token(name) => Ok(KeyPart::Cookie(name.to_owned())),
+        Some(("cookie", name)) if cookies::is_name(name) => Ok(KeyPart::Cookie(name.to_owned())),
         Some(("cookie", name)) => {
             Err(Mistake::new(format!("`{name}` is not a cookie name"), "as in \"cookie:SESSION\""))
         }

@@ -94,19 +94,19 @@ impl AdmittedAttempt {
         judged.reduce(Judgement::and).unwrap_or(Outcome::Failure.into())
     }
 
-    /// Whether the outcome has to be known before the head of the response is sent: a success may set a device cookie.
+    /// Whether the outcome has to be known before the head of the response is sent: a success may make its client known.
     pub(super) fn settles_before_head(&self) -> bool {
         self.reservation.as_ref().is_some_and(|reservation| reservation.claim().is_some())
     }
 
-    /// Settles the attempt. Returns a `Set-Cookie` for the response if the client becomes a known device.
+    /// Settles the attempt. Returns a `Set-Cookie` for the response if its client becomes known as an owner.
     pub(super) fn settle(mut self, judged: impl Into<Judgement>) -> Option<HeaderValue> {
         let judged = judged.into();
         let outcome = judged.outcome;
         let reservation = self.reservation.take()?;
         let (engine, rules) = (&self.server.engine, &self.config.shared.rules);
         self.outcome.set(Some((outcome, engine.time())));
-        reservation.settle_device(engine, rules, judged, self.is_secure)
+        reservation.settle_and_claim(engine, rules, judged, self.is_secure)
     }
 
     /// Gives back what it took: the attempt was never made.

@@ -71,7 +71,7 @@ impl PreparedRequest {
             client_header: client.header.name(),
             filter: &settings.headers,
             request_id: summary.id_is_ours.then_some(&summary.request_id),
-            devices: rules.policy.devices.as_deref(),
+            owner_cookie: rules.policy.owner_cookie.as_deref(),
         };
         let is_http1 = request.version() != Version::HTTP_2;
         let (parts, body) = request.into_parts();
@@ -228,7 +228,7 @@ impl PreparedRequest {
         Ok(tunnel)
     }
 
-    /// The headers that go to the client: those of the application, and its device's cookie.
+    /// The headers that go to the client: those of the application, and the cookie of its owner.
     fn passed_headers(
         &self,
         response: &mut Response<UpstreamBody>,

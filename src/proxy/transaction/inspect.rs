@@ -1,6 +1,6 @@
 //! Copies the first 64 KiB of a response body for outcome rules, and settles the attempt by them.
 //!
-//! The body streams on while it is copied. Only if a success may set a device cookie does the head of the response wait for the
+//! The body streams on while it is copied. Only if a success may make its client known does the head of the response wait for the
 //! outcome, because the cookie is in the head. `policy::outcome` has the rules.
 
 use std::future::poll_fn;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use tollgate::bucket::{Continuous, Distinct, Escalation, Spec};
-use tollgate::policy::device::Devices;
+use tollgate::config::{Sources, load};
 use tollgate::policy::field::Field;
 use tollgate::policy::key::KeyPart;
-use tollgate::policy::{ChargeOn, Limit, LimitKind, Policy, Route, RouteReading, Unit};
+use tollgate::policy::{ChargeOn, Limit, LimitKind, OwnerCookie, Policy, Route, RouteReading, Unit};
 use tollgate::time::Span;
 
 use support::dice::Dice;
@@ -85,7 +85,7 @@ impl Rules {
             ..Route::new("login", vec!["POST /login".parse().unwrap()])
         };
         let mut policy = Policy::new(vec![route], self.0.iter().map(Drawn::limit).collect());
-        policy.devices = Some(Arc::new(devices()));
+        policy.owner_cookie = Some(devices());
         policy
     }
 
@@ -132,8 +132,14 @@ impl Drawn {
 /// The limit, which facet of it, and whose.
 pub(crate) type Owner = (&'static str, u8, String);
 
-pub(crate) fn devices() -> Devices {
-    Devices::new(vec![SECRET.to_vec()], Span::from_secs(86_400 * 180), "known")
+/// Known devices by this secret, in a cookie `known`.
+fn devices() -> Arc<dyn OwnerCookie> {
+    let text = format!(
+        "listen = \"http://[::]:80\"\nupstream = \"http://127.0.0.1:81\"\n\
+         [route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"10 per 5m\"\n\
+         [device]\nsecret = \"{SECRET}\"\ncookie = \"known\"\n"
+    );
+    load(&Sources::from_text("devices", &text)).config.unwrap().policy.owner_cookie.unwrap()
 }
 
 const NAMES: [(&str, &[KeyPart]); 7] = [
@@ -146,7 +152,7 @@ const NAMES: [(&str, &[KeyPart]); 7] = [
     ("device", &[KeyPart::User, KeyPart::Owner]),
 ];
 
-pub(crate) const SECRET: &[u8] = b"a secret that is none, for simulations only";
+pub(crate) const SECRET: &str = "a secret that is none, for simulations only";
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const MINUTE: u64 = 60 * SECOND;
 pub(crate) const HOUR: u64 = 60 * MINUTE;

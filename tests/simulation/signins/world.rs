@@ -13,12 +13,12 @@ use tollgate::event::Events;
 use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::key::KeyHasher;
 use tollgate::policy::outcome::Outcome;
-use tollgate::policy::{ChargeOn, LimitKind, Unit};
+use tollgate::policy::{ChargeOn, LimitKind, OwnerClaim, Unit};
 use tollgate::time::{Clock, Time};
 
 use crate::signins::ledger::{Entry, Ledger};
 use crate::signins::people::{Habit, Person, Request};
-use crate::signins::rules::{DAY, Drawn, HOUR, Owner, Rules, SECOND, SECRET, devices};
+use crate::signins::rules::{DAY, Drawn, HOUR, Owner, Rules, SECOND, SECRET};
 use support::dice::Dice;
 
 pub(crate) struct World {
@@ -298,12 +298,12 @@ impl World {
         {
             self.ledger.reset(owner, self.now);
         }
-        self.remember(open.who, &claim.unwrap(), open.had_device);
+        self.remember(open.who, &*claim.unwrap(), open.had_device);
     }
 
     /// The browser takes the cookie. Its device is drawn by lot when it is new, so that the same seed is the same run.
-    fn remember(&mut self, who: usize, claim: &tollgate::policy::device::Claim, had_device: bool) {
-        let set = devices().issue(claim, Time::from_nanos(self.now), false).unwrap();
+    fn remember(&mut self, who: usize, claim: &dyn OwnerClaim, had_device: bool) {
+        let set = claim.grant(Time::from_nanos(self.now), false).unwrap();
         let text = set.to_str().unwrap();
         let token = text.strip_prefix("known=").and_then(|text| text.split(';').next()).unwrap();
         let mut bytes = URL_SAFE_NO_PAD.decode(token).unwrap();
@@ -311,7 +311,7 @@ impl World {
             for byte in &mut bytes[22..38] {
                 *byte = u8::try_from(self.dice.within(0..256)).unwrap();
             }
-            let mut mac = Hmac::<sha2::Sha256>::new_from_slice(SECRET).unwrap();
+            let mut mac = Hmac::<sha2::Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
             for part in [b"tollgate device: token", &bytes[..38]] {
                 mac.update(&(part.len() as u64).to_be_bytes());
                 mac.update(part);

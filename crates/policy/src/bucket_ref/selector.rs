@@ -11,8 +11,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::super::account::Account;
 use super::super::attempt::{Client, TlsClient};
-use super::super::device::owner_of_token;
 use super::super::key::{KeyPart, OwnerId};
+use super::super::owner::OwnerWords;
 
 /// Selects the buckets whose keys have these values; its `Debug` form hides them.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,10 +42,10 @@ pub struct KeyValues {
 pub enum BucketSelectorError {
     /// No known kind.
     #[error(
-        "buckets are named ADDRESS, ip:ADDRESS, user:NAME, user+ip:NAME,ADDRESS, device:TOKEN, host:NAME, asn:NUMBER, cert:NAME, ja4:FINGERPRINT, \
+        "buckets are named ADDRESS, ip:ADDRESS, user:NAME, user+ip:NAME,ADDRESS, {0}:TOKEN, host:NAME, asn:NUMBER, cert:NAME, ja4:FINGERPRINT, \
          header:NAME=VALUE, cookie:NAME=VALUE or all:LIMIT"
     )]
-    Kind,
+    Kind(&'static str),
     /// One part twice, or `all` next to another.
     #[error("a key names each part once, and `all` must be alone")]
     Combination,
@@ -58,11 +58,9 @@ pub enum BucketSelectorError {
     /// No name.
     #[error("the value of user is empty")]
     Name,
-    /// No device token.
-    #[error(
-        "the value of device is not a token: one of those in the browser's device cookie, between its dots"
-    )]
-    Device,
+    /// No owner.
+    #[error("{0}")]
+    Owner(&'static str),
     /// No host.
     #[error("the value of host is not text")]
     Host,
@@ -99,23 +97,25 @@ impl BucketSelector {
     ///
     /// # Errors
     /// See [`BucketSelectorError`].
-    pub fn parse(text: &[u8]) -> Result<Self, BucketSelectorError> {
+    pub fn parse(text: &[u8], owners: &OwnerWords) -> Result<Self, BucketSelectorError> {
         if let Ok(ip) = address(text) {
             return Ok(Self::of_client(Client::from_ip(ip)));
         }
-        let (kinds, values) = split_at(text, b':').ok_or(BucketSelectorError::Kind)?;
+        let no_kind = BucketSelectorError::Kind(owners.key);
+        let (kinds, values) = split_at(text, b':').ok_or(no_kind)?;
         let kinds: Vec<&[u8]> = kinds.split(|&byte| byte == b'+').collect();
         if kinds == [b"all"] {
             let name = std::str::from_utf8(values).ok().filter(|name| !name.is_empty());
             return Ok(Self::All(name.ok_or(BucketSelectorError::Limit)?.into()));
         }
-        if let Some(unknown) = kinds.iter().find(|kind| !KINDS.contains(kind)) {
+        let is_known = |kind: &[u8]| KINDS.contains(&kind) || kind == owners.key.as_bytes();
+        if let Some(unknown) = kinds.iter().find(|kind| !is_known(kind)) {
             let is_all = *unknown == b"all";
-            return Err(if is_all { BucketSelectorError::Combination } else { BucketSelectorError::Kind });
+            return Err(if is_all { BucketSelectorError::Combination } else { no_kind });
         }
         let mut found = KeyValues::default();
         for (kind, value) in kinds.iter().zip(split_values(&kinds, values)?) {
-            found.add(kind, value)?;
+            found.add(kind, value, owners)?;
         }
         Ok(Self::Values(Box::new(found)))
     }
@@ -140,7 +140,7 @@ impl BucketSelector {
 }
 
 impl KeyValues {
-    fn add(&mut self, kind: &[u8], value: &[u8]) -> Result<(), BucketSelectorError> {
+    fn add(&mut self, kind: &[u8], value: &[u8], owners: &OwnerWords) -> Result<(), BucketSelectorError> {
         let part = match kind {
             b"ip" => {
                 self.client = Client::from_ip(address(value)?);
@@ -151,8 +151,9 @@ impl KeyValues {
                 self.account = Some(Account::fold(value));
                 KeyPart::User
             }
-            b"device" => {
-                self.owner = Some(owner_of_token(value).ok_or(BucketSelectorError::Device)?);
+            owner if owner == owners.key.as_bytes() => {
+                let named = (owners.owner_of)(value);
+                self.owner = Some(named.ok_or(BucketSelectorError::Owner(owners.no_owner))?);
                 KeyPart::Owner
             }
             b"host" => {
@@ -246,7 +247,7 @@ impl fmt::Debug for KeyValues {
     }
 }
 
-const KINDS: [&[u8]; 9] = [b"ip", b"user", b"device", b"host", b"asn", b"cert", b"ja4", b"header", b"cookie"];
+const KINDS: [&[u8]; 8] = [b"ip", b"user", b"host", b"asn", b"cert", b"ja4", b"header", b"cookie"];
 /// Three parts of 10, 12 and 12 letters.
 const JA4_LEN: usize = 36;
 
@@ -255,9 +256,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::owner::tests::WORDS;
 
     fn parsed(text: &str) -> KeyValues {
-        match BucketSelector::parse(text.as_bytes()) {
+        match BucketSelector::parse(text.as_bytes(), &WORDS) {
             Ok(BucketSelector::Values(values)) => *values,
             other => panic!("{text}: {other:?}"),
         }
@@ -269,7 +271,7 @@ mod tests {
         assert_eq!(parsed("2001:db8::1"), parsed("ip:2001:db8::1"));
         assert_eq!(parsed("user: ALICE"), parsed("user:alice"));
         assert_eq!(parsed("host:A.example."), parsed("host:a.example"));
-        assert!(BucketSelector::parse(b"user:\xff").is_ok(), "any bytes, as in a form");
+        assert!(BucketSelector::parse(b"user:\xff", &WORDS).is_ok(), "any bytes, as in a form");
     }
 
     #[test]
@@ -287,16 +289,16 @@ mod tests {
         );
         let fingerprint = parsed("ja4+user:t13d1516h2_8DAAF6152771_e5627efa2ab1,alice");
         assert_eq!(fingerprint.tls.ja4.as_deref(), Some("t13d1516h2_8daaf6152771_e5627efa2ab1"));
-        assert_eq!(BucketSelector::parse(b"all:a:b"), Ok(BucketSelector::All("a:b".into())));
+        assert_eq!(BucketSelector::parse(b"all:a:b", &WORDS), Ok(BucketSelector::All("a:b".into())));
     }
 
     #[test]
     fn what_is_no_key_is_refused_by_its_part() {
         for (text, error) in [
-            ("alice", BucketSelectorError::Kind),
-            ("", BucketSelectorError::Kind),
-            ("IP:192.0.2.1", BucketSelectorError::Kind),
-            ("ip+:192.0.2.1,", BucketSelectorError::Kind),
+            ("alice", BucketSelectorError::Kind("seven")),
+            ("", BucketSelectorError::Kind("seven")),
+            ("IP:192.0.2.1", BucketSelectorError::Kind("seven")),
+            ("ip+:192.0.2.1,", BucketSelectorError::Kind("seven")),
             ("ip:", BucketSelectorError::Address),
             ("ip:192.0.2.0/24", BucketSelectorError::Address),
             ("ip:192.0.2.1 ", BucketSelectorError::Address),
@@ -307,7 +309,7 @@ mod tests {
             ("header+header:A=1,a=2", BucketSelectorError::Combination),
             ("all+ip:a,192.0.2.1", BucketSelectorError::Combination),
             ("all:", BucketSelectorError::Limit),
-            ("device:alice", BucketSelectorError::Device),
+            ("seven:alice", BucketSelectorError::Owner("no seven")),
             ("asn:AS64500", BucketSelectorError::Asn),
             ("ja4:t13d1516h2", BucketSelectorError::Ja4),
             ("header:X-Key", BucketSelectorError::Header),
@@ -316,24 +318,24 @@ mod tests {
             ("cookie:=1", BucketSelectorError::Cookie),
             ("cookie:a=1;b", BucketSelectorError::Cookie),
         ] {
-            assert_eq!(BucketSelector::parse(text.as_bytes()), Err(error), "{text}");
+            assert_eq!(BucketSelector::parse(text.as_bytes(), &WORDS), Err(error), "{text}");
         }
     }
 
     #[test]
     fn values_are_not_shown() {
-        let selector = BucketSelector::parse(b"user+header:planted,X-Api-Key=planted").unwrap();
+        let selector = BucketSelector::parse(b"user+header:planted,X-Api-Key=planted", &WORDS).unwrap();
         assert!(!format!("{selector:?}").contains("planted"), "{selector:?}");
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(
-            kinds in "(ip|user|device|host|header|cookie|all)?([+](ip|user|header|x))?:?",
+            kinds in "(ip|user|seven|host|header|cookie|all)?([+](ip|user|header|x))?:?",
             values in prop::collection::vec(any::<u8>(), 0..20),
         ) {
-            let _ = BucketSelector::parse(&[kinds.as_bytes(), &values].concat());
-            let _ = BucketSelector::parse(&values);
+            let _ = BucketSelector::parse(&[kinds.as_bytes(), &values].concat(), &WORDS);
+            let _ = BucketSelector::parse(&values, &WORDS);
         }
     }
 }

@@ -14,6 +14,7 @@ use tollgate_grammar::Mistake;
 
 use super::super::request::{AdminProblem, fields_of, pairs, wrong};
 use crate::bucket::Continuous;
+use crate::defences::OWNERS;
 use crate::policy::bucket_ref::{BucketSelector, BucketSelectorError};
 use crate::time::Span;
 
@@ -76,8 +77,8 @@ impl BucketPath {
     pub(super) fn selector(&self) -> Result<BucketSelector, AdminProblem> {
         let key =
             self.key.as_deref().ok_or_else(|| wrong("the path holds a percent sign that escapes nothing"))?;
-        BucketSelector::parse(key).map_err(|error| match error {
-            BucketSelectorError::Kind => AdminProblem::new(StatusCode::NOT_FOUND, error.to_string()),
+        BucketSelector::parse(key, OWNERS).map_err(|error| match error {
+            BucketSelectorError::Kind(_) => AdminProblem::new(StatusCode::NOT_FOUND, error.to_string()),
             _ => wrong(error.to_string()),
         })
     }

@@ -1,22 +1,58 @@
-//! The cookie with the device tokens: finds, removes and sets it (RFC 6265).
+//! The cookie with the device tokens: names, finds, removes and sets it (RFC 6265).
 //!
 //! It does not verify tokens. A cookie is ours by its exact name, `NAME` or `__Host-NAME`. An application may read
 //! other names as ours (PHP reads `a.b` as `a_b`); such cookies hold no tokens and stay. Quotes have no meaning here,
 //! because they have none for browsers: else an attacker who plants `x="` before our cookie and `"` behind it could
 //! have a page echo our cookie.
 
+use std::str::FromStr;
+
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
+use tollgate_grammar::{Mistake, Syntax};
 
-use super::super::cookies::pieces;
 use super::token::DeviceToken;
-use tollgate_bucket::Span;
+use crate::policy::cookies;
+use crate::time::Span;
+
+/// The name of the cookie in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CookieName(pub(super) String);
+
+impl FromStr for CookieName {
+    type Err = Mistake;
+
+    fn from_str(text: &str) -> Result<Self, Mistake> {
+        if !cookies::is_name(text) || text.len() > MAX_NAME_LEN {
+            let message = format!("`{text}` is not a cookie name");
+            return Err(Mistake::new(
+                message,
+                "1 to 64 letters, digits, `-` or `_`, as in \"tollgate_device\"",
+            ));
+        }
+        let lower = text.to_ascii_lowercase();
+        if PREFIXES.iter().any(|prefix| lower.starts_with(prefix)) {
+            let message = format!("`{text}` begins with a prefix that has a meaning of its own");
+            return Err(Mistake::new(
+                message,
+                "leave it out: `__Host-` is put in front wherever TLS is spoken",
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl Syntax for CookieName {
+    fn pattern() -> Option<String> {
+        None
+    }
+}
 
 /// The unverified texts of tokens in our cookies: at most five of each of at most five cookies. The `__Host-` cookie
 /// comes first, because a sibling domain cannot plant it.
 pub(super) fn tokens<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
     let of = move |kind: DeviceCookieName| {
-        pieces(headers).filter_map(move |pair| {
+        cookies::pieces(headers).filter_map(move |pair| {
             let (found, value) = our_cookie(pair, name)?;
             (found == kind).then_some(value)
         })
@@ -28,7 +64,7 @@ pub(super) fn tokens<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator
 /// The lines without our cookies; `None` if they have none. All other bytes stay, except blanks before the pair that
 /// becomes the first.
 pub(super) fn others(headers: &HeaderMap, name: &str) -> Option<Vec<HeaderValue>> {
-    let has_ours = pieces(headers).any(|pair| our_cookie(pair, name).is_some());
+    let has_ours = cookies::pieces(headers).any(|pair| our_cookie(pair, name).is_some());
     has_ours.then(|| headers.get_all(COOKIE).iter().filter_map(|line| without_ours(line, name)).collect())
 }
 
@@ -94,6 +130,10 @@ pub(super) const MAX_TOKENS: usize = 5;
 /// Cookies that are read at most. A browser has two of ours, one for each name, unless a sibling domain plants more.
 const MAX_COOKIES: usize = 5;
 const HOST: &str = "__Host-";
+/// Letters of a name at most.
+const MAX_NAME_LEN: usize = 64;
+/// The first two have a meaning in browsers, in any case; `$` had one in servers (RFC 2965).
+const PREFIXES: [&str; 3] = ["__host-", "__secure-", "$"];
 /// A character that base64url does not use and a cookie may contain.
 const SEPARATOR: u8 = b'.';
 const SEPARATOR_TEXT: &str = ".";
@@ -103,6 +143,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_name_is_what_a_browser_keeps_and_gives_back() {
+        for name in ["tollgate_device", "d", "a.b-c", &"x".repeat(64)] {
+            assert_eq!(name.parse(), Ok(CookieName(name.to_owned())));
+        }
+        for text in
+            ["", "a b", "a=b", "a;b", "\u{e4}", "__Host-a", "__secure-a", "__HOST-", "$Path", &"x".repeat(65)]
+        {
+            assert!(text.parse::<CookieName>().is_err(), "{text:?}");
+        }
+    }
 
     fn map(lines: &[&str]) -> HeaderMap {
         lines.iter().map(|line| (COOKIE, line.parse().unwrap())).collect()

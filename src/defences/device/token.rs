@@ -9,8 +9,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use super::Account;
-use tollgate_bucket::Time;
+use crate::policy::account::Account;
+use crate::time::Time;
 
 /// One key of `device.secret`; it has no `Debug` form.
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! The file with the key of device cookies: 32 random bytes, readable by its owner alone.
+//! A file with a key: 32 random bytes, readable by its owner alone.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -10,17 +10,13 @@ use anyhow::Context;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Its name, in the directory of the configuration.
-pub(super) const NAME: &str = "device.keys";
-
-/// Makes the file next to the configuration; one that exists stays, because browsers hold cookies under its key.
+/// Makes the file; one that is there stays, because browsers hold cookies under its key.
 ///
 /// # Errors
 /// If it cannot be written.
-pub(super) fn make(config: &Path) -> anyhow::Result<()> {
-    let path = config.with_file_name(NAME);
+pub(super) fn make(path: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", path.display());
-    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = match opened {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             errln!("{} is there already and stays", path.display());

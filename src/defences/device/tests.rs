@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const DAY: Span = Span::from_secs(86_400);
+const ONE_DAY: Span = Span::from_secs(86_400);
 const TTL: Span = Span::from_secs(180 * 86_400);
 const NOW: Time = Time::from_nanos(1_763_700_000 * 1_000_000_000);
 
@@ -28,12 +28,12 @@ fn pair(set: &HeaderValue) -> String {
 
 /// The cookie of a browser with these cookies after a sign-in.
 fn sign_in(devices: &Devices, cookies: &[&str], name: &str, now: Time) -> String {
-    let claim = devices.claim(&devices.verified_tokens(&with(cookies), now), "app", &account(name));
-    pair(&devices.issue(&claim, now, false).unwrap())
+    let claim = devices.read(&with(cookies), now).claim("app", &account(name));
+    pair(&claim.grant(now, false).unwrap())
 }
 
 fn device(devices: &Devices, cookies: &[&str], name: &str, now: Time) -> Option<OwnerId> {
-    devices.known(&devices.verified_tokens(&with(cookies), now), "app", &account(name))
+    devices.read(&with(cookies), now).owner("app", &account(name))
 }
 
 #[test]
@@ -43,8 +43,8 @@ fn a_browser_is_known_for_the_account_it_signed_in_to_and_for_no_other() {
     assert!(device(&devices, &[&cookie], "alice", NOW).is_some());
     assert!(device(&devices, &[&cookie], " ALICE ", NOW).is_some(), "by the folded name");
     assert!(device(&devices, &[&cookie], "bob", NOW).is_none());
-    let tokens = devices.verified_tokens(&with(&[&cookie]), NOW);
-    assert!(devices.known(&tokens, "other", &account("alice")).is_none(), "another application");
+    let carried = devices.read(&with(&[&cookie]), NOW);
+    assert!(carried.owner("other", &account("alice")).is_none(), "another application");
     assert!(device(&under(&["k2"]), &[&cookie], "alice", NOW).is_none(), "another installation");
 }
 
@@ -74,10 +74,10 @@ fn a_token_is_too_old_after_its_time_and_cannot_come_from_the_day_after_tomorrow
     let cookie = sign_in(&devices, &[], "alice", NOW);
     let known = |now| device(&devices, &[&cookie], "alice", now).is_some();
     assert!(known(NOW.after(TTL).before(Span::from_secs(1))) && !known(NOW.after(TTL)));
-    assert!(known(NOW.before(DAY)) && !known(NOW.before(Span::from_secs(86_401))));
-    let shorter = Devices::new(vec![b"k1".to_vec()], DAY, "dev");
+    assert!(known(NOW.before(ONE_DAY)) && !known(NOW.before(Span::from_secs(86_401))));
+    let shorter = Devices::new(vec![b"k1".to_vec()], ONE_DAY, "dev");
     assert!(
-        device(&shorter, &[&cookie], "alice", NOW.after(DAY)).is_none(),
+        device(&shorter, &[&cookie], "alice", NOW.after(ONE_DAY)).is_none(),
         "by the time to live in force now"
     );
 }
@@ -94,8 +94,8 @@ fn five_accounts_fit_and_the_oldest_falls_out() {
     let known: Vec<bool> =
         names.iter().map(|name| device(&devices, &[&cookie], name, NOW).is_some()).collect();
     assert_eq!(known, [false, true, true, true, true, true]);
-    let renewed = sign_in(&devices, &[&cookie], "b", NOW.after(DAY));
-    let next = sign_in(&devices, &[&renewed], "g", NOW.after(DAY));
+    let renewed = sign_in(&devices, &[&cookie], "b", NOW.after(ONE_DAY));
+    let next = sign_in(&devices, &[&renewed], "g", NOW.after(ONE_DAY));
     assert!(device(&devices, &[&next], "b", NOW).is_some() && device(&devices, &[&next], "c", NOW).is_none());
 }
 
@@ -118,9 +118,9 @@ fn tokens_of_older_keys_are_known_and_new_ones_are_made_under_the_newest() {
 #[test]
 fn the_cookie_is_for_this_site_alone_and_no_script_reads_it() {
     let devices = under(&["k1"]);
-    let claim = devices.claim(&DeviceTokens::default(), "app", &account("alice"));
-    let plain = devices.issue(&claim, NOW, false).unwrap();
-    let secure = devices.issue(&claim, NOW, true).unwrap();
+    let claim = devices.read(&HeaderMap::new(), NOW).claim("app", &account("alice"));
+    let plain = claim.grant(NOW, false).unwrap();
+    let secure = claim.grant(NOW, true).unwrap();
     let (plain, secure) = (plain.to_str().unwrap(), secure.to_str().unwrap());
     assert!(plain.starts_with("dev=") && secure.starts_with("__Host-dev="));
     assert!(plain.ends_with("; Max-Age=15552000; Path=/; HttpOnly; SameSite=Lax"), "{plain}");
@@ -130,7 +130,7 @@ fn the_cookie_is_for_this_site_alone_and_no_script_reads_it() {
         assert!(device(&devices, &[cookie], "alice", NOW).is_some());
         let (headers, quoted) = (with(&[cookie]), cookie.replace('=', "=\"") + "\"");
         assert!(device(&devices, &[&quoted], "alice", NOW).is_none(), "browsers do not quote");
-        assert!(devices.other_cookies(&headers).is_some_and(|others| others.is_empty()));
+        assert!(devices.others(&headers).is_some_and(|others| others.is_empty()));
     }
 }
 
@@ -138,7 +138,7 @@ fn the_cookie_is_for_this_site_alone_and_no_script_reads_it() {
 fn both_cookies_of_a_browser_count_and_the_newest_token_of_an_account_is_the_device() {
     let devices = under(&["k1"]);
     let older = sign_in(&devices, &[], "alice", NOW);
-    let newer = sign_in(&devices, &[], "alice", NOW.after(DAY)).replace("dev=", "__Host-dev=");
+    let newer = sign_in(&devices, &[], "alice", NOW.after(ONE_DAY)).replace("dev=", "__Host-dev=");
     let bobs = sign_in(&devices, &[], "bob", NOW);
     let expected = device(&devices, &[&newer], "alice", NOW);
     for cookies in [[&older, &newer, &bobs], [&newer, &bobs, &older]] {
@@ -163,8 +163,8 @@ fn what_is_broken_does_not_hide_what_is_good() {
         format!("dev={token}.{token}.{token}.{token}.{token}.{token}"),
     ] {
         let tokens = devices.verified_tokens(&with(&[&line]), NOW);
-        assert_eq!(tokens.0.len(), 1, "{line}");
-        assert!(devices.known(&tokens, "app", &account("alice")).is_some());
+        assert_eq!(tokens.tokens.len(), 1, "{line}");
+        assert!(tokens.owner("app", &account("alice")).is_some());
     }
 }
 
@@ -173,11 +173,11 @@ fn nothing_of_it_is_ever_shown() {
     let devices = under(&["planted-key"]);
     let cookie = sign_in(&devices, &[], "planted-name", NOW);
     let token = cookie.strip_prefix("dev=").unwrap();
-    let tokens = devices.verified_tokens(&with(&[&cookie]), NOW);
-    let known = devices.known(&tokens, "app", &account("planted-name")).unwrap();
-    let claim = devices.claim(&tokens, "app", &account("planted-name"));
-    let set = devices.issue(&claim, NOW, true).unwrap();
-    let shown = format!("{devices:?} {tokens:?} {known:?} {claim:?} {set:?}");
+    let carried = devices.read(&with(&[&cookie]), NOW);
+    let known = carried.owner("app", &account("planted-name")).unwrap();
+    let claim = carried.claim("app", &account("planted-name"));
+    let set = claim.grant(NOW, true).unwrap();
+    let shown = format!("{devices:?} {known:?} {claim:?} {set:?}");
     assert!(!shown.contains("planted") && !shown.contains(&token[10..40]), "{shown}");
     assert!(!shown.contains(&known.0.to_string()) && !shown.contains("112, 108, 97"), "{shown}");
 }
@@ -187,8 +187,8 @@ fn without_a_key_no_device_is_known_and_nothing_is_issued() {
     let devices = Devices::new(Vec::new(), TTL, "dev");
     let cookie = sign_in(&under(&["k1"]), &[], "alice", NOW);
     assert!(device(&devices, &[&cookie], "alice", NOW).is_none());
-    let claim = devices.claim(&DeviceTokens::default(), "app", &account("alice"));
-    assert!(devices.issue(&claim, NOW, true).is_none());
+    let claim = devices.read(&HeaderMap::new(), NOW).claim("app", &account("alice"));
+    assert!(claim.grant(NOW, true).is_none());
 }
 
 proptest! {
@@ -198,15 +198,15 @@ proptest! {
     ) {
         let devices = under(&["k1", "k2"]);
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        prop_assert_eq!(devices.verified_tokens(&with(&lines), NOW), DeviceTokens::default());
+        prop_assert!(devices.verified_tokens(&with(&lines), NOW).tokens.is_empty());
     }
 
     #[test]
     fn any_names_have_tokens_of_their_own(one in "[a-z]{0,4}", other in "[a-z]{0,4}", application in "[a-z]{0,3}") {
         let devices = under(&["k1"]);
-        let claim = devices.claim(&DeviceTokens::default(), &application, &account(&one));
-        let cookie = pair(&devices.issue(&claim, NOW, false).unwrap());
-        let tokens = devices.verified_tokens(&with(&[&cookie]), NOW);
-        prop_assert_eq!(devices.known(&tokens, &application, &account(&other)).is_some(), one == other);
+        let claim = devices.read(&HeaderMap::new(), NOW).claim(&application, &account(&one));
+        let cookie = pair(&claim.grant(NOW, false).unwrap());
+        let carried = devices.read(&with(&[&cookie]), NOW);
+        prop_assert_eq!(carried.owner(&application, &account(&other)).is_some(), one == other);
     }
 }
