@@ -3,6 +3,7 @@
 //! It compares the running configuration with the next one, not two texts: comments and the order of tables are no
 //! change. A changed network shows as a change of the limits that use it.
 
+use crate::defences::OWNERS;
 use crate::net::tls;
 use crate::observe::settings::LogSettings;
 use crate::policy::{Limit, LimitKind, Policy, Route, RouteForwarding};
@@ -36,7 +37,7 @@ pub(super) fn diff(old: ConfigView<'_>, new: ConfigView<'_>) -> String {
     changes.extend(named("route", &before.routes, &after.routes, route_names, same_route));
     let others = [
         ("upstream", upstreams(old.config, Some(0)) == upstreams(new.config, Some(0))),
-        ("device", before.owner_cookie == after.owner_cookie && before.addresses == after.addresses),
+        (OWNERS.key, before.owner_cookie == after.owner_cookie && before.addresses == after.addresses),
         ("geo", before.geo == after.geo),
         ("client", old.config.client == new.config.client),
         ("refuse", old.config.refuse == new.config.refuse),

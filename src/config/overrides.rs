@@ -14,6 +14,7 @@ use toml::de::{DeTable, DeValue};
 use super::Sources;
 use super::raw::RawFile;
 use super::secrets::DIALECT;
+use crate::defences::OWNERS;
 
 /// Merges the variables that are settings, and leaves all others alone.
 pub(super) fn merge_environment(root: &mut TomlTable, sources: &Sources, findings: &mut Findings) {
@@ -64,11 +65,11 @@ enum KeyCase {
     Case,
 }
 
-/// Whether `device.secret` is `"${NAME}"`: then the variable is no setting, even if its name begins with `TOLLGATE_`.
+/// Whether the secret of known owners is `"${NAME}"`: then the variable is no setting, even if its name begins with `TOLLGATE_`.
 fn holds_the_secret(name: &str, root: &TomlTable, sources: &Sources) -> bool {
     let reference = format!("${{{name}}}");
-    let in_file = match root.get("device").map(|entry| &entry.node.value) {
-        Some(TomlValue::Table(device)) => device.get("secret").map(|entry| &entry.node.value),
+    let in_file = match root.get(OWNERS.key).map(|entry| &entry.node.value) {
+        Some(TomlValue::Table(owners)) => owners.get("secret").map(|entry| &entry.node.value),
         _ => None,
     };
     let above = sources.environment.iter().chain(&sources.set).any(|(_, value)| *value == reference);

@@ -1,7 +1,7 @@
 //! What is special in the files of a gate; above all which lines may hold a secret, so that no diagnostic shows them.
 //!
 //! It looks at lines, not at the tree, because the line with the secret may be invalid TOML or have a misspelt key. It
-//! rather hides too much: all of `[store]`, `[device]` and `[admin]`, everything from a `secret` or `url` elsewhere to
+//! rather hides too much: all of the tables that have a key for a secret, everything from a `secret` or `url` elsewhere to
 //! the next table, every address with a password, and every credential in a header.
 
 use std::ops::Range;
@@ -9,10 +9,17 @@ use std::ops::Range;
 use tollgate_grammar::diagnostic::Dialect;
 use tollgate_grammar::{SourceKind, SourceText};
 
+use crate::defences::OWNERS;
+
 /// The dialect of all texts that hold settings of a gate.
 pub(super) static DIALECT: Dialect = Dialect {
     hides: may_stand_in,
-    no_secret: "write the value itself: secrets are `admin.token`, `device.secret`, `store.secret` and `store.url`",
+    no_secret: || {
+        let owners = OWNERS.key;
+        format!(
+            "write the value itself: secrets are `admin.token`, `{owners}.secret`, `store.secret` and `store.url`"
+        )
+    },
     top_keys: &["listen", "upstream"],
 };
 
@@ -90,7 +97,7 @@ fn is_blank(letter: char) -> bool {
     matches!(letter, ' ' | '\t' | '\u{feff}')
 }
 
-const SECTIONS: [&str; 3] = ["store", "device", "admin"];
+const SECTIONS: [&str; 3] = ["store", OWNERS.key, "admin"];
 
 #[cfg(test)]
 mod tests {

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use tollgate_grammar::diagnostic::grouped;
 
 use crate::bucket::Spec;
+use crate::defences::OWNERS;
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::{ChargeOn, Limit, LimitKind, Mode, Policy, Unit};
 
@@ -40,8 +41,10 @@ fn describe_kind(limit: &Limit) -> Option<String> {
     match (limit.kind, limit.spec) {
         (LimitKind::Rate, _) => None,
         (LimitKind::Cap, spec) => {
-            let failures = grouped(spec.burst().into());
-            Some(format!("after {failures} failures in a row a stranger needs a known device or an operator"))
+            let (failures, owner) = (grouped(spec.burst().into()), OWNERS.key);
+            Some(format!(
+                "after {failures} failures in a row a stranger needs a known {owner} or an operator"
+            ))
         }
         (LimitKind::Escalation, Spec::Escalation(waits)) => Some(describe::growing(&waits, strikes)),
         (LimitKind::Escalation, _) => None,
@@ -118,7 +121,7 @@ fn describe_part(part: &KeyPart, lengths: PrefixLengths) -> String {
         KeyPart::Host => "to one host".to_owned(),
         KeyPart::All => "from all clients together".to_owned(),
         KeyPart::User => "for one account".to_owned(),
-        KeyPart::Owner => "from one known device".to_owned(),
+        KeyPart::Owner => format!("from one known {}", OWNERS.key),
         KeyPart::Header(name) => format!("for one value of header `{name}`"),
         KeyPart::Cookie(name) => format!("for one value of cookie `{name}`"),
     }

@@ -24,7 +24,7 @@ pub(super) use self::network_outcomes::NetworkOutcomes;
 use self::detector::AttackDetector;
 use self::distinct_outcomes::DistinctOutcomes;
 use self::network_outcomes::NetworkRecord;
-use super::{DefenceCheck, DefendedRoute};
+use super::{DefenceCheck, DefendedRoute, OWNERS};
 use crate::policy::key::PrefixLengths;
 use crate::policy::{
     Alarm, AlarmFigures, AlarmWords, AttemptNote, Defence, Needs, ReadAttempt, SettledAttempt,
@@ -171,7 +171,8 @@ fn warn_of_no_effect(spot: &Spot, to: &DefendedRoute<'_>, f: &mut Findings) {
     if !to.refuses_strangers {
         let message =
             format!("attack mode changes nothing: no limit of route `{}` refuses strangers", route.name);
-        f.warning(spot, message, "a limit whose `key` has no \"device\", with mode = \"enforce\"");
+        let hint = format!("a limit whose `key` has no \"{}\", with mode = \"enforce\"", OWNERS.key);
+        f.warning(spot, message, hint);
     }
 }
 

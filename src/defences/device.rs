@@ -238,6 +238,7 @@ fn owner_by_nonce(nonce: Nonce) -> OwnerId {
 pub(super) const WORDS: OwnerWords = OwnerWords {
     key: "device",
     several: "devices",
+    not_logged: "the log has no devices",
     owner_of: owner_of_token,
     no_owner: "what stands for device is not a token: one of those in the browser's device cookie, between its dots",
 };

@@ -48,7 +48,7 @@ pub(super) fn check(
         let message = "known addresses have a budget of their own under limits by account, and there is none";
         f.warning(&on.spot, message, "add [limit.account] with key = \"user\"");
     }
-    Some(KnownAddresses { prefixes, recent: Recent::new(ttl).ok()? })
+    Some(KnownAddresses { name: NAME, prefixes, recent: Recent::new(ttl).ok()? })
 }
 
 impl RawKnownAddresses {
@@ -58,5 +58,6 @@ impl RawKnownAddresses {
     }
 }
 
+const NAME: &str = "device.addresses";
 /// Thirty days.
 const DEFAULT_TTL: Span = Span::from_millis(30 * DAY);

@@ -3,7 +3,6 @@
 //! `bucket_admin` shows how many there are.
 
 use super::bucket_admin::{BucketAdminError, BucketReport};
-use super::known_addresses::AddressSets;
 use super::{Engine, MAX_TRIES};
 use crate::event::{BucketOwner, BucketsChanged, Change, Event, Operator};
 use crate::policy::account::Account;
@@ -21,12 +20,12 @@ impl Engine {
         selector: &BucketSelector,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        let account = selector.account().ok_or_else(|| no_addresses("accounts have addresses: user:NAME"))?;
-        if self.rules().addresses.is_none() {
-            return Err(no_addresses("no addresses are known: [device] has no addresses = true"));
-        }
+        let account = selector.account().ok_or_else(no_account)?;
+        let Some(known) = self.rules().policy.addresses else {
+            return Err(BucketAdminError::NoAddresses);
+        };
         self.forget_all(account).await?;
-        let (owner, limits) = (BucketOwner::Account(self.hasher.log_id(account)), [AddressSets::NAME.into()]);
+        let (owner, limits) = (BucketOwner::Account(self.hasher.log_id(account)), [known.name.into()]);
         let change = Change::AddressesForgotten;
         self.events.emit(&Event::BucketsChanged(BucketsChanged { by, owner, limits: &limits, change }));
         self.show(selector).await
@@ -52,6 +51,6 @@ impl Engine {
     }
 }
 
-fn no_addresses(why: &str) -> BucketAdminError {
-    BucketAdminError::NoBucket(why.to_owned())
+fn no_account() -> BucketAdminError {
+    BucketAdminError::NoBucket("accounts have addresses: user:NAME".to_owned())
 }

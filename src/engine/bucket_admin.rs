@@ -42,6 +42,9 @@ pub enum BucketAdminError {
     /// The client or account has no bucket under that limit.
     #[error("{0}")]
     NoBucket(String),
+    /// The file does not turn known addresses on.
+    #[error("no addresses are known")]
+    NoAddresses,
     /// The bucket counts no such time.
     #[error("a ban lasts 73 years at most")]
     Ban(SpecError),

@@ -10,7 +10,7 @@ use super::{Engine, Rules};
 use crate::bucket::{Key, Op, Recent, Spec};
 use crate::policy::account::Account;
 use crate::policy::attempt::Attempt;
-use crate::policy::{AccountAddress, Charges, Policy, Remembered, Unchargeable};
+use crate::policy::{AccountAddress, Charges, KnownAddresses, Policy, Remembered, Unchargeable};
 use crate::store::memory::{BucketKey, CombinedVerdict, TooLarge};
 use crate::store::shared::{ReplyFuture, Unavailable};
 use crate::store::{DecidedBy, LimitBuckets, Store};
@@ -19,6 +19,8 @@ use crate::time::Time;
 /// The sets of all accounts.
 #[derive(Debug, Clone)]
 pub(super) struct AddressSets {
+    /// In messages of the store and in snapshots.
+    pub(super) name: &'static str,
     pub(super) buckets: LimitBuckets,
     pub(super) spec: Spec,
 }
@@ -42,13 +44,11 @@ pub(super) struct PendingAddress {
 }
 
 impl AddressSets {
-    /// The name in messages of the store and in snapshots.
-    pub(super) const NAME: &str = "device.addresses";
-
     /// Empty sets, if the policy knows addresses.
     pub(super) fn of(policy: &Policy, store: &Store) -> Result<Option<Self>, TooLarge> {
-        let Some(spec) = spec_of(policy) else { return Ok(None) };
-        Ok(Some(Self { buckets: store.limit(&name(), &[spec])?, spec }))
+        let Some(KnownAddresses { name, recent, .. }) = policy.addresses else { return Ok(None) };
+        let spec = Spec::Recent(recent);
+        Ok(Some(Self { name, buckets: store.limit(&name.into(), &[spec])?, spec }))
     }
 
     /// The sets under new rules: the same, with another time to live if that changed.
@@ -58,8 +58,10 @@ impl AddressSets {
         store: &Store,
         now: Time,
     ) -> Result<Option<Self>, TooLarge> {
-        match (former, spec_of(policy)) {
-            (Some(former), Some(spec)) => former.clone().with_spec(spec, store, now).map(Some),
+        match (former, policy.addresses) {
+            (Some(former), Some(known)) => {
+                former.clone().with_spec(Spec::Recent(known.recent), store, now).map(Some)
+            }
             _ => Self::of(policy, store),
         }
     }
@@ -69,8 +71,8 @@ impl AddressSets {
             return Ok(self);
         }
         let classes = vec![Some((0, self.spec))];
-        let buckets = store.changed(&self.buckets, (&name(), &[spec]), classes, now)?;
-        Ok(Self { buckets, spec })
+        let buckets = store.changed(&self.buckets, (&self.name.into(), &[spec]), classes, now)?;
+        Ok(Self { buckets, spec, ..self })
     }
 
     fn bucket_of(&self, address: &AccountAddress) -> BucketKey {
@@ -187,14 +189,6 @@ impl Engine {
 #[expect(clippy::cast_possible_truncation, reason = "sixteen")]
 const MAX_ADDRESSES: u32 = Recent::MAX_TAGS as u32;
 
-fn spec_of(policy: &Policy) -> Option<Spec> {
-    policy.addresses.map(|addresses| Spec::Recent(addresses.recent))
-}
-
-fn name() -> Arc<str> {
-    AddressSets::NAME.into()
-}
-
 impl std::fmt::Debug for PendingAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("PendingAddress")
@@ -213,7 +207,7 @@ mod tests {
     use crate::policy::attempt::{AttemptBody, Client};
     use crate::policy::field::Field;
     use crate::policy::key::{KeyPart, PrefixLengths};
-    use crate::policy::{ChargeOn, KnownAddresses, Limit, Route, RouteReading};
+    use crate::policy::{ChargeOn, Limit, Route, RouteReading};
     use crate::time::Clock;
 
     const BURST: usize = 3;
@@ -230,7 +224,7 @@ mod tests {
             ..Route::new("login", vec!["POST /login".parse().unwrap()])
         };
         let recent = Recent::new(Span::from_secs(3600)).unwrap();
-        let addresses = KnownAddresses { prefixes: PrefixLengths::default(), recent };
+        let addresses = KnownAddresses { name: "addresses", prefixes: PrefixLengths::default(), recent };
         let policy = Policy::new(vec![route], vec![limit]).with_addresses(Some(addresses));
         Engine::new(policy, 1000, Clock::manual(NOW), Events::default()).unwrap()
     }

@@ -65,7 +65,7 @@ impl Engine {
         let addresses = addresses.as_ref().map(|empty| match empty.restored(snapshot, &self.store, now) {
             Ok(sets) => sets,
             Err(why) => {
-                anew.push((AddressSets::NAME.into(), why));
+                anew.push((empty.name.into(), why));
                 empty.clone()
             }
         });
@@ -82,7 +82,7 @@ impl Engine {
 impl AddressSets {
     fn snapshot(&self, now: Time) -> LimitSnapshot {
         LimitSnapshot {
-            name: Self::NAME.to_owned(),
+            name: self.name.to_owned(),
             kind: ADDRESSES.to_owned(),
             classes: vec![(String::new(), EncodedSpec::of(Some(self.spec)))],
             buckets: self.buckets.in_memory().snapshot(now),
@@ -91,12 +91,12 @@ impl AddressSets {
 
     /// These empty sets, or those of the snapshot.
     fn restored(&self, snapshot: &Snapshot, store: &Store, now: Time) -> Result<Self, RestoreError> {
-        let is_saved = |saved: &&LimitSnapshot| saved.name == Self::NAME && saved.kind == ADDRESSES;
+        let is_saved = |saved: &&LimitSnapshot| saved.name == self.name && saved.kind == ADDRESSES;
         let Some(saved) = snapshot.limits.iter().find(is_saved) else { return Ok(self.clone()) };
         let (_, encoded) = saved.classes.first().ok_or(RestoreError::Corrupt)?;
         let before = encoded.spec()?.ok_or(RestoreError::Corrupt)?;
-        let buckets = store.restored(&Self::NAME.into(), &saved.buckets, &[before])?;
-        let old = Self { buckets, spec: before };
+        let buckets = store.restored(&self.name.into(), &saved.buckets, &[before])?;
+        let old = Self { name: self.name, buckets, spec: before };
         old.with_spec(self.spec, store, now).map_err(Into::into)
     }
 }

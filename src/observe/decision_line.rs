@@ -7,6 +7,7 @@ use std::io::Write;
 
 use super::client_format::ClientFormatter;
 use super::json_fields::{decimal, key, moment, number, put, text, thousandths};
+use crate::defences::OWNERS;
 use crate::event::{AccessLogEntry, AttemptRecord, LimitDecision, LimitRecord, Outcome};
 use crate::time::Span;
 
@@ -39,8 +40,9 @@ pub(super) fn write(
     wait(line, record.wait);
     text(line, "outcome", attempt.outcome.map(|outcome| outcome_name(outcome).as_bytes()));
     let word = |is: bool| if is { "true" } else { "false" };
-    let (device, attack) = (word(attempt.facts.is_owner), word(attempt.facts.is_alarmed));
-    put(line, &[",\"device\":", device, ",\"attack\":", attack, ",\"bait\":", word(attempt.facts.is_bait)]);
+    key(line, OWNERS.key);
+    put(line, &[word(attempt.facts.is_owner), ",\"attack\":", word(attempt.facts.is_alarmed)]);
+    put(line, &[",\"bait\":", word(attempt.facts.is_bait)]);
     key(line, "failures");
     number(line, attempt.facts.failures_before);
     key(line, "nanoseconds");

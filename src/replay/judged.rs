@@ -3,6 +3,7 @@
 //! A log has no bodies, so accounts, passwords and most headers are unknown; a limit that needs them takes no part. A
 //! rule about a response that the log shows in part holds if the part does.
 
+use crate::defences::OWNERS;
 use crate::event::Outcome;
 use crate::policy::canonical::Case;
 use crate::policy::field::Field;
@@ -74,7 +75,7 @@ fn why_not(policy: &Policy, at: usize, columns: LogColumns) -> Option<&'static s
         || (columns.user || columns.decisions) && routes.all(|route| route.reading.user == [Field::Basic]);
     match limit {
         _ if limit.mode == Mode::Off => Some("it is off"),
-        _ if keys(|key| matches!(key, KeyPart::Owner)) => Some("the log has no devices"),
+        _ if keys(|key| matches!(key, KeyPart::Owner)) => Some(OWNERS.not_logged),
         _ if limit.needs_passwords() => Some("the log has no passwords"),
         _ if limit.needs_accounts() && !has_accounts() => Some("the log has no accounts"),
         _ if keys(|key| matches!(key, KeyPart::Header(_))) => Some("the log does not have the header"),

@@ -11,6 +11,7 @@ use super::attempt::{LoggedAttempt, Told};
 use super::judged::{self, LogColumns, VisibleRules};
 use super::report::{GateDifferences, PolicyReport};
 use super::tally::LimitTally;
+use crate::defences::OWNERS;
 use crate::engine::{Decision, Engine, LimitStatus, Reservation, Rules};
 use crate::event::{AttemptRecord, Events, LimitDecision, Outcome};
 use crate::policy::attempt::Client;
@@ -272,7 +273,7 @@ fn notes(policy: &Policy, columns: LogColumns) -> Vec<String> {
         |route: &crate::policy::Route| matches!(route.reading.cost, crate::policy::Cost::Counted(_));
     note(names(is_counted), "the log has no bodies, so each request counts as one attempt");
     if policy.owner_cookie.is_some() {
-        notes.push("the log has no devices, so known devices count as strangers".to_owned());
+        notes.push(format!("{}, so known {} count as strangers", OWNERS.not_logged, OWNERS.several));
     }
     notes
 }

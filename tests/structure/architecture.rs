@@ -33,10 +33,10 @@ const ARROWS: &[(&str, &str)] = &[
     // Siblings: neither may use the other. Of defences they take the lists: headers, counters, the form of an offer.
     ("proxy", "bucket time policy store net event engine defences"),
     ("observe", "base bucket time policy store net event engine defences"),
-    // It names decisions and times as the logs do.
-    ("replay", "bucket time policy store event engine observe"),
+    // It names decisions and times as the logs do, and what a log does not show as the defences do.
+    ("replay", "bucket time policy store event engine defences observe"),
     ("config", "grammar bucket time policy store net event engine proxy observe defences"),
-    ("app", "allocator base bucket time policy store net event engine proxy observe config"),
+    ("app", "allocator base bucket time policy store net event engine proxy observe defences config"),
     ("cli", "base bucket time policy store net event engine proxy observe replay defences config app"),
     // It only calls `cli::main`, and chooses the allocator.
     ("main", "allocator cli"),

@@ -28,14 +28,14 @@ pub struct Dialect {
     /// Whether a line that a range of bytes touches may hold a secret: no diagnostic shows it.
     pub hides: fn(&SourceText, &Range<usize>) -> bool,
     /// The hint where a value is `${...}` that is not a secret.
-    pub no_secret: &'static str,
+    pub no_secret: fn() -> String,
     /// Keys of the top level that people write below the first table.
     pub top_keys: &'static [&'static str],
 }
 
 impl Dialect {
     /// That of plain TOML.
-    pub const PLAIN: Self = Self { hides: |_, _| false, no_secret: "", top_keys: &[] };
+    pub const PLAIN: Self = Self { hides: |_, _| false, no_secret: String::new, top_keys: &[] };
 }
 
 impl PartialEq for SourceText {

@@ -424,7 +424,7 @@ fn report_unknown(table: &TomlTable, known: &[&'static str], f: &mut Findings) {
 pub fn string(node: &Located<TomlValue>, findings: &mut Findings) -> Option<Located<String>> {
     let TomlValue::String(text) = &node.value else { return wrong_type(node, "a string", findings) };
     if text.starts_with("${") {
-        findings.error(&node.spot, "only a secret may be `${...}`", node.spot.dialect().no_secret);
+        findings.error(&node.spot, "only a secret may be `${...}`", (node.spot.dialect().no_secret)());
         return None;
     }
     Some(node.with(text.clone()))

@@ -192,7 +192,7 @@ pub struct ReadAttempt<'a> {
     pub(super) hasher: &'a KeyHasher,
     pub(super) now: Time,
     pub(super) origin: Origin,
-    /// Whether it comes from a known device or address of its account.
+    /// Whether its client is known as the owner of its account.
     pub(super) is_owner: bool,
     /// What it names; nothing if the body was not read yet, or nobody needs accounts.
     pub(super) named: &'a [NamedAccount],
@@ -201,7 +201,7 @@ pub struct ReadAttempt<'a> {
 }
 
 impl ReadAttempt<'_> {
-    /// Whether it comes from a known device or address of the account that it names.
+    /// Whether its client is known as the owner of the account that it names.
     #[must_use]
     pub fn is_of_owner(&self) -> bool {
         self.is_owner
@@ -227,7 +227,7 @@ impl ReadAttempt<'_> {
         self.hasher.tag_of_network(self.origin, self.attempt.client)
     }
 
-    /// Whether it names one of these accounts, from no known device or address of it.
+    /// Whether it names one of these accounts, and its client is not known as the owner.
     #[must_use]
     pub fn is_strangers_at(&self, accounts: &HashSet<Fingerprint>) -> bool {
         let mut strangers = self.named.iter().filter(|named| named.owner.is_none());

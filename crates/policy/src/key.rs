@@ -31,7 +31,7 @@ pub enum KeyPart {
     All,
     /// The account of the attempt.
     User,
-    /// The owner of the account, as far as something makes them known: a device, or an address.
+    /// The owner of the account, as far as something makes them known.
     Owner,
     /// A header's value, byte for byte.
     Header(HeaderName),
@@ -417,7 +417,7 @@ pub(super) const MAX_VALUES: usize = 8;
 pub(super) struct NamedAccount {
     /// The account.
     pub(super) name: AccountName,
-    /// What makes its owner known: a device or an address from which someone signed in before.
+    /// What makes its owner known: someone signed in from there before.
     pub(super) owner: Option<OwnerId>,
     /// What the rates of accounts are looked up by, if a limit has such.
     pub(super) listed: Option<Fingerprint>,

@@ -17,6 +17,8 @@ use tollgate_bucket::{Key, Recent};
 /// What is an address, and how long it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownAddresses {
+    /// The key that turns them on. The sets are named so in messages of the store and in snapshots.
+    pub name: &'static str,
     /// Addresses of one prefix are one.
     pub prefixes: PrefixLengths,
     /// What is remembered for each account.

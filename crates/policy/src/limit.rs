@@ -130,7 +130,7 @@ impl Limit {
         }
     }
 
-    /// Whether attempts of strangers cost more here while an alarm is on: limits for known devices and sub-limits stay as
+    /// Whether attempts of strangers cost more here while an alarm is on: limits for known owners and sub-limits stay as
     /// they are.
     #[must_use]
     pub fn charges_strangers(&self) -> bool {
@@ -187,14 +187,14 @@ impl Limit {
         std::iter::once(("".into(), Some(self.spec))).chain(others).collect()
     }
 
-    /// Whether the limit is never shown to clients: one that has a bucket for each account, device or password. So an
+    /// Whether the limit is never shown to clients: one that has a bucket for each account, owner or password. So an
     /// attacker does not learn which accounts exist or are under attack, or which passwords were tried.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         self.is_of_accounts() || self.is_of_passwords()
     }
 
-    /// Whether the key contains an account or a device.
+    /// Whether the key contains an account or an owner.
     #[must_use]
     pub fn is_of_accounts(&self) -> bool {
         self.key.iter().any(|part| matches!(part, KeyPart::User | KeyPart::Owner))

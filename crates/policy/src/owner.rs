@@ -51,6 +51,8 @@ pub struct OwnerWords {
     pub key: &'static str,
     /// Several of them.
     pub several: &'static str,
+    /// Why none is known to an access log.
+    pub not_logged: &'static str,
     /// The owner that an operator names by a text from the cookie. It is not verified, because it proves nothing.
     pub owner_of: fn(&[u8]) -> Option<OwnerId>,
     /// What is wrong with a text that names none.
@@ -84,6 +86,7 @@ pub(crate) mod tests {
     pub(crate) const WORDS: OwnerWords = OwnerWords {
         key: "seven",
         several: "sevens",
+        not_logged: "the log has no sevens",
         owner_of: |text| (text == b"7").then_some(OwnerId(7)),
         no_owner: "no seven",
     };

@@ -1,4 +1,4 @@
-//! Random bytes that no client can guess: for device tokens, and for receipts of attempts.
+//! Random bytes that no client can guess: for what owners of accounts carry, and for receipts of attempts.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 

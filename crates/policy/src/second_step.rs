@@ -30,7 +30,7 @@ pub type SessionCookies = SmallVec<[SessionCookie; 4]>;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SignedInAccount {
     account: u128,
-    /// Whether it came from a known device or address of the account.
+    /// Whether its client was known as the owner of the account.
     is_owner: bool,
     listed: Option<Fingerprint>,
 }
@@ -84,7 +84,7 @@ impl SignedInAccount {
         }
     }
 
-    /// What a second step is charged as. All known devices and addresses of an account share one bucket there: a right
+    /// What a second step is charged as. All known clients of an account share one bucket there: a right
     /// password makes any number of them.
     pub(super) fn charged(self, hasher: &KeyHasher) -> NamedAccount {
         let shared = || OwnerId(hasher.of(|hasher| write_bytes(hasher, b'2', &self.account.to_be_bytes())));

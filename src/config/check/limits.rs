@@ -15,6 +15,7 @@ use super::context::CheckContext;
 use super::rate_parts::{Extras, GivenRate};
 use super::{passwords, rates, shapes, units};
 use crate::bucket::{Continuous, Spec};
+use crate::defences::OWNERS;
 use crate::defences::prefixes::prefixes;
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::network::NetworkSet;
@@ -110,7 +111,9 @@ fn reset(raw: &raw::RawLimit, key: Option<&LimitKey>, f: &mut Findings) -> bool 
     let has = |part| key.is_none_or(|LimitKey(parts)| parts.contains(part));
     let is_of_pairs = has(&KeyPart::User) && (has(&KeyPart::Ip) || has(&KeyPart::Owner));
     if let Some(text) = raw.reset.as_ref().filter(|_| !is_of_pairs) {
-        let hint = "only with both \"user\" and \"ip\" or \"device\" in `key`, as in key = \"user+ip\"";
+        let owner = OWNERS.key;
+        let hint =
+            format!("only with both \"user\" and \"ip\" or \"{owner}\" in `key`, as in key = \"user+ip\"");
         f.error(&text.spot, "a success proves too little for `reset` here", hint);
     }
     is_of_pairs

@@ -33,7 +33,7 @@ pub(super) fn check(raw: &[RawNamed<raw::RawLimit>], limits: &mut [Option<Limit>
     }
 }
 
-/// An account is tried by many clients; the bucket of an address or a device belongs to one.
+/// An account is tried by many clients; the bucket of an address or an owner belongs to one.
 fn refuse_clients_of_one(text: &Located<String>, limit: &Limit, unit: Unit, f: &mut Findings) {
     let is_of_one = |part: &KeyPart| matches!(part, KeyPart::Ip | KeyPart::Owner);
     if unit == Unit::Clients && limit.key.iter().any(is_of_one) {

@@ -7,6 +7,7 @@ use http::HeaderName;
 use tollgate_grammar::diagnostic::suggest;
 use tollgate_grammar::{Mistake, Syntax};
 
+use crate::defences::OWNERS;
 use crate::policy::cookies;
 use crate::policy::key::KeyPart;
 
@@ -38,7 +39,8 @@ impl FromStr for LimitKey {
 
 impl Syntax for LimitKey {
     fn pattern() -> Option<String> {
-        let part = "(ip|user|device|asn|cert|ja4|password|host|all|header:[^+]+|cookie:[^+]+)";
+        let owner = OWNERS.key;
+        let part = format!("(ip|user|{owner}|asn|cert|ja4|password|host|all|header:[^+]+|cookie:[^+]+)");
         Some(format!("^{part}(\\+{part})*$"))
     }
 }
@@ -52,7 +54,7 @@ impl fmt::Display for LimitKey {
                 KeyPart::Host => f.write_str("host"),
                 KeyPart::All => f.write_str("all"),
                 KeyPart::User => f.write_str("user"),
-                KeyPart::Owner => f.write_str("device"),
+                KeyPart::Owner => f.write_str(OWNERS.key),
                 KeyPart::Asn => f.write_str("asn"),
                 KeyPart::Cert => f.write_str("cert"),
                 KeyPart::Ja4 => f.write_str("ja4"),
@@ -72,11 +74,11 @@ fn parse_part(word: &str) -> Result<KeyPart, Mistake> {
             "host" => Ok(KeyPart::Host),
             "all" => Ok(KeyPart::All),
             "user" => Ok(KeyPart::User),
-            "device" => Ok(KeyPart::Owner),
             "asn" => Ok(KeyPart::Asn),
             "cert" => Ok(KeyPart::Cert),
             "ja4" => Ok(KeyPart::Ja4),
             "password" => Ok(KeyPart::Password),
+            owner if owner == OWNERS.key => Ok(KeyPart::Owner),
             _ => Err(Mistake::new(format!("`{word}` is not a part of a key"), suggest(word, PARTS))),
         },
         Some(("header", name)) => name.parse::<HeaderName>().map(KeyPart::Header).map_err(|_| {
@@ -93,7 +95,7 @@ fn parse_part(word: &str) -> Result<KeyPart, Mistake> {
 }
 
 const PARTS: [&str; 11] =
-    ["ip", "user", "device", "asn", "cert", "ja4", "password", "host", "all", "header:NAME", "cookie:NAME"];
+    ["ip", "user", OWNERS.key, "asn", "cert", "ja4", "password", "host", "all", "header:NAME", "cookie:NAME"];
 
 #[cfg(test)]
 mod tests {

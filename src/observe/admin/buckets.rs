@@ -19,6 +19,7 @@ pub use self::request::Grammar;
 use self::request::{BucketRequest, BucketResource};
 use super::request::AdminProblem;
 use super::response::{AdminResponse, json_response, not_allowed};
+use crate::defences::OWNERS;
 use crate::engine::{BucketAdminError, BucketReport, ChangeScope, Engine};
 use crate::event::Operator;
 use crate::policy::bucket_ref::BucketSelector;
@@ -109,18 +110,22 @@ impl BucketsApi {
                 engine.end_rate(selector, limit, by).await
             }
         };
-        done.map_err(|error| {
-            let status = match error {
-                BucketAdminError::NoBucket(_) => StatusCode::NOT_FOUND,
-                BucketAdminError::Ban(_) => StatusCode::UNPROCESSABLE_ENTITY,
-                BucketAdminError::OwnRate(OwnRateError::TooMany) => StatusCode::CONFLICT,
-                BucketAdminError::OwnRate(_) | BucketAdminError::Unavailable(_) => {
-                    StatusCode::SERVICE_UNAVAILABLE
-                }
-            };
-            AdminProblem::new(status, error.to_string())
-        })
+        done.map_err(|error| problem_of(&error))
     }
+}
+
+fn problem_of(error: &BucketAdminError) -> AdminProblem {
+    let status = match error {
+        BucketAdminError::NoBucket(_) | BucketAdminError::NoAddresses => StatusCode::NOT_FOUND,
+        BucketAdminError::Ban(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        BucketAdminError::OwnRate(OwnRateError::TooMany) => StatusCode::CONFLICT,
+        BucketAdminError::OwnRate(_) | BucketAdminError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let text = match error {
+        BucketAdminError::NoAddresses => format!("{error}: [{}] has no addresses = true", OWNERS.key),
+        _ => error.to_string(),
+    };
+    AdminProblem::new(status, text)
 }
 
 impl std::fmt::Debug for BucketsApi {

@@ -9,7 +9,7 @@ use tollgate_bucket::{Continuous, Spec};
 pub(super) enum ChargeTarget {
     /// The limit does not depend on accounts.
     AnyIdentity,
-    /// An account, or a known device of it.
+    /// An account, or a known owner of it.
     Account(NamedAccount),
     /// Not charged, but a success fills the bucket of this account.
     RefilledOnly(NamedAccount),
