@@ -25,7 +25,7 @@ use tollgate_grammar::{Findings, Located, Spot, StringList, tables};
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::key::PrefixLengths;
 use crate::policy::{
-    DefenceCounter, KnownAddresses, Limit, OfferForm, OwnerCookie, OwnerWords, Pardon, Policy, Route,
+    DefenceCounter, Limit, OfferForm, OwnerCookie, OwnerMemory, OwnerWords, Pardon, Policy, Route,
 };
 
 use self::attack::{NetworkOutcomes, RawAttack};
@@ -164,7 +164,7 @@ pub(crate) fn pardon<'p>(
     Some(Arc::new(rule))
 }
 
-/// What the file says of limits, for what makes owners known.
+/// Prefixes and limits of the file, for what makes owners known.
 pub(crate) struct OwnerContext<'c> {
     /// The prefixes of `[client]`.
     pub(crate) prefixes: PrefixLengths,
@@ -175,7 +175,7 @@ pub(crate) struct OwnerContext<'c> {
 /// What tells the owners of accounts from strangers.
 pub(crate) struct KnownOwners {
     cookie: Option<Arc<dyn OwnerCookie>>,
-    addresses: Option<KnownAddresses>,
+    memory: Option<Arc<dyn OwnerMemory>>,
 }
 
 /// A limit of the file that is not off.
@@ -185,7 +185,7 @@ pub(crate) struct FiledLimit<'c> {
     /// The place of its key.
     pub(crate) spot: &'c Spot,
     /// Whether it applies to more than forms that send a message.
-    pub(crate) is_for_sign_ins: bool,
+    pub(crate) protects_accounts: bool,
 }
 
 /// What makes owners known, as far as the file turns it on.
@@ -196,8 +196,8 @@ pub(crate) fn owners(
     f: &mut Findings,
 ) -> KnownOwners {
     let cookie = device::check(&raw.device, files, f);
-    let addresses = known_addresses::check(&raw.device.addresses, context, f);
-    KnownOwners { cookie, addresses }
+    let memory = known_addresses::check(&raw.device.addresses, context, f);
+    KnownOwners { cookie, memory }
 }
 
 /// Warns of limits that need owners, where none is ever known.
@@ -212,7 +212,7 @@ pub(crate) fn warn_of_owners<'l>(
 impl KnownOwners {
     /// The policy that knows them.
     pub(crate) fn put_into(self, policy: Policy) -> Policy {
-        policy.with_owner_cookie(self.cookie).with_addresses(self.addresses)
+        policy.with_owner_cookie(self.cookie).with_owner_memory(self.memory)
     }
 }
 

@@ -3,12 +3,11 @@
 //! The engine knows no sockets and formats no responses. A taken token is a value, a [`Reservation`]: dropping it keeps
 //! the charge, so that a client gains nothing by hanging up.
 
-mod address_admin;
 mod bucket_admin;
+mod client_admin;
 mod concurrency_limit;
 mod decided_attempt;
 mod freeze;
-mod known_addresses;
 mod limit_status;
 mod open_attempts;
 mod overrides;
@@ -17,6 +16,7 @@ mod pardon;
 mod pending_decision;
 mod raised_cost;
 mod recent_sign_ins;
+mod remembered_clients;
 mod reservation;
 mod rules;
 mod snapshot;
@@ -32,7 +32,6 @@ pub use self::bucket_admin::{
 };
 pub use self::concurrency_limit::{ConcurrencyPermits, PermitRequest};
 pub use self::decided_attempt::DecidedAttempt;
-pub use self::known_addresses::KnownAddressCount;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
 pub use self::open_attempts::{AttemptReceipt, NoSuchReceipt, OpenAttempt, OpenAttempts};
 pub use self::overrides::{
@@ -41,21 +40,22 @@ pub use self::overrides::{
 pub use self::own_rates::OwnRateView;
 pub use self::pardon::NotPardoned;
 pub use self::pending_decision::{DecisionState, PendingDecision};
+pub use self::remembered_clients::RememberedCount;
 pub use self::reservation::Reservation;
 pub use self::rules::Rules;
 pub use self::store_observer::store_observer;
 
-use self::known_addresses::AddressSets;
 use self::own_rates::RateOwners;
 use self::pardon::PardonBuckets;
 use self::recent_sign_ins::RecentSignIns;
+use self::remembered_clients::RememberedSets;
 use self::rules::new_buckets;
 use crate::bucket::Op;
 use crate::event::{Event, Events, LimitDecision};
 use crate::policy::attempt::Attempt;
 use crate::policy::key::KeyHasher;
 use crate::policy::{
-    AccountAddress, Charge, Charges, DefenceRefusal, MatchedRoutes, Policy, Remembered, Unchargeable,
+    Charge, Charges, DefenceRefusal, MatchedRoutes, Policy, Remembered, RememberedClient, Unchargeable,
 };
 use crate::store::memory::{CombinedVerdict, Stale, TooLarge, Withdrawal};
 use crate::store::shared::Unavailable;
@@ -134,8 +134,8 @@ impl Engine {
         let buckets = policy.limits.iter().map(|limit| new_buckets(limit, &store));
         let buckets = buckets.collect::<Result<_, _>>()?;
         let pardon = PardonBuckets::of(&policy, None, &store, store.now())?;
-        let addresses = AddressSets::of(&policy, &store)?;
-        let rules = Rules::first(Arc::new(policy), buckets, pardon, addresses);
+        let remembered = RememberedSets::of(&policy, &store)?;
+        let rules = Rules::first(Arc::new(policy), buckets, pardon, remembered);
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         let (hasher, rules, rate_owners) =
             (KeyHasher::default(), ArcSwap::from_pointee(rules), RateOwners::default());
@@ -187,7 +187,7 @@ impl Engine {
         let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
         let limits = policy.routes.iter().map(|route| old.concurrency_limit_for(&route.name)).collect();
         let in_flight = policy.limits.iter().map(|limit| old.in_flight_of(&limit.name)).collect();
-        let addresses = AddressSets::under(old.addresses.as_ref(), &policy, &self.store, now)?;
+        let remembered = RememberedSets::under(old.remembered.as_ref(), &policy, &self.store, now)?;
         let generation = old.generation + 1;
         let pardon = PardonBuckets::of(&policy, old.pardon.as_ref(), &self.store, now)?;
         let rules = Rules {
@@ -198,7 +198,7 @@ impl Engine {
             overrides,
             buckets,
             pardon,
-            addresses,
+            remembered,
             concurrency_limits: limits,
             in_flight,
         };
@@ -278,16 +278,16 @@ impl Engine {
             let statuses = self.limit_statuses(rules, &found, &verdict);
             return Ok(DecisionState::Ready(self.conclude(rules, found, statuses, None, now)));
         }
-        let address = self.ask_for_address(rules, attempt, &found, own, now)?;
+        let client = self.ask_for_client(rules, attempt, &found, own, now)?;
         let state = self.store.take(&rules.withdrawals(&found), now);
         let take = state.map_err(|stale| self.undecided(stale))?;
-        if let (TakeState::Done(verdict), None) = (&take, &address) {
+        if let (TakeState::Done(verdict), None) = (&take, &client) {
             let mut statuses = self.limit_statuses(rules, &found, verdict);
             rules.count_consecutive(&mut statuses, verdict.admitted, now);
             let admitted_by = verdict.admitted.then_some(DecidedBy::Memory);
             return Ok(DecisionState::Ready(self.conclude(rules, found, statuses, admitted_by, now)));
         }
-        Ok(DecisionState::Pending(PendingDecision { found, take, address }))
+        Ok(DecisionState::Pending(PendingDecision { found, take, client }))
     }
 
     /// As [`decide`](Self::decide), for a store in memory, which never waits; what waits for another is denied.
@@ -306,7 +306,7 @@ impl Engine {
         })
     }
 
-    /// The charges by the addresses that this gate knows. `own` is the time of the process's clock, `now` the store's.
+    /// The charges by the clients that this gate remembers. `own` is the time of the process's clock, `now` the store's.
     fn charges_of(
         &self,
         rules: &Rules,
@@ -315,7 +315,7 @@ impl Engine {
         own: Time,
         now: Time,
     ) -> Result<Charges, Unchargeable> {
-        let is_known = |address: &AccountAddress| rules.knows(address, now);
+        let is_known = |client: &RememberedClient| rules.remembers(client, now);
         let signed_in = |cookie| self.sign_ins.signed_in(cookie, own);
         let remembered = Remembered { is_known: &is_known, signed_in: &signed_in };
         rules.policy.charges_of(attempt, routes, &self.hasher, remembered, own)
@@ -361,7 +361,7 @@ impl Engine {
             let statuses = self.limit_statuses(rules, &found, &verdict);
             return Ok(Some(Refusal::of(&rules.policy, found, statuses, now)));
         }
-        if self.must_ask_for_address(rules, &found, now) {
+        if self.must_ask_for_client(rules, &found, now) {
             return Ok(None);
         }
         Self::raise_cost(rules, &mut found, rules.policy.knows_owners(), now);

@@ -37,7 +37,7 @@ pub(super) fn diff(old: ConfigView<'_>, new: ConfigView<'_>) -> String {
     changes.extend(named("route", &before.routes, &after.routes, route_names, same_route));
     let others = [
         ("upstream", upstreams(old.config, Some(0)) == upstreams(new.config, Some(0))),
-        (OWNERS.key, before.owner_cookie == after.owner_cookie && before.addresses == after.addresses),
+        (OWNERS.key, before.owner_cookie == after.owner_cookie && before.owner_memory == after.owner_memory),
         ("geo", before.geo == after.geo),
         ("client", old.config.client == new.config.client),
         ("refuse", old.config.refuse == new.config.refuse),

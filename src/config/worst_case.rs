@@ -15,6 +15,7 @@ use tollgate_grammar::diagnostic::grouped;
 
 use crate::bucket::Spec;
 use crate::defences::OWNERS;
+use crate::defences::prefixes::describe_prefix;
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::{ChargeOn, Limit, LimitKind, Mode, Policy, Unit};
 
@@ -28,9 +29,9 @@ pub fn worst_cases(policy: &Policy) -> Vec<(&str, String)> {
         let pardon = policy.pardon.as_ref().filter(|pardon| pardon.lifts(first));
         let pardon = pardon.map(|pardon| format!("; {}: {}", pardon.describe(), for_some(pardon.rate())));
         let words = notes.chain(pardon).fold(worst_case(first), |words, note| words + &note);
-        let addresses = policy.addresses.filter(|_| first.is_account());
-        let addresses = addresses.map_or_else(String::new, |known| describe_addresses(known.prefixes));
-        Some((&*first.name, words + &addresses))
+        let memory = policy.owner_memory.as_ref().filter(|_| first.is_account());
+        let remembered = memory.map_or_else(String::new, |memory| memory.describe());
+        Some((&*first.name, words + &remembered))
     });
     words.collect()
 }
@@ -124,25 +125,6 @@ fn describe_part(part: &KeyPart, lengths: PrefixLengths) -> String {
         KeyPart::Owner => format!("from one known {}", OWNERS.key),
         KeyPart::Header(name) => format!("for one value of header `{name}`"),
         KeyPart::Cookie(name) => format!("for one value of cookie `{name}`"),
-    }
-}
-
-/// The clients that share a bucket.
-fn describe_prefix(lengths: PrefixLengths) -> String {
-    match (lengths.ipv4, lengths.ipv6) {
-        (0, 0) => "all clients, IPv4 and IPv6 apart".to_owned(),
-        (32, 64 | 128) => "one address".to_owned(),
-        (32, ipv6) => format!("one address (IPv6: one /{ipv6} network)"),
-        (ipv4, ipv6) => format!("one /{ipv4} network (IPv6: /{ipv6})"),
-    }
-}
-
-/// What known addresses add to a limit by account.
-fn describe_addresses(lengths: PrefixLengths) -> String {
-    let known = "; as much again from each of 16 addresses that the account signed in from";
-    match (lengths.ipv4, lengths.ipv6) {
-        (32, 64 | 128) => known.to_owned(),
-        _ => format!("{known}, each with its neighbours: {}", describe_prefix(lengths)),
     }
 }
 

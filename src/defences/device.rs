@@ -105,10 +105,10 @@ pub(super) fn warn_if_off<'l>(
     if raw.secret.key.is_some() || raw.addresses.is_on() {
         return;
     }
-    for FiledLimit { limit, spot, is_for_sign_ins } in limits {
+    for FiledLimit { limit, spot, protects_accounts } in limits {
         if limit.key.contains(&KeyPart::Owner) {
             f.warning(spot, "no device is ever known, so nothing is counted here", TURN_ON);
-        } else if limit.is_account() && limit.mode == Mode::Enforce && is_for_sign_ins {
+        } else if limit.is_account() && limit.mode == Mode::Enforce && protects_accounts {
             let message =
                 format!("with limit `{}` an attacker can lock the owner of an account out", limit.name);
             f.warning(spot, message, format!("known devices keep their own budget: {TURN_ON}"));
@@ -240,6 +240,7 @@ pub(super) const WORDS: OwnerWords = OwnerWords {
     several: "devices",
     not_logged: "the log has no devices",
     owner_of: owner_of_token,
+    not_remembered: "no addresses are known: [device] has no addresses = true",
     no_owner: "what stands for device is not a token: one of those in the browser's device cookie, between its dots",
 };
 

@@ -1,4 +1,4 @@
-//! The keys for prefix lengths: `ipv4` and `ipv6` of `[client]`, of a limit, of known addresses.
+//! Prefix lengths: the keys `ipv4` and `ipv6` of `[client]`, of a limit and of known addresses, and their words.
 
 use tollgate_grammar::Findings;
 use tollgate_grammar::kind::{Checked as _, Key, Kind, Whole};
@@ -23,6 +23,16 @@ pub(crate) fn prefixes(
     PrefixLengths {
         ipv4: ipv4.checked(f).unwrap_or(default.ipv4),
         ipv6: longest_network(ipv6, f).unwrap_or(default.ipv6),
+    }
+}
+
+/// The clients that share a bucket.
+pub(crate) fn describe_prefix(lengths: PrefixLengths) -> String {
+    match (lengths.ipv4, lengths.ipv6) {
+        (0, 0) => "all clients, IPv4 and IPv6 apart".to_owned(),
+        (32, 64 | 128) => "one address".to_owned(),
+        (32, ipv6) => format!("one address (IPv6: one /{ipv6} network)"),
+        (ipv4, ipv6) => format!("one /{ipv4} network (IPv6: /{ipv6})"),
     }
 }
 

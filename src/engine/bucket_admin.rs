@@ -42,9 +42,9 @@ pub enum BucketAdminError {
     /// The client or account has no bucket under that limit.
     #[error("{0}")]
     NoBucket(String),
-    /// The file does not turn known addresses on.
-    #[error("no addresses are known")]
-    NoAddresses,
+    /// The file has nothing remembered of sign-ins.
+    #[error("nothing is remembered of sign-ins")]
+    NothingRemembered,
     /// The bucket counts no such time.
     #[error("a ban lasts 73 years at most")]
     Ban(SpecError),
@@ -300,12 +300,12 @@ impl Engine {
         for bucket in &selected.buckets {
             levels.push(self.level(rules, bucket).await?);
         }
-        let addresses = match selector.account() {
-            Some(account) => self.count_addresses(rules, account).await?,
+        let remembered = match selector.account() {
+            Some(account) => self.count_remembered(rules, account).await?,
             None => Vec::new(),
         };
         let account = selector.account().map(|account| self.hasher.log_id(account));
-        Ok(BucketReport { addresses, account, ..rules.show(selector, selected, &levels, self.time()) })
+        Ok(BucketReport { remembered, account, ..rules.show(selector, selected, &levels, self.time()) })
     }
 
     async fn level(

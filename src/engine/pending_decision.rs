@@ -2,7 +2,7 @@
 //!
 //! The engine keeps the charges of the attempt until the verdict arrives, and then counts its refusals in a row.
 
-use super::known_addresses::PendingAddress;
+use super::remembered_clients::PendingClient;
 use super::{Decision, Engine, Rules};
 use crate::bucket::Op;
 use crate::policy::Charges;
@@ -25,16 +25,16 @@ pub enum DecisionState {
 pub struct PendingDecision {
     pub(super) found: Charges,
     pub(super) take: TakeState,
-    pub(super) address: Option<Box<PendingAddress>>,
+    pub(super) client: Option<Box<PendingClient>>,
 }
 
 impl PendingDecision {
     /// Waits for the store and decides. The rules are those of the start.
     pub async fn await_store(self, engine: &Engine, rules: &Rules) -> Decision {
-        let Self { found, take, address } = self;
+        let Self { found, take, client } = self;
         let taken = wait(take, rules, &found).await;
-        let known = match address {
-            Some(address) if may_help(rules, &found, &taken) => address.known().await,
+        let known = match client {
+            Some(client) if may_help(rules, &found, &taken) => client.remembered().await,
             _ => None,
         };
         let Some(known) = known else { return engine.conclude_over_store(rules, found, taken).await };
@@ -87,7 +87,7 @@ async fn wait(
     }
 }
 
-/// Whether the attempt would be charged otherwise if its address were known: not if a limit refused it that sees no
+/// Whether the attempt would be charged otherwise if its client were remembered: not if a limit refused it that sees no
 /// accounts.
 fn may_help(
     rules: &Rules,

@@ -129,8 +129,8 @@ impl Reservation {
         let reset = self.unsettled.refilled_on_success.iter().filter(|_| is_reset);
         let reset = reset.map(|charge| (charge, Op::Give(u32::MAX)));
         engine.apply(rules, self.decided_by, settled.chain(heavy).chain(reset));
-        if let Some(address) = self.unsettled.address.as_ref().filter(|_| is_reset) {
-            engine.remember(rules, self.decided_by, address);
+        if let Some(client) = self.unsettled.client.as_ref().filter(|_| is_reset) {
+            engine.remember(rules, self.decided_by, client);
         }
     }
 

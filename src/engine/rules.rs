@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 
 use super::Engine;
 use super::concurrency_limit::{BucketsInFlight, ConcurrencyLimit};
-use super::known_addresses::AddressSets;
 use super::limit_status::{self, LimitStatus, LimitStatuses};
 use super::overrides::{BanInForce, Overrides};
 use super::pardon::PardonBuckets;
+use super::remembered_clients::RememberedSets;
 use crate::bucket::{Op, Spec};
 use crate::policy::attempt::Attempt;
 use crate::policy::network::NetworkMap;
@@ -37,8 +37,8 @@ pub struct Rules {
     pub(super) buckets: Vec<LimitBuckets>,
     /// What vouchers have given; `None` if they give nothing.
     pub(super) pardon: Option<PardonBuckets>,
-    /// The known addresses of accounts.
-    pub(super) addresses: Option<AddressSets>,
+    /// The clients that are remembered for accounts.
+    pub(super) remembered: Option<RememberedSets>,
     /// The counters of each route.
     pub(super) concurrency_limits: Vec<Arc<ConcurrencyLimit>>,
     /// The requests in flight of each limit's buckets.
@@ -51,7 +51,7 @@ impl Rules {
         policy: Arc<Policy>,
         buckets: Vec<LimitBuckets>,
         pardon: Option<PardonBuckets>,
-        addresses: Option<AddressSets>,
+        remembered: Option<RememberedSets>,
     ) -> Self {
         let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
         let in_flight = policy.limits.iter().map(|_| Arc::default()).collect();
@@ -64,7 +64,7 @@ impl Rules {
             banned: NetworkMap::default(),
             buckets,
             pardon,
-            addresses,
+            remembered,
             concurrency_limits,
             in_flight,
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use super::known_addresses::AddressSets;
+use super::remembered_clients::RememberedSets;
 use super::rules::{classes_of, specs};
 use super::{Engine, Overrides, Rules};
 use crate::bucket::Spec;
@@ -36,8 +36,8 @@ impl Engine {
         };
         let limits = rules.policy.limits.iter().zip(&rules.buckets);
         let limits = limits.filter(|(limit, _)| !limit.is_of_passwords()).map(encode);
-        let addresses = rules.addresses.iter().map(|sets| sets.snapshot(now));
-        let limits = limits.chain(addresses).collect();
+        let remembered = rules.remembered.iter().map(|sets| sets.snapshot(now));
+        let limits = limits.chain(remembered).collect();
         Snapshot { secret: self.hasher.secret(), limits, overrides: rules.overrides.encode() }
     }
 
@@ -46,7 +46,7 @@ impl Engine {
     #[must_use]
     pub fn with_snapshot(self, snapshot: &Snapshot) -> (Self, Vec<(Arc<str>, RestoreError)>) {
         let now = self.time();
-        let Rules { policy, buckets, pardon, addresses, .. } = &**self.rules.load();
+        let Rules { policy, buckets, pardon, remembered, .. } = &**self.rules.load();
         let mut anew = Vec::new();
         let restored = policy.limits.iter().zip(buckets).map(|(limit, empty)| {
             let found =
@@ -62,14 +62,14 @@ impl Engine {
             }
         });
         let buckets = restored.collect();
-        let addresses = addresses.as_ref().map(|empty| match empty.restored(snapshot, &self.store, now) {
+        let remembered = remembered.as_ref().map(|empty| match empty.restored(snapshot, &self.store, now) {
             Ok(sets) => sets,
             Err(why) => {
                 anew.push((empty.name.into(), why));
                 empty.clone()
             }
         });
-        let mut rules = Rules::first(policy.clone(), buckets, pardon.clone(), addresses);
+        let mut rules = Rules::first(policy.clone(), buckets, pardon.clone(), remembered);
         // Bytes that a later version wrote are left out.
         rules.overrides = Overrides::decode(&snapshot.overrides).unwrap_or_default();
         rules.policy = rules.overrides.apply(&rules.configured);
@@ -79,11 +79,11 @@ impl Engine {
     }
 }
 
-impl AddressSets {
+impl RememberedSets {
     fn snapshot(&self, now: Time) -> LimitSnapshot {
         LimitSnapshot {
             name: self.name.to_owned(),
-            kind: ADDRESSES.to_owned(),
+            kind: REMEMBERED.to_owned(),
             classes: vec![(String::new(), EncodedSpec::of(Some(self.spec)))],
             buckets: self.buckets.in_memory().snapshot(now),
         }
@@ -91,7 +91,7 @@ impl AddressSets {
 
     /// These empty sets, or those of the snapshot.
     fn restored(&self, snapshot: &Snapshot, store: &Store, now: Time) -> Result<Self, RestoreError> {
-        let is_saved = |saved: &&LimitSnapshot| saved.name == self.name && saved.kind == ADDRESSES;
+        let is_saved = |saved: &&LimitSnapshot| saved.name == self.name && saved.kind == REMEMBERED;
         let Some(saved) = snapshot.limits.iter().find(is_saved) else { return Ok(self.clone()) };
         let (_, encoded) = saved.classes.first().ok_or(RestoreError::Corrupt)?;
         let before = encoded.spec()?.ok_or(RestoreError::Corrupt)?;
@@ -133,5 +133,5 @@ fn kind_name(kind: LimitKind) -> &'static str {
     }
 }
 
-/// Likewise, of the sets of known addresses.
-const ADDRESSES: &str = "addresses";
+/// Likewise, of the sets of remembered clients.
+const REMEMBERED: &str = "addresses";

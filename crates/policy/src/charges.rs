@@ -21,9 +21,9 @@ use super::field::{Passwords, RequestFields, has_authorization};
 use super::geo::Origin;
 use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
-use super::known_address::AccountAddress;
 use super::legibility::UnknownCharset;
 use super::owner::OwnerClaim;
+use super::owner_memory::RememberedClient;
 use super::route::SlottedRoute;
 use super::second_step::{Remembered, SignIn};
 use super::{Limit, LimitKind, MatchedRoutes, Mode, Policy, Route, Unit};
@@ -95,8 +95,8 @@ pub struct Unsettled {
     pub is_single_account: bool,
     /// The claim to be known as the owner of that account, granted if it signs in.
     pub claim: Option<Arc<dyn OwnerClaim>>,
-    /// The client's prefix as an address of that account, known from now on if it signs in.
-    pub address: Option<AccountAddress>,
+    /// Its client, which the set of that account remembers from now on if it signs in.
+    pub client: Option<RememberedClient>,
     /// The sign-in that second steps may follow, if there are any.
     pub sign_in: Option<Box<SignIn>>,
     /// What the defences of its routes noted.
@@ -142,11 +142,9 @@ impl IdentityState {
         match self {
             // For its second step, a client can send a session that was never seen together with one that was.
             Self::Known(identity) if identity.is_second_step => Proven::default(),
-            Self::Known(identity) => Proven {
-                account: identity.account(),
-                claim: identity.claim.clone(),
-                address: identity.address,
-            },
+            Self::Known(identity) => {
+                Proven { account: identity.account(), claim: identity.claim.clone(), client: identity.client }
+            }
             Self::NotNeeded | Self::Unknown => Proven::default(),
         }
     }
@@ -157,7 +155,7 @@ impl IdentityState {
 struct Proven {
     account: Option<u64>,
     claim: Option<Arc<dyn OwnerClaim>>,
-    address: Option<AccountAddress>,
+    client: Option<RememberedClient>,
 }
 
 impl Proven {
@@ -186,7 +184,7 @@ struct ChargePlan<'b> {
 }
 
 impl Policy {
-    /// The buckets that an attempt is charged to, if no address is known. If its body was not read yet: only those that
+    /// The buckets that an attempt is charged to, if no client is remembered. If its body was not read yet: only those that
     /// do not depend on it.
     ///
     /// # Errors
@@ -251,10 +249,10 @@ impl Policy {
                 }
             }
         }
-        let Proven { account, claim, address } = proven.unwrap_or_default();
+        let Proven { account, claim, client } = proven.unwrap_or_default();
         found.facts.is_bait = found.unsettled.notes.has("bait");
         found.unsettled =
-            Unsettled { is_single_account: account.is_some(), claim, address, ..found.unsettled };
+            Unsettled { is_single_account: account.is_some(), claim, client, ..found.unsettled };
         if found.charges.len() > 1 {
             found.charges.sort_by_key(|charge| charge.limit);
         }
@@ -343,7 +341,8 @@ impl Policy {
         }
         let readers = IdentityReaders {
             owner_cookie: self.owner_cookie.as_deref(),
-            addresses: self.addresses.as_ref().map(|addresses| (addresses, remembered.is_known)),
+            owner_memory: self.owner_memory.as_deref(),
+            is_remembered: remembered.is_known,
             signed_in: remembered.signed_in,
             keeps_passwords: self.keeps_passwords(route),
             reads_passwords: self.needs_passwords(route) || has_authorization(request.attempt),

@@ -16,9 +16,9 @@ use super::descriptor::Descriptor;
 use super::field::{Field, Half, Passwords, RequestFields, Values, values_of};
 use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
-use super::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 use super::legibility::decode_name;
 use super::owner::{OwnerClaim, OwnerCookie};
+use super::owner_memory::{IsRemembered, OwnerMemory, RememberedClient};
 use super::route::{SecondStep, SlottedRoute};
 use super::second_step::{SessionCookie, SignIn, SignedInAccount, SignedInAccounts};
 use tollgate_bucket::{Key, Time};
@@ -45,8 +45,8 @@ pub(super) struct Identity {
     pub(super) is_second_step: bool,
     /// The claim to be known as its owner, if there is a single account.
     pub(super) claim: Option<Arc<dyn OwnerClaim>>,
-    /// The client's prefix as an address of that account.
-    pub(super) address: Option<AccountAddress>,
+    /// Its client, as one that the set of that account may remember.
+    pub(super) client: Option<RememberedClient>,
 }
 
 /// What an identity is read for.
@@ -54,9 +54,11 @@ pub(super) struct Identity {
 pub(super) struct IdentityReaders<'p> {
     /// What makes owners known.
     pub(super) owner_cookie: Option<&'p dyn OwnerCookie>,
-    /// Known addresses.
-    pub(super) addresses: Option<(&'p KnownAddresses, IsKnownAddress<'p>)>,
-    /// Finds the accounts that signed in with a cookie.
+    /// What is remembered of sign-ins.
+    pub(super) owner_memory: Option<&'p dyn OwnerMemory>,
+    /// Whether it remembers a client.
+    pub(super) is_remembered: IsRemembered<'p>,
+    /// Who signed in with a cookie.
     pub(super) signed_in: &'p dyn Fn(SessionCookie) -> SignedInAccounts,
     /// Whether passwords matter.
     pub(super) reads_passwords: bool,
@@ -106,7 +108,7 @@ impl Identity {
             identity.follow_sign_ins(route, step, request, hasher, readers)?;
         } else if let ([only], false) = (&*accounts, users.is_unreadable()) {
             identity.claim = carried.as_ref().map(|carried| carried.claim(&route.application, only));
-            identity.read_address(&route.application, only, request.attempt.client, hasher, readers);
+            identity.read_client(&route.application, only, request.attempt.client, hasher, readers);
         }
         Ok(identity)
     }
@@ -161,8 +163,8 @@ impl Identity {
         }
     }
 
-    /// Finds out whether the account has signed in from this client's prefix: then the attempt is that of its owner.
-    fn read_address(
+    /// Finds out whether the account has signed in from this client: then the attempt is that of its owner.
+    fn read_client(
         &mut self,
         application: &str,
         account: &Account,
@@ -170,11 +172,10 @@ impl Identity {
         hasher: &KeyHasher,
         readers: IdentityReaders<'_>,
     ) {
-        let Some((addresses, is_known)) = readers.addresses else { return };
-        self.address = addresses.address_of(hasher, application, account, client);
-        if let (Some(address), [NamedAccount { owner: owner @ None, .. }]) = (&self.address, &mut *self.named)
-        {
-            *owner = is_known(address).then_some(address.owner);
+        let Some(memory) = readers.owner_memory else { return };
+        self.client = memory.client(hasher, client, application, account);
+        if let (Some(client), [NamedAccount { owner: owner @ None, .. }]) = (&self.client, &mut *self.named) {
+            *owner = (readers.is_remembered)(client).then_some(client.owner);
         }
     }
 

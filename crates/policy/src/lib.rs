@@ -24,7 +24,6 @@ pub mod geo;
 mod identity;
 mod inspection;
 pub mod key;
-mod known_address;
 mod legibility;
 mod limit;
 pub mod matcher;
@@ -33,6 +32,7 @@ pub mod network;
 mod on_error;
 pub mod outcome;
 mod owner;
+mod owner_memory;
 mod pardon;
 mod password_key;
 mod password_name;
@@ -52,9 +52,9 @@ pub use self::defence::{
     RouteDefences, SettledAttempt,
 };
 pub use self::facts::AttemptFacts;
-pub use self::known_address::{AccountAddress, IsKnownAddress, KnownAddresses};
 pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
 pub use self::owner::{OwnerClaim, OwnerCookie, OwnerWords, VerifiedCookie};
+pub use self::owner_memory::{IsRemembered, OwnerMemory, RememberedClient};
 pub use self::pardon::{GivenSoFar, OfferForm, OfferRecipient, Pardon};
 pub use self::query::PrivateNames;
 pub use self::random::random_bytes;
@@ -92,8 +92,8 @@ pub struct Policy {
     pub geo: Option<Arc<Geo>>,
     /// What lifts refusals; `None` if nothing does.
     pub pardon: Option<Arc<dyn Pardon>>,
-    /// The known addresses, if the file turns them on.
-    pub addresses: Option<KnownAddresses>,
+    /// What the gate remembers of sign-ins; `None` if nothing is.
+    pub owner_memory: Option<Arc<dyn OwnerMemory>>,
     /// The field names of all routes.
     names: PrivateNames,
     /// For each route the slots of its fields among `names`.
@@ -163,7 +163,7 @@ impl Policy {
             owner_cookie: None,
             pardon: None,
             geo: None,
-            addresses: None,
+            owner_memory: None,
             names,
             slots,
             parameters,
@@ -211,16 +211,16 @@ impl Policy {
         Self { pardon, ..self }
     }
 
-    /// The same policy with known addresses.
+    /// The same policy with what is remembered of sign-ins.
     #[must_use]
-    pub fn with_addresses(self, addresses: Option<KnownAddresses>) -> Self {
-        Self { addresses, ..self }
+    pub fn with_owner_memory(self, owner_memory: Option<Arc<dyn OwnerMemory>>) -> Self {
+        Self { owner_memory, ..self }
     }
 
     /// Whether an account's owner may have a separate budget.
     #[must_use]
     pub fn knows_owners(&self) -> bool {
-        self.owner_cookie.is_some() || self.addresses.is_some()
+        self.owner_cookie.is_some() || self.owner_memory.is_some()
     }
 
     /// The routes that a request is counted for, each once. For each reading: the first that matches, and before it the

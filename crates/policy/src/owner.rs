@@ -15,7 +15,7 @@ use tollgate_bucket::Time;
 
 /// Knows the owners of accounts by a cookie.
 pub trait OwnerCookie: Any + Debug + Send + Sync {
-    /// Whether the file says the same of both.
+    /// Whether both have the same settings.
     fn is_same(&self, other: &dyn OwnerCookie) -> bool;
 
     /// What a request carries of it: verified once, whatever accounts the request names.
@@ -55,6 +55,8 @@ pub struct OwnerWords {
     pub not_logged: &'static str,
     /// The owner that an operator names by a text from the cookie. It is not verified, because it proves nothing.
     pub owner_of: fn(&[u8]) -> Option<OwnerId>,
+    /// What an operator reads who has them forgotten, where none is remembered.
+    pub not_remembered: &'static str,
     /// What is wrong with a text that names none.
     pub no_owner: &'static str,
 }
@@ -88,6 +90,7 @@ pub(crate) mod tests {
         several: "sevens",
         not_logged: "the log has no sevens",
         owner_of: |text| (text == b"7").then_some(OwnerId(7)),
+        not_remembered: "no seven is remembered",
         no_owner: "no seven",
     };
 

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use super::attempt::Attempt;
 use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, OwnerId, TooManyValues, write_bytes};
-use super::known_address::IsKnownAddress;
+use super::owner_memory::IsRemembered;
 use super::session_value::{MAX_SESSIONS, SessionValues, canonical_of_new};
 
 /// The value of a cookie that may be a session's, as half of a keyed hash; its `Debug` form hides it.
@@ -50,9 +50,9 @@ pub struct SignIn {
 /// What is known from earlier attempts.
 #[derive(Clone, Copy)]
 pub struct Remembered<'k> {
-    /// Known addresses.
-    pub is_known: IsKnownAddress<'k>,
-    /// Finds the accounts that signed in with this cookie; none if they are more than one session has.
+    /// Which clients are.
+    pub is_known: IsRemembered<'k>,
+    /// Who signed in with this cookie; none if more did than one session has.
     pub signed_in: &'k dyn Fn(SessionCookie) -> SignedInAccounts,
 }
 

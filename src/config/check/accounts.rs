@@ -55,7 +55,7 @@ fn filed<'c>(cx: &'c CheckContext<'_>) -> impl Iterator<Item = FiledLimit<'c>> {
     limits.filter_map(|(index, (raw, limit))| {
         let limit = limit.as_ref().filter(|limit| limit.mode != Mode::Off)?;
         let spot = raw.value.key.as_ref().map_or(&raw.name.spot, |key| &key.spot);
-        Some(FiledLimit { limit, spot, is_for_sign_ins: is_for_sign_ins(index, &cx.routes) })
+        Some(FiledLimit { limit, spot, protects_accounts: is_for_sign_ins(index, &cx.routes) })
     })
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tollgate_grammar::diagnostic::grouped;
 
 use super::describe::{DAY, INSTANT};
-use super::describe_prefix;
 use super::upper_bound::upper_bound;
+use crate::defences::prefixes::describe_prefix;
 use crate::policy::count::Count;
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::{Cost, Defence, Limit, LimitKind, Mode, Policy, Route, Unit};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::super::known_addresses::KnownAddressCount;
+use super::super::remembered_clients::RememberedCount;
 use crate::bucket::{Own, Spec, Verdict};
 use crate::policy::Mode;
 use crate::time::Time;
@@ -18,8 +18,8 @@ pub struct BucketReport {
     pub exempt: Vec<Arc<str>>,
     /// Limits whose keys have parts that the selector does not name.
     pub not_shown: Vec<Arc<str>>,
-    /// The known addresses of the account, if the selector names one.
-    pub addresses: Vec<KnownAddressCount>,
+    /// The clients that are remembered for the account, if the selector names one.
+    pub remembered: Vec<RememberedCount>,
     /// The account that the selector names: a keyed hash of 48 bits, as in the log.
     pub account: Option<u64>,
     /// The buckets of rates that a reset has filled.

@@ -95,7 +95,7 @@ impl BucketsApi {
             }
             (BucketResource::Addresses, _) => {
                 request.has_only(&[])?;
-                engine.forget_addresses(selector, by).await
+                engine.forget_clients(selector, by).await
             }
             (BucketResource::Ban, &Method::PUT) => {
                 request.has_only(&["limit", "for"])?;
@@ -116,13 +116,13 @@ impl BucketsApi {
 
 fn problem_of(error: &BucketAdminError) -> AdminProblem {
     let status = match error {
-        BucketAdminError::NoBucket(_) | BucketAdminError::NoAddresses => StatusCode::NOT_FOUND,
+        BucketAdminError::NoBucket(_) | BucketAdminError::NothingRemembered => StatusCode::NOT_FOUND,
         BucketAdminError::Ban(_) => StatusCode::UNPROCESSABLE_ENTITY,
         BucketAdminError::OwnRate(OwnRateError::TooMany) => StatusCode::CONFLICT,
         BucketAdminError::OwnRate(_) | BucketAdminError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
     let text = match error {
-        BucketAdminError::NoAddresses => format!("{error}: [{}] has no addresses = true", OWNERS.key),
+        BucketAdminError::NothingRemembered => OWNERS.not_remembered.to_owned(),
         _ => error.to_string(),
     };
     AdminProblem::new(status, text)

@@ -8,12 +8,12 @@ use super::super::pages::{
     AddressesPart, BucketPart, BucketsPage, FailuresPart, FilledPart, OwnRatePart, WaitsPart,
 };
 use crate::bucket::{Admission, Own};
-use crate::engine::{BucketLevel, BucketReport, BucketView, FilledBucket, KnownAddressCount};
+use crate::engine::{BucketLevel, BucketReport, BucketView, FilledBucket, RememberedCount};
 use crate::observe::timestamp::rfc3339;
 use crate::time::Span;
 
 pub(super) fn page(report: &BucketReport) -> BucketsPage {
-    let addresses: Vec<_> = report.addresses.iter().map(addresses).collect();
+    let addresses: Vec<_> = report.remembered.iter().map(addresses).collect();
     BucketsPage {
         buckets: report.buckets.iter().map(bucket).collect(),
         exempt: report.exempt.iter().map(|name| name.to_string()).collect(),
@@ -28,7 +28,7 @@ fn filled_part(FilledBucket { limit, network }: &FilledBucket) -> FilledPart {
     FilledPart { limit: limit.to_string(), network: network.map(|network| network.to_string()).into() }
 }
 
-fn addresses(KnownAddressCount { application, known, until }: &KnownAddressCount) -> AddressesPart {
+fn addresses(RememberedCount { application, known, until }: &RememberedCount) -> AddressesPart {
     AddressesPart { application: application.to_string(), known: *known, until: rfc3339(*until) }
 }
 

@@ -1,8 +1,8 @@
-//! The addresses that accounts signed in from: looked up before an attempt is charged, remembered after a success.
+//! The clients that accounts signed in from: looked up before an attempt is charged, remembered after a success.
 //!
-//! `policy` finds the address of an attempt. In memory the look-up is immediate. Over a shared store the engine uses what this gate last
-//! saw there. If it saw nothing, or longer ago than a second, it asks the store for the address and takes the tokens at the same time.
-//! If the address turns out to be known, it gives these tokens back and charges the attempt again, as one from a known address.
+//! An [`OwnerMemory`] says what a client is known by. In memory the look-up is immediate. Over a shared store the engine uses what this
+//! gate last saw there. If it saw nothing, or longer ago than a second, it asks the store for the client and takes the tokens at the same
+//! time. If the client turns out to be remembered, it gives these tokens back and charges the attempt again, as one of the owner.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{Engine, Rules};
 use crate::bucket::{Key, Op, Recent, Spec};
 use crate::policy::account::Account;
 use crate::policy::attempt::Attempt;
-use crate::policy::{AccountAddress, Charges, KnownAddresses, Policy, Remembered, Unchargeable};
+use crate::policy::{Charges, Policy, Remembered, RememberedClient, Unchargeable};
 use crate::store::memory::{BucketKey, CombinedVerdict, TooLarge};
 use crate::store::shared::{ReplyFuture, Unavailable};
 use crate::store::{DecidedBy, LimitBuckets, Store};
@@ -18,16 +18,16 @@ use crate::time::Time;
 
 /// The sets of all accounts.
 #[derive(Debug, Clone)]
-pub(super) struct AddressSets {
+pub(super) struct RememberedSets {
     /// In messages of the store and in snapshots.
     pub(super) name: &'static str,
     pub(super) buckets: LimitBuckets,
     pub(super) spec: Spec,
 }
 
-/// The known addresses of an account of one application.
+/// The clients that are remembered for an account of one application.
 #[derive(Debug, Clone)]
-pub struct KnownAddressCount {
+pub struct RememberedCount {
     /// The application: the name of its route, or of its first one.
     pub application: Arc<str>,
     /// How many there are.
@@ -36,18 +36,18 @@ pub struct KnownAddressCount {
     pub until: Time,
 }
 
-/// An attempt whose address may be known to the store.
-pub(super) struct PendingAddress {
+/// An attempt whose client the store may remember.
+pub(super) struct PendingClient {
     reply: ReplyFuture,
     /// The charges if it is.
     found: Charges,
 }
 
-impl AddressSets {
-    /// Empty sets, if the policy knows addresses.
+impl RememberedSets {
+    /// Empty sets, if the policy has any.
     pub(super) fn of(policy: &Policy, store: &Store) -> Result<Option<Self>, TooLarge> {
-        let Some(KnownAddresses { name, recent, .. }) = policy.addresses else { return Ok(None) };
-        let spec = Spec::Recent(recent);
+        let Some(memory) = &policy.owner_memory else { return Ok(None) };
+        let (name, spec) = (memory.name(), Spec::Recent(memory.recent()));
         Ok(Some(Self { name, buckets: store.limit(&name.into(), &[spec])?, spec }))
     }
 
@@ -58,9 +58,9 @@ impl AddressSets {
         store: &Store,
         now: Time,
     ) -> Result<Option<Self>, TooLarge> {
-        match (former, policy.addresses) {
-            (Some(former), Some(known)) => {
-                former.clone().with_spec(Spec::Recent(known.recent), store, now).map(Some)
+        match (former, &policy.owner_memory) {
+            (Some(former), Some(memory)) => {
+                former.clone().with_spec(Spec::Recent(memory.recent()), store, now).map(Some)
             }
             _ => Self::of(policy, store),
         }
@@ -75,8 +75,8 @@ impl AddressSets {
         Ok(Self { buckets, spec, ..self })
     }
 
-    fn bucket_of(&self, address: &AccountAddress) -> BucketKey {
-        self.bucket(address.account)
+    fn bucket_of(&self, client: &RememberedClient) -> BucketKey {
+        self.bucket(client.account)
     }
 
     /// The set of this key.
@@ -85,89 +85,88 @@ impl AddressSets {
     }
 }
 
-impl PendingAddress {
-    /// The charges if the address is known. If the store does not answer, it is not.
-    pub(super) async fn known(self) -> Option<Charges> {
-        let is_known = self.reply.await.is_ok_and(|reply| reply.verdict.is_admitted());
-        is_known.then_some(self.found)
+impl PendingClient {
+    /// The charges if the client is remembered. If the store does not answer, it is not.
+    pub(super) async fn remembered(self) -> Option<Charges> {
+        let is_remembered = self.reply.await.is_ok_and(|reply| reply.verdict.is_admitted());
+        is_remembered.then_some(self.found)
     }
 }
 
 impl Rules {
-    /// Whether the account is known to have signed in from there, as far as this gate knows.
-    pub(super) fn knows(&self, address: &AccountAddress, now: Time) -> bool {
-        self.addresses.as_ref().is_some_and(|sets| {
-            let (bucket, tag) = (sets.bucket_of(address), address.tag());
+    /// Whether the account signed in from this client, as far as this gate knows.
+    pub(super) fn remembers(&self, client: &RememberedClient, now: Time) -> bool {
+        self.remembered.as_ref().is_some_and(|sets| {
+            let (bucket, tag) = (sets.bucket_of(client), client.tag());
             let peek = Op::PeekOnce { tokens: 1, tag };
             sets.buckets.in_memory().dry_run(&bucket, now, peek).verdict.is_admitted()
         })
     }
 
-    /// The address that only the store may know, if that would change what the attempt is charged.
-    fn unknown_address<'f>(&self, found: &'f Charges) -> Option<(&AddressSets, &'f AccountAddress)> {
-        let sets = self.addresses.as_ref()?;
+    /// The client that only the store may remember, if that would change what the attempt is charged.
+    fn unknown_client<'f>(&self, found: &'f Charges) -> Option<(&RememberedSets, &'f RememberedClient)> {
+        let sets = self.remembered.as_ref()?;
         let is_hidden = |limit: usize| self.policy.limits.get(limit).is_some_and(|limit| limit.is_hidden());
         let is_charged = found.charges.iter().any(|charge| is_hidden(charge.limit));
-        let address = found.unsettled.address.as_ref().filter(|_| is_charged && !found.facts.is_owner)?;
-        Some((sets, address))
+        let client = found.unsettled.client.as_ref().filter(|_| is_charged && !found.facts.is_owner)?;
+        Some((sets, client))
     }
 }
 
 impl Engine {
-    /// Whether the store has to be asked for the address of an attempt.
-    pub(super) fn must_ask_for_address(&self, rules: &Rules, found: &Charges, now: Time) -> bool {
-        let unknown = rules.unknown_address(found);
-        unknown.is_some_and(|(sets, address)| {
-            !self.store.has_fresh(&sets.buckets, &sets.bucket_of(address), now)
-        })
+    /// Whether the store has to be asked for the client of an attempt.
+    pub(super) fn must_ask_for_client(&self, rules: &Rules, found: &Charges, now: Time) -> bool {
+        let unknown = rules.unknown_client(found);
+        unknown
+            .is_some_and(|(sets, client)| !self.store.has_fresh(&sets.buckets, &sets.bucket_of(client), now))
     }
 
-    /// Asks the store for the address of an attempt, if it alone may know it.
-    pub(super) fn ask_for_address(
+    /// Asks the store for the client of an attempt, if it alone may remember it.
+    pub(super) fn ask_for_client(
         &self,
         rules: &Rules,
         attempt: &Attempt<'_>,
         found: &Charges,
         own: Time,
         now: Time,
-    ) -> Result<Option<Box<PendingAddress>>, Unchargeable> {
-        if !self.must_ask_for_address(rules, found, now) {
+    ) -> Result<Option<Box<PendingClient>>, Unchargeable> {
+        if !self.must_ask_for_client(rules, found, now) {
             return Ok(None);
         }
-        let Some((sets, address)) = rules.unknown_address(found) else { return Ok(None) };
-        let peek = Op::PeekOnce { tokens: 1, tag: address.tag() };
-        let Some(reply) = self.store.ask(&sets.buckets, sets.bucket_of(address), peek) else {
+        let Some((sets, client)) = rules.unknown_client(found) else { return Ok(None) };
+        let peek = Op::PeekOnce { tokens: 1, tag: client.tag() };
+        let Some(reply) = self.store.ask(&sets.buckets, sets.bucket_of(client), peek) else {
             return Ok(None);
         };
-        // Second steps have no addresses.
-        let known = Remembered { is_known: &|_: &AccountAddress| true, ..Remembered::NOTHING };
+        // Of second steps no client is remembered.
+        let known = Remembered { is_known: &|_: &RememberedClient| true, ..Remembered::NOTHING };
         let mut found = rules.policy.charges_of(attempt, found.routes.clone(), &self.hasher, known, own)?;
         Self::raise_cost(rules, &mut found, false, now);
-        Ok(Some(Box::new(PendingAddress { reply, found })))
+        Ok(Some(Box::new(PendingClient { reply, found })))
     }
 
-    /// Remembers an address after a success.
-    pub(super) fn remember(&self, rules: &Rules, by: DecidedBy, address: &AccountAddress) {
-        let Some(sets) = &rules.addresses else { return };
-        let (bucket, see) = (sets.bucket_of(address), Op::TakeOnce { tokens: 1, tag: address.tag() });
+    /// Remembers a client after a success.
+    pub(super) fn remember(&self, rules: &Rules, by: DecidedBy, client: &RememberedClient) {
+        let Some(sets) = &rules.remembered else { return };
+        let (bucket, see) = (sets.bucket_of(client), Op::TakeOnce { tokens: 1, tag: client.tag() });
         if sets.buckets.in_memory().dry_run(&bucket, self.time(), see).changed {
             self.store.apply(by, [(&sets.buckets, bucket, see)]);
         }
     }
 
-    /// How many addresses an account is known from; takes nothing.
-    pub(super) async fn count_addresses(
+    /// How many clients are remembered for an account; takes nothing.
+    pub(super) async fn count_remembered(
         &self,
         rules: &Rules,
         account: &Account,
-    ) -> Result<Vec<KnownAddressCount>, Unavailable> {
-        let Some(sets) = &rules.addresses else { return Ok(Vec::new()) };
+    ) -> Result<Vec<RememberedCount>, Unavailable> {
+        let Some(sets) = &rules.remembered else { return Ok(Vec::new()) };
         let mut found = Vec::new();
-        for (application, key) in rules.policy.address_sets_of(account, &self.hasher) {
+        for (application, key) in rules.policy.remembered_sets_of(account, &self.hasher) {
             let (verdict, _) = self.store.inspect(&sets.buckets, sets.bucket(key), 1).await?;
-            let known = MAX_ADDRESSES.saturating_sub(verdict.left);
+            let known = MAX_REMEMBERED.saturating_sub(verdict.left);
             if known > 0 {
-                found.push(KnownAddressCount { application, known, until: verdict.full_at });
+                found.push(RememberedCount { application, known, until: verdict.full_at });
             }
         }
         Ok(found)
@@ -185,13 +184,13 @@ impl Engine {
     }
 }
 
-/// Addresses of one account at most.
+/// Clients of one account at most.
 #[expect(clippy::cast_possible_truncation, reason = "sixteen")]
-const MAX_ADDRESSES: u32 = Recent::MAX_TAGS as u32;
+const MAX_REMEMBERED: u32 = Recent::MAX_TAGS as u32;
 
-impl std::fmt::Debug for PendingAddress {
+impl std::fmt::Debug for PendingClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("PendingAddress")
+        f.write_str("PendingClient")
     }
 }
 
@@ -206,14 +205,46 @@ mod tests {
     use crate::event::{Events, Outcome};
     use crate::policy::attempt::{AttemptBody, Client};
     use crate::policy::field::Field;
-    use crate::policy::key::{KeyPart, PrefixLengths};
-    use crate::policy::{ChargeOn, Limit, Route, RouteReading};
+    use crate::policy::key::{KeyHasher, KeyPart, PrefixLengths};
+    use crate::policy::{ChargeOn, Limit, OwnerMemory, Route, RouteReading};
     use crate::time::Clock;
 
     const BURST: usize = 3;
     const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
 
-    /// An account limit that refills after the test, and known addresses.
+    /// Each address is a client, for an hour.
+    #[derive(Debug)]
+    struct ByAddress;
+
+    impl OwnerMemory for ByAddress {
+        fn name(&self) -> &'static str {
+            "addresses"
+        }
+
+        fn is_same(&self, _: &dyn OwnerMemory) -> bool {
+            true
+        }
+
+        fn recent(&self) -> Recent {
+            Recent::new(Span::from_secs(3600)).unwrap()
+        }
+
+        fn client(
+            &self,
+            hasher: &KeyHasher,
+            client: Client,
+            application: &str,
+            account: &Account,
+        ) -> Option<RememberedClient> {
+            Some(hasher.client_by_address(PrefixLengths::default(), client, application, account))
+        }
+
+        fn describe(&self) -> String {
+            String::new()
+        }
+    }
+
+    /// An account limit that refills after the test, and remembered clients.
     fn engine() -> Engine {
         let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(86_400), 3).unwrap());
         let limit =
@@ -223,9 +254,7 @@ mod tests {
             limits: vec![0],
             ..Route::new("login", vec!["POST /login".parse().unwrap()])
         };
-        let recent = Recent::new(Span::from_secs(3600)).unwrap();
-        let addresses = KnownAddresses { name: "addresses", prefixes: PrefixLengths::default(), recent };
-        let policy = Policy::new(vec![route], vec![limit]).with_addresses(Some(addresses));
+        let policy = Policy::new(vec![route], vec![limit]).with_owner_memory(Some(Arc::new(ByAddress)));
         Engine::new(policy, 1000, Clock::manual(NOW), Events::default()).unwrap()
     }
 

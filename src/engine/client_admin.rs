@@ -1,4 +1,4 @@
-//! Forgets the addresses that an account is known from, when an operator asks for it.
+//! Forgets the clients that an account signed in from, when an operator asks for it.
 //!
 //! `bucket_admin` shows how many there are.
 
@@ -11,21 +11,21 @@ use crate::store::memory::{OwnRateError, Stale};
 use crate::store::{BucketChange, BucketChangeError};
 
 impl Engine {
-    /// Forgets the addresses that an account is known from: its owner is a stranger there until the next success.
+    /// Forgets the clients that an account signed in from: its owner is a stranger there until the next success.
     ///
     /// # Errors
     /// See [`BucketAdminError`].
-    pub async fn forget_addresses(
+    pub async fn forget_clients(
         &self,
         selector: &BucketSelector,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
         let account = selector.account().ok_or_else(no_account)?;
-        let Some(known) = self.rules().policy.addresses else {
-            return Err(BucketAdminError::NoAddresses);
+        let Some(memory) = self.rules().policy.owner_memory.clone() else {
+            return Err(BucketAdminError::NothingRemembered);
         };
         self.forget_all(account).await?;
-        let (owner, limits) = (BucketOwner::Account(self.hasher.log_id(account)), [known.name.into()]);
+        let (owner, limits) = (BucketOwner::Account(self.hasher.log_id(account)), [memory.name().into()]);
         let change = Change::AddressesForgotten;
         self.events.emit(&Event::BucketsChanged(BucketsChanged { by, owner, limits: &limits, change }));
         self.show(selector).await
@@ -34,9 +34,9 @@ impl Engine {
     async fn forget_all(&self, account: &Account) -> Result<(), BucketAdminError> {
         for _ in 0..MAX_TRIES {
             let rules = self.rules.load_full();
-            let Some(sets) = &rules.addresses else { return Ok(()) };
+            let Some(sets) = &rules.remembered else { return Ok(()) };
             let mut done = Ok(());
-            for (_, key) in rules.policy.address_sets_of(account, &self.hasher) {
+            for (_, key) in rules.policy.remembered_sets_of(account, &self.hasher) {
                 done =
                     done.and(self.store.change(&sets.buckets, sets.bucket(key), BucketChange::Reset).await);
             }
