@@ -106,20 +106,34 @@ static PAGE: LazyLock<DashboardPage> = LazyLock::new(|| {
         include_str!("../../../assets/dashboard/style.css")
     );
     let uplot = include_str!("../../../assets/dashboard/uplot.js");
-    let script = include_str!("../../../assets/dashboard/script.js");
     let html = include_str!("../../../assets/dashboard/page.html")
         .replacen("{{style}}", style, 1)
         .replacen("{{uplot}}", uplot, 1)
-        .replacen("{{script}}", script, 1);
+        .replacen("{{script}}", SCRIPT, 1);
     let policy = format!(
         "default-src 'none'; script-src {} {}; style-src {}; connect-src 'self'; img-src data:; base-uri 'none'; \
          form-action 'none'; frame-ancestors 'none'",
         source(uplot),
-        source(script),
+        source(SCRIPT),
         source(style)
     );
     DashboardPage { html, policy }
 });
+
+/// The parts of the page's own script, each of one idea. They run as one, in this order.
+const SCRIPT: &str = concat!(
+    include_str!("../../../assets/dashboard/script/page.js"),
+    include_str!("../../../assets/dashboard/script/api.js"),
+    include_str!("../../../assets/dashboard/script/gate.js"),
+    include_str!("../../../assets/dashboard/script/trouble.js"),
+    include_str!("../../../assets/dashboard/script/chart.js"),
+    include_str!("../../../assets/dashboard/script/clients.js"),
+    include_str!("../../../assets/dashboard/script/client_rows.js"),
+    include_str!("../../../assets/dashboard/script/overrides.js"),
+    include_str!("../../../assets/dashboard/script/limits.js"),
+    include_str!("../../../assets/dashboard/script/decisions.js"),
+    include_str!("../../../assets/dashboard/script/refresh.js"),
+);
 
 /// The hash of an inline script or style, as CSP Level 3 (2.3.1) writes it.
 fn source(text: &str) -> String {
@@ -141,6 +155,16 @@ mod tests {
         let policy = response.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
         assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
         assert_eq!(policy.matches("'sha256-").count(), 3);
+    }
+
+    #[test]
+    fn every_part_of_the_script_is_in_the_page() {
+        let parts =
+            std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/dashboard/script")).unwrap();
+        for part in parts {
+            let path = part.unwrap().path();
+            assert!(PAGE.html.contains(&std::fs::read_to_string(&path).unwrap()), "{}", path.display());
+        }
     }
 
     #[test]
