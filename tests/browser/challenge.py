@@ -13,7 +13,9 @@ import threading
 import time
 
 import chromium
-from demo import check, heading
+from axe import everybody_can_use
+from checks import check
+from demo import heading
 
 FORM = b"""<!doctype html><html lang="en"><title>Form</title><h1>Form</h1>
 <form method="post"><input id="password" name="password"></form>"""
@@ -104,6 +106,9 @@ def visit(browser, port, directory):
     for number in (1, 2):
         check(f"attempt {number + 1} is refused", (seen := attempt(browser)) == refused, seen)
         browser.screenshot(os.path.join(directory, f"challenge-{number}.png"))
+        if number == 1:
+            everybody_can_use(browser, "challenge")
+            browser.look()
         print(f"     attempt {number} was earned in {earn(browser):.1f} s", flush=True)
         check("the browser is back at the form", (seen := heading(browser)) == "Form", seen)
         check("with its address", (seen := browser.evaluate("location.href")) == address, seen)
@@ -111,6 +116,7 @@ def visit(browser, port, directory):
         check("the earned attempt reaches the application", (seen := attempt(browser)) == "Wrong", seen)
     check("the next one is refused", (seen := attempt(browser)) == refused, seen)
     check("and no third one is for sale", browser.evaluate("document.querySelector('#tollgate-challenge') == null"))
+    everybody_can_use(browser, "refusal")
     check("the application saw attempts alone", Application.attempts == ["/login?next=%2Fhome"] * 3, Application.attempts)
 
 

@@ -12,6 +12,8 @@ import threading
 import time
 
 import chromium
+from axe import everybody_can_use
+from checks import check
 
 BURST = 5
 
@@ -72,13 +74,6 @@ class Demo:
         return answer.status, answer.getheader("Retry-After")
 
 
-def check(what, fine, seen=""):
-    """Says what was checked; ends the test if it is not so."""
-    print(f"{'ok' if fine else 'FAILED'}   {what}" + ("" if fine else f": {seen!r}"), flush=True)
-    if not fine:
-        raise SystemExit(1)
-
-
 def sleep_until(moment):
     """Sleeps until a moment of the monotonic clock."""
     time.sleep(max(0, moment - time.monotonic()))
@@ -109,11 +104,20 @@ def portraits(browser, name, directory):
     browser.look()
 
 
+def usable(browser, name):
+    """axe-core needs a script to run; the page was made without."""
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
+    everybody_can_use(browser, name)
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    browser.look()
+
+
 def six_wrong_passwords(browser, demo, directory):
     """Until the refusal. Returns the wait that the page names, and the moments between which it began."""
     check("the demonstration warns of nothing", not any("warning" in line for line in demo.lines), demo.lines)
     browser.open(f"http://{demo.gate}/")
     portraits(browser, "form", directory)
+    usable(browser, "form of the demonstration")
     for number in range(1, BURST + 1):
         sign_in(browser, f"wrong{number}")
         error = browser.evaluate("document.querySelector('#error')?.innerText")
@@ -178,6 +182,7 @@ def main():
         true_countdown(browser, demo, wait, before, after)
         after_the_wait(browser, wait, after, directory)
         portraits(browser, "home", directory)
+        usable(browser, "home of the demonstration")
     print(f"screenshots are in {directory}")
 
 

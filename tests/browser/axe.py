@@ -1,0 +1,45 @@
+"""What everybody can use: axe-core on a page in light and dark, on a phone, a tablet and a desktop.
+
+`scripts/fetch-axe` fetches it. It runs in the page through the browser's debugging pipe, which the policy of the page
+does not hinder.
+"""
+
+import os
+import time
+
+from checks import check
+
+SCRIPT = "target/tools/axe/node_modules/axe-core/axe.min.js"
+WIDTHS = {"phone": 360, "tablet": 768, "desktop": 1280}
+HEIGHT = 1400
+
+# What axe finds: a rule with the first elements that break it.
+RUN = """
+axe.run(document, { resultTypes: ['violations'] }).then(found => found.violations.map(rule =>
+  `${rule.id}: ${rule.nodes.slice(0, 3).map(node => `${node.target.join(' ')} (${node.any.map(one => one.message).join('; ')})`).join(', ')}`))
+"""
+
+
+def source():
+    """The text of axe-core."""
+    with open(os.path.join(os.path.dirname(__file__), "../..", SCRIPT), encoding="utf-8") as file:
+        return file.read()
+
+
+def everybody_can_use(browser, name, directory=None):
+    """No violation and nothing wider than the window in any look. Saves a picture of each, if a directory is given."""
+    if not browser.evaluate("typeof axe == 'object'"):
+        browser.evaluate(source() + "; 0")
+    for dark in (False, True):
+        for device, width in WIDTHS.items():
+            look = f"{'dark' if dark else 'light'}-{device}"
+            browser.look(dark=dark, width=width, height=HEIGHT)
+            time.sleep(0.4)
+            found = browser.evaluate(RUN)
+            check(f"{name}, {look}: axe finds nothing", found == [], found)
+            # The window of a phone grows with a page that is too wide.
+            wide = browser.evaluate("document.documentElement.scrollWidth")
+            check(f"{name}, {look}: it fits the window", wide <= width, wide)
+            if directory:
+                browser.screenshot(os.path.join(directory, f"{name}-{look}.png"))
+    browser.look(width=1280, height=HEIGHT)
