@@ -85,7 +85,7 @@ enum CliCommand {
     Explain(explain::ExplainArgs),
     /// Show what the limits would have refused, by access logs
     Replay(replay::ReplayArgs),
-    /// Write a first configuration with a ladder of limits; never overwrites one
+    /// Write a first configuration with a ladder of limits
     Init(init::InitArgs),
     /// Serve a sign-in form, a gate before it and, if wanted, an attacker, in one process
     Demo(demo::DemoArgs),

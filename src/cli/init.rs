@@ -1,9 +1,10 @@
 //! `tollgate init`: writes a first file, with comments and a ladder of limits.
 //!
-//! It never overwrites a file, and what it writes passes the same check as every file. The sets of limits are TOML
-//! files, `presets/limits/*.toml`, and so are the tables for proxies in front, `presets/behind/*.toml`. A preset knows
+//! What it writes passes the same check as every file. [`existing_file`] decides whether it may replace a file. The sets
+//! of limits are TOML files, `presets/limits/*.toml`, and so are the tables for proxies in front, `presets/behind/*.toml`. A preset knows
 //! more than addresses: `presets/accounts/*.toml` are the limits for that.
 
+mod existing_file;
 mod key_file;
 mod questions;
 
@@ -11,7 +12,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
@@ -26,7 +27,7 @@ use crate::policy::matcher::Pattern;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct InitArgs {
-    /// The file to write, which must not exist yet; - is standard output
+    /// The file to write; - is standard output
     #[arg(default_value = "config.toml")]
     file: PathBuf,
     /// Where clients connect; may be repeated
@@ -52,11 +53,18 @@ pub(super) struct InitArgs {
     /// Let every limit observe at first: decide, count and log, and refuse nothing
     #[arg(long)]
     observe: bool,
-    #[arg(long = OWNERS.key, help = OWNER_OPTION)]
-    knows_owners: bool,
+    /// Know browsers that have signed in before, and make the file with the key, device.keys
+    #[arg(long)]
+    device: bool,
+    /// Let operators ask the gate, also by the dashboard on port 9180, and make the file with the token, admin.token
+    #[arg(long)]
+    admin: bool,
     /// The proxy in front of this gate, which is trusted to name the client
     #[arg(long, value_name = "PROXY", value_parser = PossibleValuesParser::new(BEHIND.map(|(name, _)| name)))]
     behind: Option<String>,
+    /// Replace a file that is there; the package's is replaced without it as long as nobody has edited it
+    #[arg(long)]
+    force: bool,
     /// Ask nothing, also on a terminal
     #[arg(long, short)]
     yes: bool,
@@ -69,7 +77,7 @@ pub(super) fn init(arguments: &InitArgs) -> anyhow::Result<Exit> {
     if arguments.list {
         return list(arguments);
     }
-    refuse_to_overwrite(&arguments.file)?;
+    let is_replaced = existing_file::is_replaced(arguments)?;
     let arguments = &questions::ask(arguments.clone())?;
     let text = arguments.text(&arguments.limits);
     if load_text(&arguments.file.display().to_string(), &text).is_none() {
@@ -79,9 +87,15 @@ pub(super) fn init(arguments: &InitArgs) -> anyhow::Result<Exit> {
         out!("{text}");
         return Ok(Exit::Ok);
     }
-    write_new(&arguments.file, &text)?;
-    if arguments.has_owners() {
-        key_file::make(&arguments.file.with_file_name(OWNER_KEYS))?;
+    match is_replaced {
+        true => existing_file::replace(&arguments.file, &text)?,
+        false => write_new(&arguments.file, &text)?,
+    }
+    if arguments.knows_devices() {
+        key_file::make(&arguments.file.with_file_name(DEVICE_KEYS))?;
+    }
+    if arguments.admin {
+        key_file::make(&arguments.file.with_file_name(ADMIN_TOKEN))?;
     }
     output::tell(format_args!("{}", arguments.next_commands()));
     Ok(Exit::Ok)
@@ -103,7 +117,8 @@ impl StarterSet {
 
 impl InitArgs {
     fn has_no_options(&self) -> bool {
-        let chosen = self.preset.is_some() || self.behind.is_some() || self.observe || self.knows_owners;
+        let chosen =
+            self.preset.is_some() || self.behind.is_some() || self.observe || self.device || self.admin;
         !chosen
             && self.limits == SETS[0].name
             && (&self.listen[..], &self.upstream[..], &self.patterns[..])
@@ -139,14 +154,33 @@ impl InitArgs {
         self.knows_owners && self.application().is_none_or(Preset::tells_successes)
     }
 
-    fn owners(&self) -> String {
-        let (table, secret) = (format!("[{}]", OWNERS.key), format!("secret = \"${{file:{OWNER_KEYS}}}\""));
-        let mut lines = vec![&*table, &secret];
+    fn device(&self) -> String {
+        let secret = format!("secret = \"${{file:{}}}\"", DEVICE_KEYS);
+        let mut lines = vec!["[device]", &secret];
         if self.application().is_some_and(Preset::tells_successes) {
             lines.extend(ADDRESSES);
         }
         let comment = if self.has_owners() { "" } else { "#" };
         lines.iter().map(|line| format!("{comment}{line}")).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The package's unit makes a directory for the socket. For any other file the socket is next to it.
+    fn admin(&self) -> String {
+        let beside = std::path::absolute(self.file.with_file_name("admin.sock"));
+        let socket = match beside {
+            Ok(beside) if self.admin && !self.is_packaged() && self.file != Path::new("-") => beside,
+            _ => PathBuf::from(ADMIN_SOCKET),
+        };
+        let listen = [format!("unix:{}", socket.display()), DASHBOARD.to_owned()];
+        let listen = format!("listen = {}", toml_of(&listen));
+        let token = format!("token  = \"${{file:{ADMIN_TOKEN}}}\"");
+        let comment = if self.admin { "" } else { "#" };
+        ["[admin]", &listen, &token].map(|line| format!("{comment}{line}")).join("\n")
+    }
+
+    /// Whether the package's unit runs this file.
+    fn is_packaged(&self) -> bool {
+        self.file == Path::new(PACKAGED)
     }
 
     /// The limits of a set, and those that the application's preset has the fields for.
@@ -174,13 +208,17 @@ impl InitArgs {
         let is_default = file == "config.toml";
         let option = if is_default { String::new() } else { format!(" -c {file}") };
         let word = if is_default { String::new() } else { format!(" {file}") };
+        let start = match self.is_packaged() {
+            true => "systemctl enable --now tollgate".to_owned(),
+            false => format!("tollgate run{option}"),
+        };
         let commands = [
-            (format!("check{word}"), "what its limits let through at worst"),
-            (format!("explain{option} {}", self.example_path()), "what would happen to an attempt"),
-            (format!("run{option}"), "start the gate"),
+            (format!("tollgate check{word}"), "what its limits let through at worst"),
+            (format!("tollgate explain{option} {}", self.example_path()), "what would happen to an attempt"),
+            (start, "start the gate"),
         ];
         let width = commands.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
-        let lines = commands.map(|(command, what)| format!("  tollgate {command:<width$}   {what}\n"));
+        let lines = commands.map(|(command, what)| format!("  {command:<width$}   {what}\n"));
         format!("{file} is written. Next:\n\n{}", lines.concat())
     }
 
@@ -205,6 +243,7 @@ impl InitArgs {
             ("{protected}", self.protected()),
             ("{set}", set.to_owned()),
             ("{limits}", self.limits(set)),
+            ("{admin}", self.admin()),
         ];
         let mut text = String::new();
         for line in STARTER.split_inclusive('\n') {
@@ -232,10 +271,12 @@ fn list(arguments: &InitArgs) -> anyhow::Result<Exit> {
 /// The configuration of a text; prints its mistakes and warnings.
 fn load_text(name: &str, text: &str) -> Option<Config> {
     let mut sources = Sources::from_text(name, text);
-    if text.contains(&format!("\n[{}]\n", OWNERS.key)) {
-        // The file of the keys is made later, and its place says nothing about the text.
-        sources.environment.push(("KEY".to_owned(), "0".repeat(32)));
-        sources = sources.with_set([(format!("{}.secret", OWNERS.key), "${KEY}".to_owned())]);
+    // The files of the keys are made later, and their place says nothing about the text.
+    sources.environment.push(("KEY".to_owned(), "0".repeat(32)));
+    for (table, key) in [("\n[device]\n", "device.secret"), ("\n[admin]\n", "admin.token")] {
+        if text.contains(table) {
+            sources = sources.with_set([(key.to_owned(), "${KEY}".to_owned())]);
+        }
     }
     let loaded = load(&sources);
     loaded.diagnostics.iter().for_each(report);
@@ -263,18 +304,6 @@ fn quoted(text: &str) -> String {
     }
     quoted.push('"');
     quoted
-}
-
-/// Before anything is asked.
-fn refuse_to_overwrite(path: &Path) -> anyhow::Result<()> {
-    let name = path.display();
-    // A link that leads nowhere is there, too.
-    match fs::symlink_metadata(path).is_ok() {
-        true => {
-            Err(anyhow!("{name} exists already and is left as it is; name another file, or - to print it"))
-        }
-        false => Ok(()),
-    }
 }
 
 fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -310,6 +339,14 @@ fn preset(text: &str) -> anyhow::Result<String> {
 const LISTEN: &str = "http://[::]:8080";
 const UPSTREAM: &str = "http://127.0.0.1:8081";
 const PATTERN: &str = "POST /login";
+/// The file of the package's unit.
+const PACKAGED: &str = "/etc/tollgate/config.toml";
+/// Files with keys, next to the configuration.
+const DEVICE_KEYS: &str = "device.keys";
+const ADMIN_TOKEN: &str = "admin.token";
+/// In the directory that the unit makes.
+const ADMIN_SOCKET: &str = "/run/tollgate/admin.sock";
+const DASHBOARD: &str = "http://127.0.0.1:9180";
 const NO_PROXY: &str = "\
 # If another proxy is in front of this gate, name its address here. Otherwise all its visitors are one client.
 #[client]

@@ -1,6 +1,7 @@
 //! `init` writes a first file, and `presets` prints those that come with the program: text, files and exit codes.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use support::Folder;
@@ -53,7 +54,7 @@ fn every_set_on_disk_can_be_chosen_and_is_listed_with_its_worst_cases() {
 }
 
 #[test]
-fn init_never_overwrites_a_file() {
+fn init_leaves_a_file_as_it_is_unless_force_is_given() {
     let folder = Folder::new();
     for name in ["config.toml", "other.toml"] {
         fs::write(folder.0.join(name), "mine").unwrap();
@@ -61,7 +62,25 @@ fn init_never_overwrites_a_file() {
         assert_eq!((said.code, &*said.out), (Some(1), ""));
         assert!(said.err.contains(&format!("{name} exists already")), "{}", said.err);
         assert_eq!(folder.read(name), "mine");
+        fs::set_permissions(folder.0.join(name), fs::Permissions::from_mode(0o640)).unwrap();
+        let said = folder.run(&["init", "--force", name]);
+        assert_eq!((said.code, &*said.out), (Some(0), ""), "{}", said.err);
+        assert!(folder.read(name).contains("[route.login]"));
+        assert_eq!(fs::metadata(folder.0.join(name)).unwrap().permissions().mode() & 0o777, 0o640);
     }
+}
+
+#[test]
+fn init_makes_a_token_and_addresses_for_operators() {
+    let folder = Folder::new();
+    let said = folder.run(&["init", "--admin"]);
+    assert_eq!((said.code, &*said.out), (Some(0), ""), "{}", said.err);
+    let token = fs::metadata(folder.0.join("admin.token")).unwrap();
+    assert_eq!(token.permissions().mode() & 0o777, 0o600);
+    let socket = format!("unix:{}/admin.sock", folder.0.canonicalize().unwrap().display());
+    assert!(folder.read("config.toml").contains(&socket), "{socket} is in a directory that exists");
+    let said = folder.run(&["check"]);
+    assert_eq!((said.code, &*said.err), (Some(0), ""));
 }
 
 #[test]
@@ -69,7 +88,9 @@ fn init_does_not_write_through_a_link_that_leads_nowhere() {
     let folder = Folder::new();
     std::os::unix::fs::symlink(folder.0.join("target.toml"), folder.0.join("config.toml")).unwrap();
     assert_eq!(folder.run(&["init"]).code, Some(1));
+    assert_eq!(folder.run(&["init", "--force"]).code, Some(0));
     assert!(!folder.0.join("target.toml").exists());
+    assert!(!folder.0.join("config.toml").is_symlink(), "the link is replaced");
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn init_asks_on_a_terminal_and_writes_what_was_answered() {
         command.current_dir(&folder.0).spawn_borrowed(&pts).unwrap()
     };
     let mut process = on_terminal(&[]);
-    (&pty).write_all(b"wordpress\nhttp://127.0.0.1:9000\n\ncaddy\nyes\n\n").unwrap();
+    (&pty).write_all(b"wordpress\nhttp://127.0.0.1:9000\n\ncaddy\nyes\n\n\n").unwrap();
     let mut status = None;
     let has_ended = || {
         status = process.try_wait().unwrap();
@@ -129,6 +129,20 @@ fn init_asks_on_a_terminal_and_writes_what_was_answered() {
         let mut process = on_terminal(words);
         assert!(eventually(Duration::from_secs(20), || process.try_wait().unwrap().is_some()), "{words:?}");
         assert!(folder.read(words[words.len() - 1]).contains("http://[::]:8080"));
+    }
+}
+
+#[test]
+fn init_asks_on_a_terminal_before_it_replaces_a_file() {
+    for (answer, is_replaced) in [("\n", false), ("yes\n", true)] {
+        let folder = Folder::new();
+        fs::write(folder.0.join("config.toml"), "mine").unwrap();
+        let (pty, pts) = pty_process::blocking::open().unwrap();
+        let command = pty_process::blocking::Command::new(binary()).args(["init", "--preset", "gitea"]);
+        let mut process = command.current_dir(&folder.0).spawn_borrowed(&pts).unwrap();
+        (&pty).write_all(answer.as_bytes()).unwrap();
+        assert!(eventually(Duration::from_secs(20), || process.try_wait().unwrap().is_some()));
+        assert_eq!(folder.read("config.toml") != "mine", is_replaced, "{answer:?}");
     }
 }
 

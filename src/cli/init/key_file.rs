@@ -10,7 +10,7 @@ use anyhow::Context;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Makes the file; one that is there stays, because browsers hold cookies under its key.
+/// Makes the file; one that exists stays, because browsers hold cookies under its key, and operators know the token.
 ///
 /// # Errors
 /// If it cannot be written.

@@ -8,11 +8,21 @@ use super::{BEHIND, InitArgs, listen, pattern, preset, upstream};
 
 /// The same arguments with the answers, where a person can be asked and has chosen nothing yet.
 pub(super) fn ask(arguments: InitArgs) -> io::Result<InitArgs> {
-    let is_asked = !arguments.yes && arguments.has_no_options();
-    match is_asked && io::stdin().is_terminal() && io::stderr().is_terminal() {
+    match may_ask(&arguments) && arguments.has_no_options() {
         true => Questions { input: io::stdin().lock(), output: io::stderr() }.ask(arguments),
         false => Ok(arguments),
     }
+}
+
+/// Whether a person is there who wants to be asked.
+pub(super) fn may_ask(arguments: &InitArgs) -> bool {
+    !arguments.yes && io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks whether to do something that Enter does not agree to.
+pub(super) fn agrees(question: &str) -> io::Result<bool> {
+    let mut questions = Questions { input: io::stdin().lock(), output: io::stderr() };
+    questions.value(&format!("{question} yes or no"), "no", yes_or_no)
 }
 
 struct Questions<I, O> {
@@ -35,9 +45,11 @@ impl<I: BufRead, O: Write> Questions<I, O> {
         let behind = self.value(front, "none", |text| none_or(text, proxy))?;
         let observe = self.value("Only observe at first, and refuse nothing? yes or no", "yes", yes_or_no)?;
         let known = "Keep a budget for browsers that have signed in before (cookies)? yes or no";
-        let knows_owners = self.value(known, "yes", yes_or_no)?;
+        let device = self.value(known, "yes", yes_or_no)?;
+        let operators = "Let operators ask the gate, also by a dashboard on port 9180? yes or no";
+        let admin = self.value(operators, "yes", yes_or_no)?;
         let (upstream, listen) = (vec![upstream], vec![listen]);
-        Ok(InitArgs { preset, patterns, upstream, listen, behind, observe, knows_owners, ..defaults })
+        Ok(InitArgs { preset, patterns, upstream, listen, behind, observe, device, admin, ..defaults })
     }
 
     /// Asks until the answer is one.
@@ -102,23 +114,29 @@ mod tests {
 
     #[test]
     fn enter_takes_the_defaults_and_a_preset_needs_no_pattern() {
-        let (answers, said) = asked(&"\n".repeat(7));
+        let (answers, said) = asked(&"\n".repeat(8));
         let answers = answers.unwrap();
         assert_eq!((answers.preset, answers.patterns), (None, vec!["POST /login".to_owned()]));
-        assert_eq!((answers.observe, answers.knows_owners, answers.behind), (true, true, None));
+        assert_eq!(
+            (answers.observe, answers.device, answers.admin, answers.behind),
+            (true, true, true, None)
+        );
         assert!(said.contains("[http://127.0.0.1:8081]") && said.contains("[http://[::]:8080]"), "{said}");
-        let (answers, said) = asked("wordpress\n\n\nnginx\nno\nn\n");
+        let (answers, said) = asked("wordpress\n\n\nnginx\nno\nn\nn\n");
         let answers = answers.unwrap();
         assert_eq!(
             (answers.preset.as_deref(), answers.behind.as_deref()),
             (Some("wordpress"), Some("nginx"))
         );
-        assert!(!answers.observe && !answers.knows_owners && !said.contains("sign-in?"), "{said}");
+        assert!(
+            !answers.observe && !answers.device && !answers.admin && !said.contains("sign-in?"),
+            "{said}"
+        );
     }
 
     #[test]
     fn a_wrong_answer_is_asked_for_again_and_an_end_of_the_answers_is_an_error() {
-        let (answers, said) = asked("wordpres\nnone\nlogin\nPOST /in\nsomewhere\n\n\nsquid\n\nmaybe\n\n\n");
+        let (answers, said) = asked("wordpres\nnone\nlogin\nPOST /in\nsomewhere\n\n\nsquid\n\nmaybe\n\n\n\n");
         let answers = answers.unwrap();
         assert_eq!(answers.patterns, ["POST /in"]);
         for words in ["did you mean `wordpress`", "no words for `squid`", "  yes or no"] {
