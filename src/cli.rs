@@ -19,6 +19,7 @@ mod presets;
 mod replay;
 mod run;
 mod schema;
+mod service_unit;
 mod sources;
 mod store;
 mod stored_policy;

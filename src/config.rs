@@ -128,6 +128,15 @@ pub struct EndpointConfig {
     pub settings: Endpoint,
 }
 
+/// A file that the gate finds under another name (`LoadCredential=NAME:PATH`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassedFile {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
 /// The sources of settings; a later one wins: policy of the store, file, environment, command line.
 #[derive(Clone, Default)]
 pub struct Sources {
@@ -141,6 +150,8 @@ pub struct Sources {
     pub base: PathBuf,
     /// Variables. Those named `TOLLGATE_...` are settings; any may hold a secret: `"${NAME}"`.
     pub environment: Vec<(String, String)>,
+    /// Files that systemd will pass to the gate, when another process checks the text for it.
+    pub passed: Vec<PassedFile>,
     /// `--set KEY=VALUE`, split at the first `=`.
     pub set: Vec<(String, String)>,
     /// The files that `include` names, as [last read](Self::with_included); `None` reads them with each check.

@@ -1,6 +1,7 @@
 //! `tollgate check`: all mistakes, all warnings and the worst case of each limit, alone and combined with the others.
 //!
-//! It binds nothing and connects to no server, so it runs anywhere. With `--probe` it connects to the store, from the
+//! It binds nothing and connects to no server, so it runs anywhere. For the file of a unit, root also learns whether the
+//! unit's user can read it ([`ServiceUnit`]). With `--probe` it connects to the store, from the
 //! machine where it runs; the gate's own machine may differ.
 
 pub(super) mod probe;
@@ -13,6 +14,7 @@ use clap::{Args, ValueEnum};
 use self::probe::{ProbeReport, probe};
 
 use super::Exit;
+use super::service_unit::{ServiceUnit, UnitFault};
 use super::sources::{ALIKE, ConfigArgs, counted, report_all, shortened};
 use crate::cli::output::{errln, outln};
 use crate::config::{Config, Included, Loaded, Sources, combined, load, worst_cases};
@@ -58,7 +60,16 @@ pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
     let mut config = arguments.config.clone();
     config.add(ConfigArgs::of_file(arguments.file.clone()));
     let sources = config.sources()?;
+    let unit = ServiceUnit::of(&sources);
+    let sources = match &unit {
+        Some(unit) => unit.apply_to(sources),
+        None => sources,
+    };
     let loaded = load(&sources);
+    let faults: Vec<UnitFault> = match (&unit, &loaded.config) {
+        (Some(unit), Some(config)) => unit.faults(&sources, config),
+        _ => Vec::new(),
+    };
     let selected = loaded.config.as_ref().filter(|_| arguments.probe);
     let probed = selected.map(|config| probe(&config.store));
     match arguments.format {
@@ -67,12 +78,14 @@ pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
             if let (Some(config), false) = (&loaded.config, arguments.quiet) {
                 print_valid(config, &loaded, &sources, arguments.worst);
             }
+            faults.iter().for_each(|fault| errln!("error: {fault}\n  fix: {}", fault.fix()));
             probed.iter().for_each(print_probed);
         }
-        CheckFormat::Json => print_json(&loaded, probed.as_ref())?,
+        CheckFormat::Json => print_json(&loaded, &faults, probed.as_ref())?,
     }
     Ok(match (&loaded.config, &probed) {
         (None, _) => Exit::BadConfiguration,
+        (Some(_), _) if !faults.is_empty() => Exit::Failed,
         (Some(_), Some(probed)) if !probed.is_good() => Exit::Failed,
         (Some(_), _) if arguments.strict && !loaded.diagnostics.is_empty() => Exit::Failed,
         (Some(_), _) => Exit::Ok,
@@ -135,10 +148,14 @@ fn print_probed(probed: &ProbeReport) {
     }
 }
 
-fn print_json(loaded: &Loaded, probed: Option<&ProbeReport>) -> anyhow::Result<()> {
+fn print_json(loaded: &Loaded, faults: &[UnitFault], probed: Option<&ProbeReport>) -> anyhow::Result<()> {
     let mut result = loaded.to_json();
+    if !faults.is_empty() {
+        result["ok"] = false.into();
+        result["unit"] = faults.iter().map(ToString::to_string).collect();
+    }
     if let Some(probed) = probed {
-        result["ok"] = (loaded.config.is_some() && probed.is_good()).into();
+        result["ok"] = (loaded.config.is_some() && faults.is_empty() && probed.is_good()).into();
         result["store"] = probed.to_json();
     }
     outln!("{}", serde_json::to_string_pretty(&result)?);

@@ -5,11 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::Symptom;
+use crate::cli::service_unit::ServiceUnit;
 use crate::config::{Config, Sources};
 use crate::observe::settings::{DecisionLog, LogTarget};
 
 /// Secrets first, then what the gate writes.
-pub(super) fn look(config: &Config, sources: &Sources) -> Vec<Symptom> {
+pub(super) fn look(config: &Config, sources: &Sources, unit: Option<&ServiceUnit>) -> Vec<Symptom> {
     let secrets = config.process.files.iter().filter(|path| is_secret(path, &sources.text));
     let secrets = secrets.filter_map(|path| secret(path));
     let decisions = match &config.log.decisions {
@@ -22,7 +23,7 @@ pub(super) fn look(config: &Config, sources: &Sources) -> Vec<Symptom> {
         LogTarget::StandardOutput | LogTarget::Syslog(_) => None,
     });
     let snapshot = config.store.snapshot.as_deref().map(|path| ("store.snapshot", path));
-    let written = logs.chain(snapshot).map(|(key, path)| written(key, path));
+    let written = logs.chain(snapshot).map(|(key, path)| written(key, path, unit));
     secrets.chain(written).collect()
 }
 
@@ -48,10 +49,13 @@ fn secret(path: &Path) -> Option<Symptom> {
     })
 }
 
-fn written(key: &str, path: &Path) -> Symptom {
+fn written(key: &str, path: &Path, unit: Option<&ServiceUnit>) -> Symptom {
     let place = format!("{key} {}", path.display());
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let shown = directory.display();
+    if unit.is_some_and(|unit| unit.makes(directory)) {
+        return Symptom::good(place, format!("the unit makes {shown}"));
+    }
     match fs::metadata(directory) {
         Ok(about) if !about.is_dir() => {
             Symptom::bad(place, format!("{shown} is not a directory"), "name another file")

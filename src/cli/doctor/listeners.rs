@@ -8,18 +8,20 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::Symptom;
+use crate::cli::service_unit::ServiceUnit;
 use crate::config::Config;
 use crate::net::listener::ListenAddress;
 
 /// Whether each address is free, or a gate has it.
-pub(super) fn look(config: &Config) -> Vec<Symptom> {
+pub(super) fn look(config: &Config, unit: Option<&ServiceUnit>) -> Vec<Symptom> {
     let running = is_running(config);
     let clients = config.front.listen.iter().map(|address| ("listen", address));
     let operators = config.operators.admin.iter().map(|address| ("admin.listen", address));
     let askers = config.endpoints.iter().flat_map(|endpoint| &endpoint.listen);
     let askers = askers.map(|address| ("endpoint", address));
     let all = clients.chain(askers).chain(operators);
-    all.map(|(key, address)| listener(key, address, running)).collect()
+    let listener = |(key, address)| listener(format!("{key} {address}"), address, running, unit);
+    all.map(listener).collect()
 }
 
 /// Whether a gate answers at the admin socket of this configuration.
@@ -30,11 +32,10 @@ fn is_running(config: &Config) -> bool {
     })
 }
 
-fn listener(key: &str, address: &ListenAddress, running: bool) -> Symptom {
-    let place = format!("{key} {address}");
+fn listener(place: String, address: &ListenAddress, running: bool, unit: Option<&ServiceUnit>) -> Symptom {
     match address {
         ListenAddress::Tcp(at) | ListenAddress::Tls(at) => tcp(place, *at, running),
-        ListenAddress::Unix(file) => unix(place, &file.path),
+        ListenAddress::Unix(file) => unix(place, &file.path, unit),
         ListenAddress::Systemd { name, .. } => {
             Symptom::good(place, format!("a socket unit has to say FileDescriptorName={name}"))
         }
@@ -71,8 +72,11 @@ fn refused(place: String, at: SocketAddr, error: &Error, running: bool) -> Sympt
     }
 }
 
-fn unix(place: String, path: &Path) -> Symptom {
+fn unix(place: String, path: &Path, unit: Option<&ServiceUnit>) -> Symptom {
     let directory = path.parent().unwrap_or(Path::new("."));
+    if unit.is_some_and(|unit| unit.makes(directory)) {
+        return Symptom::good(place, format!("the unit makes {}", directory.display()));
+    }
     match directory.is_dir() {
         true => Symptom::good(place, "its directory is there"),
         false => {

@@ -10,13 +10,15 @@ use std::sync::Arc;
 use tollgate_grammar::{Findings, SourceKind, SourceText, Spot};
 
 use super::super::secrets::DIALECT;
-use super::super::{MAX_FILE, Sources};
+use super::super::{MAX_FILE, PassedFile, Sources};
 
 /// Reads files relative to the configuration, and remembers which.
 pub(in crate::config) struct Files<'b> {
     base: &'b Path,
     /// Where systemd puts the unit's credentials.
     credentials: Option<&'b Path>,
+    /// Files that systemd will put there.
+    passed: &'b [PassedFile],
     /// Where systemd lets the unit keep its state.
     state: Option<&'b Path>,
     /// The variables that secrets name, with their values.
@@ -43,6 +45,7 @@ impl<'b> Files<'b> {
         Self {
             base: &sources.base,
             credentials: sources.unit_directory("CREDENTIALS_DIRECTORY"),
+            passed: &sources.passed,
             state: sources.unit_directory("STATE_DIRECTORY"),
             environment: &sources.environment,
             read: Vec::new(),
@@ -52,13 +55,20 @@ impl<'b> Files<'b> {
 
     /// The path of a file that the configuration names: a credential of the unit, or a file next to the configuration.
     pub(super) fn resolve(&self, path: &str) -> PathBuf {
-        let credential = self.credentials.map(|directory| directory.join(path));
-        credential.filter(|file| file.is_file()).unwrap_or_else(|| self.base.join(path))
+        let credential = self.credentials.map(|directory| directory.join(path)).filter(|file| file.is_file());
+        let passed =
+            || self.passed.iter().find(|passed| passed.name == path).map(|passed| passed.path.clone());
+        credential.or_else(passed).unwrap_or_else(|| self.base.join(path))
     }
 
     /// The path of a file that the gate writes: in the unit's state directory, or next to the configuration.
     pub(super) fn resolve_state(&self, path: &str) -> PathBuf {
         self.state.unwrap_or(self.base).join(path)
+    }
+
+    /// Whether it is the unit's state directory, which systemd makes before the gate starts.
+    pub(super) fn is_state(&self, folder: &Path) -> bool {
+        self.state == Some(folder)
     }
 
     /// The bytes of a file that need not be there, and is watched all the same.

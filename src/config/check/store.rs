@@ -3,7 +3,7 @@
 //! The store parses its own address; no server is asked. Without a `secret` a reader of a shared store can try out
 //! which addresses and accounts its buckets belong to, so a warning says so where it matters.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tollgate_grammar::kind::Checked as _;
 use tollgate_grammar::{Findings, Located, refuse};
@@ -175,7 +175,8 @@ fn snapshot(raw: &raw::RawStore, files: &Files<'_>, f: &mut Findings) -> Option<
     let Located { value, spot } = raw.snapshot.as_deref().filter(|snapshot| !snapshot.value.is_empty())?;
     let path = files.resolve_state(value);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
+    let is_missing = |folder: &Path| !folder.is_dir() && !files.is_state(folder);
+    if path.is_dir() || folder.is_some_and(is_missing) {
         let message = format!("no file can be at `{}`", path.display());
         f.error(spot, message, "a file in a folder that the gate may write to");
         return None;
