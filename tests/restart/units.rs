@@ -43,7 +43,7 @@ fn the_units_start_a_gate_that_understands_their_words() {
         assert!(output.status.success() || said.contains("systemd passed no socket"), "{said}");
     }
     assert_eq!((service["Type"][0], service["KillMode"][0]), ("notify", "mixed"));
-    let check = "/usr/bin/tollgate check --quiet -c /etc/tollgate/config.toml";
+    let check = "+/usr/bin/tollgate check --quiet -c /etc/tollgate/config.toml";
     assert_eq!(service["ExecReload"], [check, "/bin/sh -c 'kill -HUP $MAINPID'"]);
     let _ = fs::remove_dir_all(directory);
 }
