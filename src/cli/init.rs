@@ -53,9 +53,8 @@ pub(super) struct InitArgs {
     /// Let every limit observe at first: decide, count and log, and refuse nothing
     #[arg(long)]
     observe: bool,
-    /// Know browsers that have signed in before, and make the file with the key, device.keys
-    #[arg(long)]
-    device: bool,
+    #[arg(long = OWNERS.key, help = OWNER_OPTION)]
+    knows_owners: bool,
     /// Let operators ask the gate, also by the dashboard on port 9180, and make the file with the token, admin.token
     #[arg(long)]
     admin: bool,
@@ -91,8 +90,8 @@ pub(super) fn init(arguments: &InitArgs) -> anyhow::Result<Exit> {
         true => existing_file::replace(&arguments.file, &text)?,
         false => write_new(&arguments.file, &text)?,
     }
-    if arguments.knows_devices() {
-        key_file::make(&arguments.file.with_file_name(DEVICE_KEYS))?;
+    if arguments.has_owners() {
+        key_file::make(&arguments.file.with_file_name(OWNER_KEYS))?;
     }
     if arguments.admin {
         key_file::make(&arguments.file.with_file_name(ADMIN_TOKEN))?;
@@ -118,7 +117,7 @@ impl StarterSet {
 impl InitArgs {
     fn has_no_options(&self) -> bool {
         let chosen =
-            self.preset.is_some() || self.behind.is_some() || self.observe || self.device || self.admin;
+            self.preset.is_some() || self.behind.is_some() || self.observe || self.knows_owners || self.admin;
         !chosen
             && self.limits == SETS[0].name
             && (&self.listen[..], &self.upstream[..], &self.patterns[..])
@@ -154,9 +153,9 @@ impl InitArgs {
         self.knows_owners && self.application().is_none_or(Preset::tells_successes)
     }
 
-    fn device(&self) -> String {
-        let secret = format!("secret = \"${{file:{}}}\"", DEVICE_KEYS);
-        let mut lines = vec!["[device]", &secret];
+    fn owners(&self) -> String {
+        let (table, secret) = (format!("[{}]", OWNERS.key), format!("secret = \"${{file:{OWNER_KEYS}}}\""));
+        let mut lines = vec![&*table, &secret];
         if self.application().is_some_and(Preset::tells_successes) {
             lines.extend(ADDRESSES);
         }
@@ -273,9 +272,9 @@ fn load_text(name: &str, text: &str) -> Option<Config> {
     let mut sources = Sources::from_text(name, text);
     // The files of the keys are made later, and their place says nothing about the text.
     sources.environment.push(("KEY".to_owned(), "0".repeat(32)));
-    for (table, key) in [("\n[device]\n", "device.secret"), ("\n[admin]\n", "admin.token")] {
-        if text.contains(table) {
-            sources = sources.with_set([(key.to_owned(), "${KEY}".to_owned())]);
+    for (table, key) in [(OWNERS.key, "secret"), ("admin", "token")] {
+        if text.contains(&format!("\n[{table}]\n")) {
+            sources = sources.with_set([(format!("{table}.{key}"), "${KEY}".to_owned())]);
         }
     }
     let loaded = load(&sources);
@@ -341,8 +340,7 @@ const UPSTREAM: &str = "http://127.0.0.1:8081";
 const PATTERN: &str = "POST /login";
 /// The file of the package's unit.
 const PACKAGED: &str = "/etc/tollgate/config.toml";
-/// Files with keys, next to the configuration.
-const DEVICE_KEYS: &str = "device.keys";
+/// The file with the token of operators, next to the configuration.
 const ADMIN_TOKEN: &str = "admin.token";
 /// In the directory that the unit makes.
 const ADMIN_SOCKET: &str = "/run/tollgate/admin.sock";

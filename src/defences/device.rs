@@ -28,7 +28,7 @@ use crate::policy::{Mode, OwnerClaim, OwnerCookie, OwnerWords, VerifiedCookie, r
 use crate::time::{Span, Time};
 
 tables! {
-    /// Known devices: a browser that has signed in keeps a budget of its own.
+    /// Known devices: a browser that has signed in keeps a separate budget.
     pub(crate) RawDevice {
         secret: RawKey<Given<Secret>>,
         ttl: Key<KnownFor>,

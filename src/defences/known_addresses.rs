@@ -59,7 +59,7 @@ pub(super) fn check(
     let on = raw.addresses.as_ref().filter(|on| on.value)?;
     let is_used = |limit: &Limit| limit.mode != Mode::Off && limit.is_hidden();
     if !context.limits.iter().flatten().any(is_used) {
-        let message = "known addresses have a budget of their own under limits by account, and there is none";
+        let message = "known addresses have a separate budget under limits by account, and there is none";
         f.warning(&on.spot, message, "add [limit.account] with key = \"user\"");
     }
     Some(Arc::new(KnownAddresses { prefixes, recent: Recent::new(ttl).ok()? }))

@@ -58,7 +58,7 @@ pub(super) struct IdentityReaders<'p> {
     pub(super) owner_memory: Option<&'p dyn OwnerMemory>,
     /// Whether it remembers a client.
     pub(super) is_remembered: IsRemembered<'p>,
-    /// Who signed in with a cookie.
+    /// Finds the accounts that signed in with a cookie.
     pub(super) signed_in: &'p dyn Fn(SessionCookie) -> SignedInAccounts,
     /// Whether passwords matter.
     pub(super) reads_passwords: bool,

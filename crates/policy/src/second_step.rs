@@ -52,7 +52,7 @@ pub struct SignIn {
 pub struct Remembered<'k> {
     /// Which clients are.
     pub is_known: IsRemembered<'k>,
-    /// Who signed in with this cookie; none if more did than one session has.
+    /// Finds the accounts that signed in with this cookie; none if they are more than one session has.
     pub signed_in: &'k dyn Fn(SessionCookie) -> SignedInAccounts,
 }
 

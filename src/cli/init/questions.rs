@@ -45,11 +45,11 @@ impl<I: BufRead, O: Write> Questions<I, O> {
         let behind = self.value(front, "none", |text| none_or(text, proxy))?;
         let observe = self.value("Only observe at first, and refuse nothing? yes or no", "yes", yes_or_no)?;
         let known = "Keep a budget for browsers that have signed in before (cookies)? yes or no";
-        let device = self.value(known, "yes", yes_or_no)?;
+        let knows_owners = self.value(known, "yes", yes_or_no)?;
         let operators = "Let operators ask the gate, also by a dashboard on port 9180? yes or no";
         let admin = self.value(operators, "yes", yes_or_no)?;
         let (upstream, listen) = (vec![upstream], vec![listen]);
-        Ok(InitArgs { preset, patterns, upstream, listen, behind, observe, device, admin, ..defaults })
+        Ok(InitArgs { preset, patterns, upstream, listen, behind, observe, knows_owners, admin, ..defaults })
     }
 
     /// Asks until the answer is one.
@@ -118,7 +118,7 @@ mod tests {
         let answers = answers.unwrap();
         assert_eq!((answers.preset, answers.patterns), (None, vec!["POST /login".to_owned()]));
         assert_eq!(
-            (answers.observe, answers.device, answers.admin, answers.behind),
+            (answers.observe, answers.knows_owners, answers.admin, answers.behind),
             (true, true, true, None)
         );
         assert!(said.contains("[http://127.0.0.1:8081]") && said.contains("[http://[::]:8080]"), "{said}");
@@ -129,7 +129,7 @@ mod tests {
             (Some("wordpress"), Some("nginx"))
         );
         assert!(
-            !answers.observe && !answers.device && !answers.admin && !said.contains("sign-in?"),
+            !answers.observe && !answers.knows_owners && !answers.admin && !said.contains("sign-in?"),
             "{said}"
         );
     }

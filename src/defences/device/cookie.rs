@@ -32,7 +32,7 @@ impl FromStr for CookieName {
         }
         let lower = text.to_ascii_lowercase();
         if PREFIXES.iter().any(|prefix| lower.starts_with(prefix)) {
-            let message = format!("`{text}` begins with a prefix that has a meaning of its own");
+            let message = format!("`{text}` begins with a prefix that has a special meaning");
             return Err(Mistake::new(
                 message,
                 "leave it out: `__Host-` is put in front wherever TLS is spoken",

@@ -11,6 +11,7 @@ use super::buckets::seconds;
 use super::pages::{ClientPart, ClientsPage, RatePart, RatesPage};
 use super::request::{AdminProblem, pairs, wrong};
 use super::response::{AdminResponse, json_response, not_allowed};
+use crate::defences::OWNERS;
 use crate::engine::{BucketLevel, Engine, OwnRateView};
 use crate::event::BucketOwner;
 use crate::observe::client_format::ClientFormatter;
@@ -86,7 +87,8 @@ impl ClientsApi {
         let counted = if key.is_some() { usize::MAX } else { n };
         let mut found = self.hitters.top(order, counted, limit.as_deref(), window, now);
         if let Some(key) = key {
-            let selector = BucketSelector::parse(key.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+            let selector =
+                BucketSelector::parse(key.as_bytes(), OWNERS).map_err(|error| wrong(error.to_string()))?;
             let account = selector.account().map(|account| self.engine.log_id(account));
             found.retain(|hitter| match hitter.owner {
                 BucketOwner::Account(hash) => account == Some(hash),
