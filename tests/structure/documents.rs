@@ -338,6 +338,10 @@ fn without_blocks(text: &str) -> String {
 }
 
 fn is_path(word: &str) -> bool {
+    // A pattern of the shell, or a directory of the reader's that a container gets.
+    if word.contains(['*', ':']) {
+        return false;
+    }
     let Some((first, _)) = word.split_once('/') else {
         return word.ends_with(".rs");
     };
