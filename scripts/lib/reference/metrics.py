@@ -80,7 +80,9 @@ def defined_metrics():
         for at in re.finditer(r'"((?:tollgate|process)_[a-z_]+)"', text):
             behind = re.match(r'[\s,;]*(?:let help =|help:)?\s*"([^"]+)"', text[at.end():])
             before = re.findall(r'let help = "([^"]+)"', text[:at.start()])
-            found[at[1]] = behind[1] if behind else before[-1]
+            # The name of a cookie has no help.
+            if behind or before:
+                found[at[1]] = behind[1] if behind else before[-1]
     return found
 
 
