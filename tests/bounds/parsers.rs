@@ -40,7 +40,7 @@ use tollgate::proxy::headers::{ForwardedInfo, prepare_request, requested_upgrade
 use tollgate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
 use tollgate::proxy::request::decoder::{BodyPart, RequestDecoder};
 use tollgate::proxy::request::target;
-use tollgate::proxy::respond::{Language, Negotiation, ProblemKind, problem};
+use tollgate::proxy::respond::{Negotiation, PageLanguage, ProblemKind, RefusalPages, language_of, problem};
 use tollgate::time::Time;
 
 /// A reader of something that a client sends.
@@ -632,7 +632,7 @@ fn read_accept(line: &[u8]) {
             accept: headers.get(ACCEPT),
             head: true,
             request_id: &request_id,
-            language: Language::default(),
+            language: PageLanguage::default(),
             offer: None,
         };
         black_box(problem(ProblemKind::TargetTooLong, &asked));
@@ -641,7 +641,8 @@ fn read_accept(line: &[u8]) {
 
 fn read_language(line: &[u8]) {
     with(&ACCEPT_LANGUAGE, line, |headers| {
-        black_box(Language::preferred(headers.get(ACCEPT_LANGUAGE)));
+        let html = HeaderValue::from_static("text/html");
+        black_box(language_of(&RefusalPages::default(), Some(&html), headers));
     });
 }
 
