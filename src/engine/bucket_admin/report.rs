@@ -72,7 +72,7 @@ impl BucketView {
         (own.is_ban() || is_empty).then_some(own.until)
     }
 
-    /// The end of its [exemption](Engine::exempt), if it has one.
+    /// The end of its [exemption](super::super::Engine::exempt), if it has one.
     #[must_use]
     pub fn exempt_until(&self) -> Option<Time> {
         self.own.filter(Own::is_exemption).map(|own| own.until)
