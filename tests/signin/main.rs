@@ -33,3 +33,4 @@ mod second_steps;
 mod settling;
 mod suspicion;
 mod told;
+mod troubles;

@@ -30,7 +30,8 @@ pub(super) fn text(page: &BucketsPage, key: &str) -> String {
         }
     }
     for AddressesPart { application, known, until } in page.addresses.iter().flatten() {
-        let _ = writeln!(text, "known from {known} addresses at {application}, the last until {until}");
+        let addresses = if *known == 1 { "address" } else { "addresses" };
+        let _ = writeln!(text, "known from {known} {addresses} at {application}, the last until {until}");
     }
     text
 }
