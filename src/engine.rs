@@ -261,7 +261,7 @@ impl Engine {
         routes: MatchedRoutes,
         now: Time,
     ) -> Result<DecisionState, Undecided> {
-        if let Some(refusal) = rules.refusal_of_all(attempt.client, now) {
+        if let Some(refusal) = rules.refusal_of_all(attempt.client, || self.store.time(now)) {
             return Ok(DecisionState::Ready(Decision::RefusedByDefence(refusal)));
         }
         if routes.is_empty() {

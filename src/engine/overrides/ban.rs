@@ -47,23 +47,24 @@ impl Rules {
     /// The end of the ban of this client's prefix, if there is one.
     #[must_use]
     pub fn banned_until(&self, client: Client, now: Time) -> Option<Time> {
-        self.ban_of(client, now).map(|ban| ban.until)
+        self.ban_of(client, || now).map(|ban| ban.until)
     }
 
-    /// The refusal of every request of this client, if its prefix is banned like this.
+    /// The refusal of every request of this client, if its prefix is banned like this; `now` is the time of the store.
     pub(in crate::engine) fn refusal_of_all(
         &self,
         client: Client,
-        now: Time,
+        now: impl FnOnce() -> Time,
     ) -> Option<&'static DefenceRefusal> {
         self.ban_of(client, now).filter(|ban| ban.is_of_all_requests).map(|_| &ALL_REFUSED)
     }
 
-    fn ban_of(&self, client: Client, now: Time) -> Option<BanInForce> {
+    fn ban_of(&self, client: Client, now: impl FnOnce() -> Time) -> Option<BanInForce> {
         if self.banned.is_empty() {
             return None;
         }
-        self.banned.find_translated(client.known_ip()?).copied().filter(|ban| ban.until > now)
+        let ban = self.banned.find_translated(client.known_ip()?).copied()?;
+        (ban.until > now()).then_some(ban)
     }
 }
 
