@@ -241,7 +241,7 @@ pub(super) const WORDS: OwnerWords = OwnerWords {
     not_logged: "the log has no devices",
     owner_of: owner_of_token,
     not_remembered: "no addresses are known: [device] has no addresses = true",
-    no_owner: "what stands for device is not a token: one of those in the browser's device cookie, between its dots",
+    no_owner: "the value of device is not a token: one of those in the browser's device cookie, between its dots",
 };
 
 /// The file for the key, next to the configuration.

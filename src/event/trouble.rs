@@ -2,7 +2,7 @@
 
 use crate::time::Time;
 
-/// A trouble that begins or ends. Whoever finds it logs it as well.
+/// A trouble that begins or ends. The code that finds it logs it as well.
 #[derive(Debug, Clone, Copy)]
 pub struct Trouble<'a> {
     /// What it is.

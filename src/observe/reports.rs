@@ -1,6 +1,7 @@
 //! What an operator is told at once: begin and end of alarms, guesses that worked, and troubles of the gate, as JSON.
 //!
-//! Alarms and guesses go to the webhook of their route, troubles to every webhook of the file. Reports wait here, because a listener to events may not block. Sending is left to `webhook.rs`.
+//! Alarms and guesses go to the webhook of their route, troubles to every webhook of the file. Reports wait here, because a
+//! listener to events may not block. Sending is left to `webhook.rs`.
 
 use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -100,7 +101,6 @@ impl WaitingReports {
 
 /// A report as it is sent; keys that do not apply are absent.
 #[derive(Serialize, Default)]
-#[serde(default)]
 struct ReportBody<'a> {
     event: String,
     #[serde(skip_serializing_if = "Option::is_none")]

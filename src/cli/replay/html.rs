@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::text::grouped;
+use super::text::{grouped, plural};
 use crate::config::values::in_words;
 use crate::observe::timestamp::rfc3339;
 use crate::replay::{
@@ -97,7 +97,7 @@ fn write_limit(page: &mut String, limit: &LimitReport) -> std::fmt::Result {
         ("Refused clients", format!("{} of {}", counted(limit.refused_clients), counted(limit.clients))),
         ("Exempt attempts", grouped(limit.exempt)),
         ("First refusal", first.to_owned()),
-        ("Likely false positives", format!("{} clients", grouped(limit.likely_false_positives))),
+        ("Likely false positives", plural(limit.likely_false_positives, "client")),
     ];
     page.push_str("<dl>");
     rows.iter().try_for_each(|(name, value)| write!(page, "<dt>{name}</dt><dd>{}</dd>", escaped(value)))?;
@@ -149,8 +149,8 @@ fn write_plot(page: &mut String, name: &str, series: &TimeSeries) -> std::fmt::R
     write_axis(page, series)?;
     write!(
         page,
-        "<p class=legend><span class=attempts>attempts</span> <span class=refused>refused</span> \
-         in columns of {}; the highest has {}</p>",
+        "<p class=legend><span class=attempts>attempts</span> <span class=refused>refused</span>, \
+         one column is {}; the highest has {}</p>",
         in_words(Span::from_secs(series.width)),
         grouped(most)
     )

@@ -149,7 +149,7 @@ fn counted(distinct: DistinctCount) -> String {
     format!("{}{}", if distinct.exact { "" } else { "about " }, grouped(distinct.count))
 }
 
-fn plural(count: u64, what: &str) -> String {
+pub(super) fn plural(count: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
