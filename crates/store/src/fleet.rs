@@ -1,16 +1,18 @@
-//! Data that the gates of an installation share in addition to buckets: the policy with its history, and the temporary
-//! changes of operators.
+//! Data that the gates of an installation share in addition to buckets: the policy with its history, the temporary
+//! changes of operators, and the list of gates.
 //!
-//! One small record, the [head](FleetHead), names all others. A text is written once, under a random name, before the
+//! One small record, the [head](FleetHead), names all others but the list of gates. A text is written once, under a random name, before the
 //! head names it: so a reader finds all of a change or nothing of it, and of two writers one loses the swap of the
 //! head. Every record carries a keyed hash under a secret of the installation, because who writes a policy decides where
 //! passwords go. What the texts mean is left to the layers above.
 
+mod gates;
 mod head;
 mod sealed;
 
 use std::sync::Arc;
 
+pub use self::gates::{GateId, GateReport, MAX_GATES, PolicyAnswer, PolicyId, PolicyRefusal, ReportedGate};
 pub use self::head::{FleetHead, MAX_HISTORY, PolicyEntry};
 
 use self::head::DocumentName;
@@ -48,6 +50,9 @@ pub enum FleetError {
     /// The text is longer than every database takes.
     #[error("takes a text of at most {MAX_TEXT_LEN} bytes, and this one has {0}")]
     TooLong(usize),
+    /// The list of gates takes no more.
+    #[error("has {MAX_GATES} gates in its list, and takes no more")]
+    Full,
     /// Another writer came first.
     #[error("was changed by another operator meanwhile")]
     Conflict,
@@ -81,6 +86,10 @@ impl FleetKeys {
     #[must_use]
     pub fn head(&self) -> Key {
         self.namespace.document_key(b"head")
+    }
+
+    fn gates(&self) -> Key {
+        self.namespace.document_key(b"gates")
     }
 
     fn text(&self, DocumentName(name): DocumentName) -> Key {
@@ -297,8 +306,19 @@ impl Fleet {
         text: &[u8],
         what: &str,
     ) -> Result<(), FleetError> {
+        self.swap_for(FOR_GOOD, key, old, text, what).await
+    }
+
+    async fn swap_for(
+        &self,
+        ttl: Span,
+        key: Key,
+        old: Option<RecordVersion>,
+        text: &[u8],
+        what: &str,
+    ) -> Result<(), FleetError> {
         let bytes = self.keys.seal.seal(key, text);
-        let new = StoreRecord { bytes, ttl: FOR_GOOD, limit: what.into(), full_at: Time::default() };
+        let new = StoreRecord { bytes, ttl, limit: what.into(), full_at: Time::default() };
         match self.backend.swap(key, old, new).await {
             Ok(written) => match written.value {
                 Swap::Done(_) => Ok(()),

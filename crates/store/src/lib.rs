@@ -39,7 +39,8 @@ pub use self::compare_and_swap::{
     StoreError, StoreFuture, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
 };
 pub use self::fleet::{
-    Fleet, FleetError, FleetHead, FleetKeys, MAX_HISTORY, MAX_TEXT_LEN, PolicyEntry, PolicyNote,
+    Fleet, FleetError, FleetHead, FleetKeys, GateId, GateReport, MAX_GATES, MAX_HISTORY, MAX_TEXT_LEN,
+    PolicyAnswer, PolicyEntry, PolicyId, PolicyNote, PolicyRefusal, ReportedGate,
 };
 pub use self::limits::{Limiter, Limits, TakenTokens};
 pub use self::step_program::{StepOp, StepProgram, StepRate, StepShape, StepSum};

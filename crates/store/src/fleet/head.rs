@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::PolicyNote;
+use super::{PolicyId, PolicyNote};
 use tollgate_bucket::Time;
 
 /// The name of a text in the store: random, so that no two writers choose the same.
@@ -108,6 +108,12 @@ impl PolicyEntry {
     #[must_use]
     pub fn hash_of(text: &str) -> String {
         Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// What gates report of it.
+    #[must_use]
+    pub fn id(&self) -> PolicyId {
+        PolicyId { version: self.version, hash: self.hash.clone() }
     }
 
     /// When it was put there.

@@ -6,7 +6,7 @@ use crate::{Clocked, ServerId, StoreFuture, Stored};
 
 /// A database without failures: what is tested is what the records say of each other.
 #[derive(Default)]
-struct Records(Mutex<HashMap<Key, Stored>>);
+pub(super) struct Records(Mutex<HashMap<Key, Stored>>);
 
 impl Records {
     fn count(&self) -> usize {
@@ -46,12 +46,12 @@ impl CompareAndSwap for Records {
     }
 }
 
-fn fleet(records: &Arc<Records>, secret: &[u8]) -> Fleet {
+pub(super) fn fleet(records: &Arc<Records>, secret: &[u8]) -> Fleet {
     let backend: Arc<dyn CompareAndSwap> = Arc::<Records>::clone(records);
     Fleet::new(backend, FleetKeys::new(&Namespace::default(), &[secret]))
 }
 
-fn run<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
