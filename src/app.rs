@@ -178,8 +178,9 @@ impl App {
             admin_sockets.push(bound);
         }
         let (clock, store) = (Clock::system(), config.store.clone());
-        let config_status = ConfigStatus::new(&sources, clock.now());
-        let reload = Reload::new(sources, &config, config_status.clone());
+        let now = clock.now();
+        let config_status = ConfigStatus::new(&sources, now);
+        let reload = Reload::new(sources, &config, config_status.clone(), now);
         let sandbox = Sandbox::enter(&config).map_err(AppStartError::Worker)?;
         allocator::return_memory();
         let parts = Parts::build(config, clock, sandbox, old_process.as_mut())?;
@@ -264,7 +265,8 @@ impl App {
         }
         let drain = self.parts.config.load().settings.drain;
         tracing::info!("draining: requests in flight may take {drain:?} to finish");
-        let finished = self.parts.finish(&trigger, workers).await;
+        let finish = self.parts.finish(&trigger, workers);
+        let (finished, ()) = tokio::join!(finish, self.reload.sign_off(&self.parts));
         if let Some(snapshotter) = self.parts.snapshotter.as_ref().filter(|_| new_process.is_none()) {
             snapshotter.write().await;
         }

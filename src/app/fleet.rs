@@ -1,4 +1,5 @@
-//! Asks the store for what gates share in addition to buckets: the policy, and the changes of operators.
+//! Asks the store for what gates share in addition to buckets: the policy, the changes of operators, and the list of
+//! gates.
 //!
 //! One question every [`PERIOD`] tells whether anything is new. What follows from it is left to `reload`, which does
 //! one thing after the other.
@@ -10,7 +11,7 @@ use super::Parts;
 use crate::config::StoreSettings;
 use crate::engine::{OverrideChange, OverrideError, Overrides};
 use crate::store::shared::SharedStore;
-use crate::store::{Fleet, FleetError, FleetHead, FleetKeys, PolicyEntry, StoreError};
+use crate::store::{Fleet, FleetError, FleetHead, FleetKeys, GateId, GateReport, PolicyEntry, StoreError};
 
 /// The shared records of this gate's installation.
 pub(super) struct FleetLink {
@@ -75,6 +76,17 @@ impl FleetLink {
     /// Ends the changes that last until a reload.
     pub(super) async fn end_with_reload(&self) -> Result<(FleetHead, Overrides), OverrideError> {
         self.rewrite(|before| Ok(before.after_reload())).await
+    }
+
+    /// Puts a gate's report in the list of gates.
+    pub(super) async fn report(&self, id: GateId, report: GateReport) -> Result<(), FleetError> {
+        let now = self.store.now();
+        self.run(move |fleet| async move { fleet.report(id, &report, now).await }).await
+    }
+
+    /// Takes a gate out of the list of gates.
+    pub(super) async fn sign_off(&self, id: GateId) -> Result<(), FleetError> {
+        self.run(move |fleet| async move { fleet.sign_off(id).await }).await
     }
 
     async fn rewrite(

@@ -6,6 +6,7 @@
 //! texts are taken as last read: an edit of the file itself waits for SIGHUP.
 
 mod follow;
+mod report;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio::time::sleep;
 use tollgate_grammar::diagnostic::DiagnosticRecord;
 
 use self::follow::Follower;
+use self::report::GateReporter;
 use super::certificates::newly_expired;
 use super::config_diff::{ConfigView, diff};
 use super::file_watcher::{FileWatcher, SettledFiles};
@@ -31,6 +33,7 @@ use crate::observe::messages;
 use crate::observe::settings::LogSettings;
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::proxy::upstream::Health;
+use crate::time::Time;
 
 /// The sources and the settings of the running configuration, and the requests for a reload.
 pub(super) struct Reload {
@@ -44,6 +47,7 @@ pub(super) struct Reload {
     watcher: FileWatcher,
     own_files: SettledFiles,
     follower: Follower,
+    reporter: GateReporter,
     /// Replaced configurations that a worker may still hold. Dropping one may take a while, which no worker should
     /// spend.
     retired: Vec<Arc<RuntimeConfig>>,
@@ -57,11 +61,12 @@ enum ReloadScope {
 }
 
 impl Reload {
-    /// For a gate that runs with this configuration from these sources.
-    pub(super) fn new(sources: Sources, config: &Config, config_status: ConfigStatus) -> Self {
+    /// For a gate that starts now, with this configuration from these sources.
+    pub(super) fn new(sources: Sources, config: &Config, config_status: ConfigStatus, now: Time) -> Self {
         let (commands, incoming) = mpsc::channel(MAX_REQUESTS);
         Self {
             follower: Follower::new(&sources, config),
+            reporter: GateReporter::new(now),
             commands,
             incoming,
             restart_only: RestartOnly::of(config),

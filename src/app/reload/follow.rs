@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
+use tollgate_grammar::diagnostic::DiagnosticRecord;
 
 use super::super::fleet::{FleetLink, PERIOD};
 use super::super::{Parts, service_manager};
@@ -14,8 +15,9 @@ use super::{LoadAttempt, Reload, check};
 use crate::config::{Config, Sources, StoreSettings, StoredPolicy};
 use crate::engine::{OverrideChange, OverrideError, Overrides};
 use crate::event::Event;
+use crate::observe::admin::ReloadError;
 use crate::store::snapshot::replace_file;
-use crate::store::{FleetError, FleetHead, PolicyEntry};
+use crate::store::{FleetError, FleetHead, PolicyEntry, PolicyId, PolicyRefusal};
 
 /// What this gate knows of the shared records.
 pub(super) struct Follower {
@@ -37,9 +39,10 @@ pub(super) struct Follower {
 
 /// The policy of a gate that has it from the store.
 struct FollowedPolicy {
-    /// The newest that was tried: its version and its hash.
-    tried: (u64, String),
-    /// One that this gate could not take, and why.
+    in_force: PolicyId,
+    /// The newest that was tried.
+    tried: PolicyId,
+    /// That one, if this gate could not take it, and why.
     refused: Option<(StoredPolicy, String)>,
     copy: PathBuf,
     is_copied: bool,
@@ -50,9 +53,9 @@ impl Follower {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let followed = |copy: &PathBuf| {
-            let StoredPolicy { version, text } = sources.policy.clone().unwrap_or_default();
-            let tried = (version, PolicyEntry::hash_of(&text));
-            FollowedPolicy { tried, refused: None, copy: copy.clone(), is_copied: false }
+            let in_force = id_of(&sources.policy.clone().unwrap_or_default());
+            let tried = in_force.clone();
+            FollowedPolicy { in_force, tried, refused: None, copy: copy.clone(), is_copied: false }
         };
         Self {
             store: config.store.clone(),
@@ -85,6 +88,18 @@ impl Follower {
         self.has_reloaded = self.link.is_some();
     }
 
+    /// The policy in force if this gate follows the store, and the newest one if it could not be taken.
+    pub(super) fn tried(&self) -> (Option<PolicyId>, Option<PolicyRefusal>) {
+        let Some(FollowedPolicy { in_force, tried, refused, .. }) = &self.policy else { return (None, None) };
+        let refused = refused.as_ref();
+        let refused = refused.map(|(_, why)| PolicyRefusal { policy: tried.clone(), why: why.clone() });
+        (Some(in_force.clone()), refused)
+    }
+
+    pub(super) fn store(&self) -> &StoreSettings {
+        &self.store
+    }
+
     fn link(&mut self, parts: &Parts) -> Option<Arc<FleetLink>> {
         if self.link.is_none() {
             self.link = FleetLink::of(parts, &self.store).map(Arc::new);
@@ -100,7 +115,7 @@ impl Follower {
     /// The newest policy, if this gate follows policies and has not tried this one yet.
     fn untried<'h>(&self, head: &'h FleetHead) -> Option<&'h PolicyEntry> {
         let policy = self.policy.as_ref()?;
-        head.newest().filter(|entry| (entry.version, &entry.hash) != (policy.tried.0, &policy.tried.1))
+        head.newest().filter(|entry| entry.id() != policy.tried)
     }
 
     fn tell(&mut self, error: FleetError) {
@@ -114,23 +129,27 @@ impl Follower {
 }
 
 impl Reload {
-    /// Asks the store what is new, and takes it over.
+    /// Asks the store what is new, takes it over, and reports what came of it.
     pub(super) async fn follow(&mut self, parts: &Parts) {
         if parts.engine.is_frozen() {
             return;
         }
         self.keep_copy(parts).await;
-        match self.ask(parts).await {
+        let Some(link) = self.follower.link(parts) else { return };
+        let asked = match self.ask(&link, parts).await {
+            Err(error @ FleetError::Store(_)) => Err(error),
+            asked => asked.and(self.report(&link, parts).await),
+        };
+        match asked {
             Ok(()) => self.follower.failure = None,
             Err(error) => self.follower.tell(error),
         }
     }
 
-    async fn ask(&mut self, parts: &Parts) -> Result<(), FleetError> {
-        let Some(link) = self.follower.link(parts) else { return Ok(()) };
+    async fn ask(&mut self, link: &FleetLink, parts: &Parts) -> Result<(), FleetError> {
         let head = link.head().await?;
         if self.follower.misses(&head) {
-            return self.restore(&link, parts).await;
+            return self.restore(link, parts).await;
         }
         self.follower.lost = 0;
         if !self.follower.is_resealed {
@@ -142,7 +161,7 @@ impl Reload {
             self.take_policy(entry, text, parts).await;
         }
         if self.follower.has_reloaded {
-            self.end_with_reload(&link, parts).await;
+            self.end_with_reload(link, parts).await;
         } else if !head.has_same_overrides(&self.follower.seen) {
             let overrides = link.overrides(&head).await?;
             self.follower.seen = head;
@@ -226,8 +245,10 @@ impl Reload {
         parts.observers.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
         service_manager::ready();
         if let Some(policy) = &mut self.follower.policy {
-            policy.tried = (entry.version, entry.hash.clone());
-            policy.refused = changes.as_ref().err().map(|why| (stored, why.to_string()));
+            policy.tried = entry.id();
+            let why =
+                |error| first_mistake(&read.diagnostics).unwrap_or_else(|| ReloadError::to_string(error));
+            policy.refused = changes.as_ref().err().map(|error| (stored, why(error)));
         }
         match &changes {
             Ok(_) => tracing::info!("policy {} of {} is in force", entry.version, entry.by),
@@ -254,6 +275,7 @@ impl Reload {
     pub(super) fn has_taken_policy(&mut self) {
         if let (Some(policy), Some(taken)) = (&mut self.follower.policy, &self.sources.policy) {
             policy.refused.take_if(|(refused, _)| refused == taken);
+            policy.in_force = id_of(taken);
             policy.is_copied = false;
         }
     }
@@ -272,6 +294,23 @@ impl Reload {
             );
         }
     }
+}
+
+fn id_of(policy: &StoredPolicy) -> PolicyId {
+    PolicyId { version: policy.version, hash: PolicyEntry::hash_of(&policy.text) }
+}
+
+/// As in `policy 2:7:12: cannot read list.txt: no such file (and 2 more mistakes)`.
+fn first_mistake(diagnostics: &[DiagnosticRecord]) -> Option<String> {
+    let mut mistakes = diagnostics.iter().filter(|diagnostic| diagnostic.severity == "error");
+    let DiagnosticRecord { file, line, column, message, .. } = mistakes.next()?;
+    let place = line.zip(*column).map(|(line, column)| format!("{line}:{column}:")).unwrap_or_default();
+    let more = match mistakes.count() {
+        0 => String::new(),
+        1 => " (and 1 more mistake)".to_owned(),
+        count => format!(" (and {count} more mistakes)"),
+    };
+    Some(format!("{file}:{place} {message}{more}"))
 }
 
 /// So many times a gate without the text of the policy lets other gates write back what was lost: two seconds.
