@@ -9,6 +9,7 @@ pub mod demo;
 mod doctor;
 mod explain;
 mod exposed;
+mod fleet;
 mod init;
 mod man;
 mod migrate;
@@ -112,6 +113,8 @@ enum CliCommand {
     Drain(control::ControlArgs),
     /// Put one policy for all gates into the store that they share, show it, or go back to an earlier one
     Policy(policy::PolicyArgs),
+    /// List the gates that share a store and the policy of each; exits with 1 if one has not taken the newest
+    Fleet(fleet::FleetArgs),
     /// Prepare the store that several gates share; changes nothing that is there
     Migrate(migrate::MigrateArgs),
     /// List the presets of known applications, or print one as TOML
@@ -146,6 +149,7 @@ impl CliCommand {
             #[cfg(not(feature = "top"))]
             Self::Top { .. } => None,
             Self::Policy(arguments) => Some(arguments.config_mut()),
+            Self::Fleet(arguments) => Some(arguments.config_mut()),
             Self::Migrate(arguments) => Some(arguments.config_mut()),
             Self::Doctor(arguments) => Some(arguments.config_mut()),
             Self::Init(_) | Self::Demo(_) | Self::Presets(_) | Self::Exposed(_) => None,
@@ -198,6 +202,7 @@ fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
         CliCommand::Reload(arguments) => control::reload(&arguments),
         CliCommand::Drain(arguments) => control::drain(&arguments),
         CliCommand::Policy(arguments) => policy::policy(&arguments),
+        CliCommand::Fleet(arguments) => fleet::fleet(&arguments),
         CliCommand::Migrate(arguments) => migrate::migrate(&arguments),
         CliCommand::Presets(arguments) => presets::presets_of(&arguments),
         CliCommand::Doctor(arguments) => doctor::doctor(&arguments),

@@ -7,6 +7,7 @@ mod checked;
 mod diff;
 mod history;
 mod push;
+mod wait;
 
 use std::path::PathBuf;
 
@@ -28,7 +29,7 @@ pub(super) struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 enum PolicyAction {
-    /// Check a file, and make it the policy of all gates
+    /// Check a file, make it the policy of all gates, and wait until they have tried it
     Push(push::PushArgs),
     /// Print the policy in force, or an earlier one
     Show {
@@ -45,7 +46,7 @@ enum PolicyAction {
         #[arg(long, value_enum, default_value_t = history::HistoryFormat::Text)]
         format: history::HistoryFormat,
     },
-    /// Make an earlier policy the one of all gates again
+    /// Make an earlier policy the one of all gates again, and wait until they have tried it
     Rollback(push::RollbackArgs),
     /// Show what a push of a file would change, or what the newest policy changed; exits with 1 if anything
     Diff {
@@ -89,7 +90,7 @@ fn show(version: Option<u64>, config: &ConfigArgs) -> anyhow::Result<Exit> {
 }
 
 /// The store of these sources.
-fn opened(sources: &Sources) -> anyhow::Result<SharedPolicies> {
+pub(super) fn opened(sources: &Sources) -> anyhow::Result<SharedPolicies> {
     let Some(store) = store_of(sources) else {
         // Says what is wrong with the file, if anything is.
         load(sources).diagnostics.iter().filter(|found| found.is_error()).for_each(super::sources::report);

@@ -7,7 +7,8 @@ use anyhow::{Context, bail};
 use super::store::{OpenedStore, open};
 use crate::cli::output::errln;
 use crate::config::{PolicySource, Sources, StoreSettings, StoredPolicy, policy_source};
-use crate::store::{Fleet, FleetKeys};
+use crate::store::{Fleet, FleetKeys, PolicyEntry, ReportedGate};
+use crate::time::{Clock, Span};
 
 /// The sources with the policy that they name, if they name one. Without a store that answers it is the one that the
 /// gate has kept. Without that, [`load`](crate::config::load) reports the mistake.
@@ -73,6 +74,22 @@ impl SharedPolicies {
             // One sentence: "the store (redis) cannot be reached: ...".
             anyhow::anyhow!("the store ({}) {error:#}", self.name)
         })
+    }
+
+    /// The newest policy, and the gates that have reported.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub(super) fn newest_and_gates(&self) -> anyhow::Result<(Option<PolicyEntry>, Vec<ReportedGate>)> {
+        self.run(async |fleet| {
+            let head = fleet.head().await?;
+            Ok((head.newest().cloned(), fleet.gates(Clock::system().now()).await?))
+        })
+    }
+
+    /// Waits, and keeps the connection to the store alive meanwhile.
+    pub(super) fn pause(&self, time: Span) {
+        let _: Option<()> = self.opened.wait(time.to_std(), std::future::pending());
     }
 }
 

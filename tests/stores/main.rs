@@ -22,6 +22,7 @@ mod buckets;
 mod commands;
 mod emptied;
 mod examples;
+mod fleet;
 mod on_error;
 mod overrides;
 mod policy;

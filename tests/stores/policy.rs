@@ -29,22 +29,22 @@ mount!(dynamodb, super::Dynalite, policy: what_is_pushed_is_shown_compared_and_t
 
 /// What follows in the log or the metrics takes this long at most.
 const SOON: Duration = Duration::from_secs(2);
-const SECRET: &str = "one secret for all of these gates together";
+pub(crate) const SECRET: &str = "one secret for all of these gates together";
 
 /// A machine from which policies are pushed, with the store in its environment.
-struct Desk {
+pub(crate) struct Desk {
     directory: PathBuf,
     url: String,
 }
 
 impl Desk {
-    fn at(server: &impl Server) -> Self {
+    pub(crate) fn at(server: &impl Server) -> Self {
         migrate(&format!("upstream = \"http://127.0.0.1:2\"\n[store]\nurl = \"{}\"\n", server.url()));
         Self { directory: new_directory(), url: server.url() }
     }
 
     /// Writes a file of this machine, and returns its path.
-    fn file(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.directory.join(name);
         fs::write(&path, text).unwrap();
         path
@@ -62,16 +62,27 @@ impl Desk {
     }
 
     /// The exit code, what is on standard output, and what is on standard error.
-    fn policy(&self, words: &[&str]) -> (i32, String, String) {
-        let output = self.command(&[&["policy"], words].concat()).output().unwrap();
+    pub(crate) fn policy(&self, words: &[&str]) -> (i32, String, String) {
+        self.run(&[&["policy"], words].concat())
+    }
+
+    pub(crate) fn run(&self, words: &[&str]) -> (i32, String, String) {
+        let output = self.command(words).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
     }
 
     /// Pushes this text, which has to work.
-    fn push(&self, text: &str) {
+    pub(crate) fn push(&self, text: &str) {
         self.file("new.toml", text);
         let (code, _, err) = self.policy(&["push", "new.toml"]);
+        assert_eq!(code, 0, "{err}");
+    }
+
+    /// The same without a look at what the gates make of it.
+    fn push_only(&self, text: &str) {
+        self.file("new.toml", text);
+        let (code, _, err) = self.policy(&["push", "--no-wait", "new.toml"]);
         assert_eq!(code, 0, "{err}");
     }
 
@@ -89,12 +100,12 @@ impl Drop for Desk {
 }
 
 /// A policy with this rate for the gates of `[admin]` and `listen` of their own.
-fn policy(upstream: &Upstream, rate: &str) -> String {
+pub(crate) fn policy(upstream: &Upstream, rate: &str) -> String {
     upstream.file(&format!("[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"{rate}\"\n"))
 }
 
 /// A gate that has its policy from this store.
-fn follower(desk: &Desk) -> Launch {
+pub(crate) fn follower(desk: &Desk) -> Launch {
     with_secrets(desk, SECRET)
 }
 
@@ -214,7 +225,7 @@ fn a_gate_that_was_away_takes_the_policy_at_its_return_and_starts_without_the_st
     assert!(has_version(&gate, 1));
     // Stopped as a whole: it neither asks nor hears anything.
     gate.signal("STOP");
-    desk.push(&policy(&upstream, "3 per 1h"));
+    desk.push_only(&policy(&upstream, "3 per 1h"));
     gate.signal("CONT");
     assert!(has_version(&gate, 2), "{}", gate.messages());
     assert_eq!(status(&gate)["policy"]["version"], 2);
@@ -251,7 +262,7 @@ fn a_policy_that_a_gate_cannot_take_leaves_the_one_in_force_until_a_reload_takes
     let hash = status(&gate)["policy"]["hash"].clone();
     // The list is on the machine that pushes, and not on that of the gate.
     desk.file("list.txt", "203.0.113.0/24\n");
-    desk.push(&format!(
+    desk.push_only(&format!(
         "{}exempt = [\"office\"]\n[networks]\noffice = [\"@list.txt\"]\n",
         policy(&upstream, "2 per 1h")
     ));
@@ -286,7 +297,7 @@ fn a_policy_of_another_secret_is_not_taken() {
     assert!(err.contains("holds a policy that was not written with this `store.secret`"), "{err}");
     // The attacker removes it first, and pushes one of his own.
     server.cli(&["FLUSHALL"]);
-    let mut command = desk.command(&["policy", "push", "new.toml"]);
+    let mut command = desk.command(&["policy", "push", "--no-wait", "new.toml"]);
     assert!(command.env("TOLLGATE_STORE__SECRET", foreign).status().unwrap().success());
     let is_told = || gate.messages().contains("holds a policy that was not written with this `store.secret`");
     assert!(eventually(SOON, is_told), "{}", gate.messages());
@@ -331,7 +342,7 @@ fn a_secret_is_changed_by_way_of_two_and_the_policy_stays() {
     let gate = with_secrets(&desk, NEW_SECRET).start();
     assert!(has_version(&gate, 1) && eventually(SOON, || observes(&gate)), "{}", gate.messages());
     desk.file("new.toml", &policy(&upstream, "2 per 1h"));
-    let (code, said) = desk.with_secret(NEW_SECRET, &["push", "new.toml"]);
+    let (code, said) = desk.with_secret(NEW_SECRET, &["push", "--no-wait", "new.toml"]);
     assert_eq!(code, 0, "{said}");
     assert!(has_version(&gate, 2), "{}", gate.messages());
 }

@@ -10,10 +10,11 @@ use super::super::sources::ConfigArgs;
 use super::super::stored_policy::SharedPolicies;
 use super::super::user_name;
 use super::checked::CheckedPolicy;
+use super::wait::WaitArgs;
 use super::{entry_of, opened};
 use crate::cli::output::{errln, outln};
 use crate::config::{StoreSettings, StoredPolicy};
-use crate::store::{Fleet, FleetError, PolicyEntry, PolicyNote};
+use crate::store::{Fleet, FleetError, PolicyEntry, PolicyId, PolicyNote};
 use crate::time::Clock;
 
 #[derive(Debug, Args)]
@@ -28,6 +29,8 @@ pub(super) struct PushArgs {
     /// Also in place of one that cannot be read: it is damaged, or was written under another secret
     #[arg(long)]
     replace: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
 }
 
 #[derive(Debug, Args)]
@@ -39,12 +42,14 @@ pub(super) struct RollbackArgs {
     /// The reason, for the history [default: the version]
     #[arg(short = 'm', long, value_name = "TEXT")]
     comment: Option<String>,
+    #[command(flatten)]
+    wait: WaitArgs,
 }
 
 impl PushArgs {
     pub(super) fn run(&self) -> anyhow::Result<Exit> {
         let CheckedPolicy { text, store } = CheckedPolicy::read(&self.file, &self.config)?;
-        push(store, &text, &self.comment, self.replace)
+        push(store, &text, &self.comment, self.replace, &self.wait)
     }
 }
 
@@ -62,40 +67,41 @@ impl RollbackArgs {
         })?;
         let comment = self.comment.clone().unwrap_or_else(|| format!("back to {}", stored.version));
         let CheckedPolicy { text, store } = CheckedPolicy::of_stored(stored, own, &self.config)?;
-        push(store, &text, &comment, false)
+        push(store, &text, &comment, false, &self.wait)
     }
 }
 
-fn push(store: Option<StoreSettings>, text: &str, comment: &str, replaces: bool) -> anyhow::Result<Exit> {
+fn push(
+    store: Option<StoreSettings>,
+    text: &str,
+    comment: &str,
+    replaces: bool,
+    wait: &WaitArgs,
+) -> anyhow::Result<Exit> {
     let Some(store) = store else {
         errln!("refused, the policy in the store stays");
         return Ok(Exit::BadConfiguration);
     };
     let policies = SharedPolicies::open(&store)?;
-    let entry = policies.run(async |fleet| {
+    let (policy, is_new) = policies.run(async |fleet| {
         let note = PolicyNote { at: Clock::system().now(), by: author(), comment: comment.to_owned() };
         if replaces {
-            return Ok(Ok(replace(fleet, text, note).await?));
+            return Ok((replace(fleet, text, note).await?.id(), true));
         }
         let head = fleet.head().await.map_err(with_hint)?;
         let newest = head.newest();
         if let Some(same) = newest.filter(|newest| newest.hash == PolicyEntry::hash_of(text)) {
-            return Ok(Err(same.version));
+            return Ok((same.id(), false));
         }
-        Ok(Ok(fleet.push(text, newest.map(|newest| newest.version), note).await?))
+        let entry = fleet.push(text, newest.map(|newest| newest.version), note).await?;
+        Ok((entry.id(), true))
     })?;
-    match entry {
-        Ok(PolicyEntry { version, hash, .. }) => {
-            outln!(
-                "policy {version} ({hash}) is in the store ({}): gates follow within two seconds",
-                policies.name
-            );
-        }
-        Err(version) => {
-            outln!("policy {version} in the store ({}) is the same: nothing to change", policies.name)
-        }
+    let (PolicyId { version, hash }, name) = (&policy, &policies.name);
+    match is_new {
+        true => outln!("policy {version} ({hash}) is in the store ({name}): gates follow within two seconds"),
+        false => outln!("policy {version} in the store ({name}) is the same: nothing to change"),
     }
-    Ok(Exit::Ok)
+    wait.run(&policies, &policy)
 }
 
 /// Puts it in the place of whatever is there, and says what is lost.

@@ -22,7 +22,11 @@ fn push(url: &str, text: &str) {
     let file = directory.join("policy.toml");
     fs::write(&file, text).unwrap();
     let mut command = Command::new(binary());
-    command.args(["policy", "push"]).arg(&file).current_dir(&directory).env_remove("TOLLGATE_CONFIG");
+    command
+        .args(["policy", "push", "--no-wait"])
+        .arg(&file)
+        .current_dir(&directory)
+        .env_remove("TOLLGATE_CONFIG");
     let output = command.env("TOLLGATE_STORE__URL", url).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let _ = fs::remove_dir_all(&directory);
