@@ -129,7 +129,7 @@ fn what_is_pushed_is_shown_compared_and_taken_back(server: impl Server) {
         format!(
             "listen = \"http://127.0.0.1:8080\"\nupstream = \"http://127.0.0.1:8081\"\n\
              [route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"{rate}\"\n# {}\n",
-            "a long comment ".repeat(3_000)
+            "a long comment ".repeat(4_050)
         )
     };
     let (one, two) = (text("10 per 5m"), text("20 per 5m"));

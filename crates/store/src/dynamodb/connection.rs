@@ -67,7 +67,7 @@ pub(super) async fn call(
 fn blame(error: HttpClientError) -> StoreError {
     match error {
         HttpClientError::NotHttp(_) => StoreError::UnexpectedResponse("not HTTP".to_owned()),
-        HttpClientError::TooLong => StoreError::UnexpectedResponse("a body of more than 64 KiB".to_owned()),
+        HttpClientError::TooLong => StoreError::UnexpectedResponse("a body of more than 96 KiB".to_owned()),
         error => StoreError::unreachable(error),
     }
 }
@@ -81,7 +81,8 @@ fn parse_date(text: &str) -> Option<Time> {
 
 /// For one connection, and for a response from nearby.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-const MAX_BYTES: usize = 64 * 1024;
+/// The longest text that gates share takes 80 KiB in base64.
+const MAX_BYTES: usize = 96 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -235,7 +235,7 @@ async fn a_write_whose_answer_is_lost_is_not_sent_again() {
 
 #[tokio::test]
 async fn garbage_and_halves_are_errors_and_the_next_question_is_answered() {
-    let long = format!("{{\"x\":\"{}\"}}", "x".repeat(64 * 1024));
+    let long = format!("{{\"x\":\"{}\"}}", "x".repeat(96 * 1024));
     for (bad, is_garbled) in [
         ("garbage\r\n\r\n".to_owned(), true),
         ("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_owned(), false),
