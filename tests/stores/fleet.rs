@@ -148,6 +148,27 @@ fn gates_report_again_to_a_store_that_lost_the_list() {
     assert!(eventually(interval, || listed(&desk).len() == 2), "each with its next report");
 }
 
+/// The old process would be waited for, and follows no more.
+#[test]
+fn after_an_upgrade_only_the_new_process_is_in_the_list() {
+    let server = started::<Redis>();
+    let (desk, upstream) = (Desk::at(&server), Upstream::start());
+    desk.push(&policy(&upstream, "1 per 1h"));
+    let gate = follower(&desk).start();
+    assert!(lists(&desk, 1));
+    gate.signal("USR2");
+    let processes =
+        || -> Vec<u64> { listed(&desk).iter().filter_map(|gate| gate["process"].as_u64()).collect() };
+    let mut new = Vec::new();
+    let is_over = || {
+        new = processes();
+        new.len() == 1 && new[0] != u64::from(gate.process_id())
+    };
+    assert!(eventually(Duration::from_secs(10), is_over), "{}", gate.messages());
+    desk.push(&policy(&upstream, "2 per 1h"));
+    assert!(support::signal(u32::try_from(new[0]).unwrap(), "KILL"));
+}
+
 /// As in a change of a whole installation: all gates swap the same record at the same moment.
 #[test]
 fn a_push_to_twelve_gates_names_all_of_them() {

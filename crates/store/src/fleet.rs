@@ -138,8 +138,8 @@ impl Fleet {
         self.push_onto(&mut head, version, text, &note).await
     }
 
-    /// Makes this text the policy of all gates, whatever is there. The history and the changes of operators are lost if
-    /// they cannot be read.
+    /// Makes this text the policy of all gates, whatever is there. The history, the changes of operators and the list of
+    /// gates are lost if they cannot be read.
     ///
     /// # Errors
     /// See [`FleetError`]; [`Conflict`](FleetError::Conflict) if another writer comes first.
@@ -151,7 +151,12 @@ impl Fleet {
             Err(error) => return Err(error),
             Ok(_) => {}
         }
-        self.push_onto(&mut head, stored.map(|stored| stored.version), text, &note).await
+        let entry = self.push_onto(&mut head, stored.map(|stored| stored.version), text, &note).await?;
+        if let Err(FleetError::Foreign(_)) = self.gates(note.at).await {
+            // Gates that run with this secret write another one.
+            self.remove(self.keys.gates()).await?;
+        }
+        Ok(entry)
     }
 
     async fn push_onto(

@@ -13,6 +13,11 @@ impl Records {
         self.0.lock().unwrap().values().filter(|stored| stored.bytes.len() > 1).count()
     }
 
+    /// Removes what was written to expire at once.
+    pub(super) fn expire(&self) {
+        self.0.lock().unwrap().retain(|_, stored| stored.bytes.len() > 1);
+    }
+
     fn spoil(&self) {
         for stored in self.0.lock().unwrap().values_mut() {
             if let Some(last) = stored.bytes.last_mut() {

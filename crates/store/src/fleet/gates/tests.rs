@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use super::super::tests::{Records, fleet, run};
+use super::super::PolicyNote;
+use super::super::tests::{fleet, run};
 use super::*;
 
 fn report(host: &str, process: u32, version: u64) -> GateReport {
@@ -132,6 +133,20 @@ fn a_list_of_another_secret_is_neither_read_nor_replaced() {
     assert_eq!(run(other.gates(at(0))).map(drop), foreign);
     assert_eq!(run(other.report(GateId::random(), &report("two", 1, 1), at(0))), foreign);
     assert_eq!(names(&run(fleet(&records, b"secret").gates(at(0))).unwrap()), ["one"]);
+}
+
+#[test]
+fn a_list_that_cannot_be_read_ends_with_the_policy_that_is_replaced() {
+    let records = Arc::default();
+    run(fleet(&records, b"lost").report(GateId::random(), &report("one", 1, 1), at(0))).unwrap();
+    let fleet = fleet(&records, b"secret");
+    let id = GateId::random();
+    run(fleet.replace("a = 1", PolicyNote::default())).unwrap();
+    // The database of these tests keeps what has expired.
+    records.expire();
+    run(fleet.report(id, &report("two", 1, 1), at(0))).unwrap();
+    run(fleet.replace("a = 2", PolicyNote::default())).unwrap();
+    assert_eq!(names(&run(fleet.gates(at(0))).unwrap()), ["two"], "one that can be read stays");
 }
 
 #[test]
