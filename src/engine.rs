@@ -52,7 +52,7 @@ use self::remembered_clients::RememberedSets;
 use self::rules::new_buckets;
 use crate::bucket::Op;
 use crate::event::{Event, Events, LimitDecision};
-use crate::policy::attempt::Attempt;
+use crate::policy::attempt::{Attempt, Client};
 use crate::policy::key::KeyHasher;
 use crate::policy::{
     Charge, Charges, DefenceRefusal, MatchedRoutes, Policy, Remembered, RememberedClient, Unchargeable,
@@ -392,11 +392,20 @@ impl Engine {
         Ok((found, statuses))
     }
 
-    /// The statuses of charges, also of buckets in a shared store; takes nothing.
+    /// What the limits would say to an attempt of this client with these charges, also by buckets in a shared store; takes
+    /// nothing.
     ///
     /// # Errors
     /// [`Unavailable`] if the store does not answer.
-    pub async fn inspect(&self, rules: &Rules, found: &Charges) -> Result<LimitStatuses, Unavailable> {
+    pub async fn inspect(
+        &self,
+        rules: &Rules,
+        found: &Charges,
+        client: Client,
+    ) -> Result<LimitStatuses, Unavailable> {
+        if let Some(verdict) = Self::banned_verdict(rules, found, client, self.time()) {
+            return Ok(LimitStatus::all_of(found, &verdict));
+        }
         let mut statuses = LimitStatuses::new();
         for charge in &found.charges {
             let Withdrawal { buckets, bucket, cost, .. } = rules.withdrawal(charge);
@@ -437,9 +446,7 @@ impl Engine {
     /// The status of each limit; also emits each limit's decision.
     fn limit_statuses(&self, rules: &Rules, found: &Charges, outcome: &CombinedVerdict) -> LimitStatuses {
         let (generation, route) = (rules.generation, found.routes.first().copied().unwrap_or_default());
-        let both = found.charges.iter().zip(&outcome.verdicts);
-        let statuses: LimitStatuses =
-            both.map(|(charge, verdict)| LimitStatus { charge: *charge, verdict: *verdict }).collect();
+        let statuses = LimitStatus::all_of(found, outcome);
         for (limit, decision) in limit_status::decisions(&rules.policy, &statuses) {
             self.events.emit(&Event::Decided { generation, route, limit, decision });
         }

@@ -124,11 +124,18 @@ impl Explanation {
         let (mut steps, rules) = (Self::default(), &config.rules);
         let parts = RequestParts::of(request);
         let Some(attempt) = steps.request(&view, &parts, request, &rules.policy) else { return Ok(steps) };
+        if let Some(refusal) = engine.refusal_by_operator(rules, attempt.client) {
+            let outcome = ExplainedOutcome::RefusedByDefence(refusal);
+            return Ok(steps.outcome(&view, rules, &attempt, &outcome));
+        }
         let found = match rules.charges(engine, &attempt) {
             Ok(found) => found,
             Err(why) => return Ok(steps.answer(format!("400, because {why}"))),
         };
-        let statuses = engine.inspect(rules, &found).await?;
+        if rules.banned_until(attempt.client, engine.time()).is_some() {
+            steps.step("ban", "an operator banned the client's prefix: every limit refuses its attempts");
+        }
+        let statuses = engine.inspect(rules, &found, attempt.client).await?;
         steps.limits(
             rules,
             &attempt,

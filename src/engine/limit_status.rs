@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 use super::Refusal;
 use crate::bucket::{Admission, Effect, Verdict};
 use crate::event::LimitDecision;
-use crate::policy::{Charge, LimitKind, Policy};
+use crate::policy::{Charge, Charges, LimitKind, Policy};
+use crate::store::memory::CombinedVerdict;
 use crate::time::Span;
 
 /// The status of each limit of an attempt, in the order of the file.
@@ -30,6 +31,12 @@ impl Refusal {
 }
 
 impl LimitStatus {
+    /// These charges with their verdicts.
+    pub(super) fn all_of(found: &Charges, decided: &CombinedVerdict) -> LimitStatuses {
+        let both = found.charges.iter().zip(&decided.verdicts);
+        both.map(|(charge, verdict)| Self { charge: *charge, verdict: *verdict }).collect()
+    }
+
     /// Whether this limit refused the attempt.
     #[must_use]
     pub fn refuses(&self) -> bool {

@@ -144,6 +144,10 @@ fn a_banned_prefix_is_refused_by_every_limit_until_it_ends() {
     assert_eq!(attempts(&gate, [127, 1, 3, 3], 3), [200, 200, 429], "others have their buckets");
     let (_, shown, _) = tollgate(&gate, &["buckets", "show", "127.1.2.3"]);
     assert!(shown.contains("banned until "), "{shown}");
+    let explain = ["explain", "--live", "--from", "127.1.2.3", "POST", "/login"];
+    let explained = tollgate(&gate, &explain).1;
+    assert!(explained.contains("an operator banned the client's prefix"), "{explained}");
+    assert!(explained.contains("answer    429 Too Many Requests: try again in "), "{explained}");
     assert_eq!(tollgate(&gate, &["buckets", "ban"]).1, out);
     assert!(gate.reload(&upstream.file(&LOGIN.replace("1000h", "999h"))));
     assert_eq!(attempts(&gate, [127, 1, 2, 3], 1), [429], "it survives a reload");
@@ -175,6 +179,11 @@ fn a_ban_of_everything_refuses_requests_that_no_route_counts() {
     let by = if rustix::process::getuid().is_root() { ", by root since 2" } else { ", by " };
     assert!(out.starts_with("127.1.2.3/32: banned from everything until 2") && out.contains(by), "{out}");
     assert_eq!((get(), attempts(&gate, [127, 1, 2, 3], 1)), (403, vec![403]));
+    let explained = tollgate(&gate, &["explain", "--live", "--from", "127.1.2.3", "GET", "/about"]).1;
+    assert!(
+        explained.contains("answer    403: an operator banned the client's prefix from everything"),
+        "{explained}"
+    );
     assert_eq!(attempts(&gate, [127, 1, 2, 4], 1), [200], "a neighbour is not banned");
     let banned = &ask(&gate, "GET", "/api/v1/bans", "").1["bans"][0];
     assert_eq!((&banned["all"], &banned["why"]), (&json!(true), &json!("scan")));

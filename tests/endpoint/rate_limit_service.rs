@@ -1,6 +1,7 @@
 //! Envoy's rate limit service: what its descriptors are charged to, and what it is answered.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
@@ -9,7 +10,7 @@ use crate::calls::{
     Caller, Descriptor, METHOD, OK, OVER_LIMIT, Question, Response, descriptor, framed, question, run,
 };
 use support::dice::Dice;
-use support::{Gate, Launch, Upstream, eventually, free_port};
+use support::{Gate, Launch, Upstream, binary, eventually, free_port};
 
 struct Service {
     gate: Gate,
@@ -140,6 +141,23 @@ fn hits_are_the_cost_and_none_is_a_look() {
     assert_eq!(found, expected);
     assert!(answers[4].header("retry-after").is_some());
     assert_eq!(answers[7].header("retry-after"), None, "a cost above the bucket: no time lifts it");
+}
+
+#[test]
+fn a_look_sees_that_the_clients_prefix_is_banned() {
+    let service = Service::start(LOGIN, "");
+    let look = || {
+        let descriptor = Descriptor { hits_addend: Some(0), ..sign_in("192.0.2.1", "/login") };
+        service.ask_once(question("edge", &[descriptor])).overall_code
+    };
+    assert_eq!(look(), OK);
+    for all in [&[][..], &["--all"]] {
+        let words = ["buckets", "ban", "192.0.2.0/24", "--for", "1h", "--socket"];
+        let mut command = Command::new(binary());
+        command.args(words).arg(service.gate.admin_socket()).args(all);
+        assert!(command.output().unwrap().status.success());
+        assert_eq!(look(), OVER_LIMIT, "{all:?}");
+    }
 }
 
 #[test]

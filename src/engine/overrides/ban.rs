@@ -75,6 +75,12 @@ static ALL_REFUSED: DefenceRefusal = DefenceRefusal {
 };
 
 impl Engine {
+    /// The refusal of whatever this client asks for, if an operator banned its prefix from everything.
+    #[must_use]
+    pub fn refusal_by_operator(&self, rules: &Rules, client: Client) -> Option<&'static DefenceRefusal> {
+        rules.refusal_of_all(client, || self.time())
+    }
+
     /// The verdict on an attempt from a banned prefix: each limit that enforces refuses it, and nothing is taken. `None` if
     /// the client is not banned, or if no limit enforces.
     pub(in crate::engine) fn banned_verdict(

@@ -194,11 +194,16 @@ impl Server {
     ) -> Answered {
         let config = self.config.current();
         let rules = &config.shared.rules;
+        let decided =
+            |decision| RoutedDecision { config: Rc::clone(&config), decision: Box::new(decision), group: 0 };
+        if let Some(refusal) = self.engine.refusal_by_operator(rules, attempt.client) {
+            return self.answered(connection, decided(Decision::RefusedByDefence(refusal)), context);
+        }
         let found = match rules.charges(&self.engine, attempt) {
             Ok(found) => found,
             Err(error) => return Answered::undecided(context, &Undecided::from(error).into()),
         };
-        let Ok(statuses) = self.engine.inspect(rules, &found).await else {
+        let Ok(statuses) = self.engine.inspect(rules, &found, attempt.client).await else {
             return Answered::undecided(context, &Error::StoreUnavailable);
         };
         if !statuses.iter().any(LimitStatus::refuses) {
@@ -208,8 +213,7 @@ impl Server {
         let (route, wait) = (found.routes.first().copied(), rules.longest_wait(&statuses));
         let attempt = DecidedAttempt::default();
         let refusal = Refusal { route: route.unwrap_or_default(), wait, statuses, attempt };
-        let decision = Box::new(Decision::Refused(refusal));
-        self.answered(connection, RoutedDecision { config: Rc::clone(&config), decision, group: 0 }, context)
+        self.answered(connection, decided(Decision::Refused(refusal)), context)
     }
 
     /// The answer to all descriptors together. If one is refused, the request is not made: the others get back what they
