@@ -177,6 +177,12 @@ impl InitArgs {
         ["[admin]", &listen, &token].map(|line| format!("{comment}{line}")).join("\n")
     }
 
+    /// The package's unit makes a directory for it.
+    fn store(&self) -> String {
+        let comment = if self.is_packaged() { "" } else { "#" };
+        ["[store]", "snapshot = \"buckets\""].map(|line| format!("{comment}{line}")).join("\n")
+    }
+
     /// Whether the package's unit runs this file.
     fn is_packaged(&self) -> bool {
         self.file == Path::new(PACKAGED)
@@ -242,6 +248,7 @@ impl InitArgs {
             ("{protected}", self.protected()),
             ("{set}", set.to_owned()),
             ("{limits}", self.limits(set)),
+            ("{store}", self.store()),
             ("{admin}", self.admin()),
         ];
         let mut text = String::new();
