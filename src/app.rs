@@ -82,6 +82,7 @@ use crate::proxy::respond::RefusalCache;
 use crate::proxy::runtime_config::{ConfigHandle, RuntimeConfig};
 use crate::proxy::settings::{ClientRate, ProxySettings};
 use crate::proxy::transaction::refusal_rate::RefusalRate;
+use crate::proxy::transaction::refused_heads::RefusedHeads;
 use crate::proxy::transaction::server::Server;
 use crate::proxy::upstream::{Health, UpstreamTarget};
 use crate::store::memory::TooLarge;
@@ -370,6 +371,7 @@ impl Parts {
             ids: RequestIds::default(),
             tracer,
             refusal_cache: RefusalCache::default(),
+            refused_heads: RefusedHeads::default(),
             refusal_rate: RefusalRate::default(),
             unread_bodies: Cell::default(),
             body_memory,

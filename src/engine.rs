@@ -8,6 +8,7 @@ mod client_admin;
 mod concurrency_limit;
 mod decided_attempt;
 mod freeze;
+mod known_attempt;
 mod limit_status;
 mod open_attempts;
 mod overrides;
@@ -32,6 +33,7 @@ pub use self::bucket_admin::{
 };
 pub use self::concurrency_limit::{ConcurrencyPermits, PermitRequest};
 pub use self::decided_attempt::DecidedAttempt;
+pub use self::known_attempt::KnownAttempt;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
 pub use self::open_attempts::{AttemptReceipt, NoSuchReceipt, OpenAttempt, OpenAttempts};
 pub use self::overrides::{
@@ -332,7 +334,7 @@ impl Engine {
         now: Time,
     ) -> Decision {
         let Some(decided_by) = admitted_by else {
-            return Decision::Refused(Refusal::of(&rules.policy, found, statuses, now));
+            return Decision::Refused(Refusal::of(&rules.policy, &found, statuses, now));
         };
         self.remember_sign_in(&found);
         self.charge_weight(rules, &found, &statuses, decided_by);
@@ -359,7 +361,7 @@ impl Engine {
         let mut found = self.charges_of(rules, attempt, routes, own, now)?;
         if let Some(verdict) = Self::banned_verdict(rules, &found, attempt.client, now) {
             let statuses = self.limit_statuses(rules, &found, &verdict);
-            return Ok(Some(Refusal::of(&rules.policy, found, statuses, now)));
+            return Ok(Some(Refusal::of(&rules.policy, &found, statuses, now)));
         }
         if self.must_ask_for_client(rules, &found, now) {
             return Ok(None);
@@ -369,7 +371,7 @@ impl Engine {
         let Some(verdict) = refused.map_err(|stale| self.undecided(stale))? else { return Ok(None) };
         let mut statuses = self.limit_statuses(rules, &found, &verdict);
         rules.count_consecutive(&mut statuses, false, now);
-        Ok(Some(Refusal::of(&rules.policy, found, statuses, now)))
+        Ok(Some(Refusal::of(&rules.policy, &found, statuses, now)))
     }
 
     /// The statuses of an attempt's limits; takes nothing.

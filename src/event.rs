@@ -300,6 +300,22 @@ pub struct AccessLogEntry {
     pub added: Span,
 }
 
+impl AccessLogEntry {
+    /// The same in memory of its own, before anything was decided: values of a request are slices of its head.
+    #[must_use]
+    pub fn detached(&self) -> Option<Self> {
+        let copy = |value: &HeaderValue| HeaderValue::from_bytes(value.as_bytes()).ok();
+        Some(Self {
+            target: self.target.to_string().parse().ok()?,
+            host: self.host.as_ref().and_then(copy),
+            referer: self.referer.as_ref().and_then(copy),
+            user_agent: self.user_agent.as_ref().and_then(copy),
+            request_id: None,
+            ..self.clone()
+        })
+    }
+}
+
 /// The span of a request in a distributed trace (W3C Trace Context).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestSpan {

@@ -23,10 +23,10 @@ pub struct DecidedAttempt {
 }
 
 impl Refusal {
-    /// A refusal by these limits; takes the facts of the attempt.
-    pub(super) fn of(policy: &Policy, found: Charges, statuses: LimitStatuses, now: Time) -> Self {
+    /// A refusal by these limits, with the facts of the attempt.
+    pub(super) fn of(policy: &Policy, found: &Charges, statuses: LimitStatuses, now: Time) -> Self {
         let route = found.routes.first().copied().unwrap_or_default();
-        let (wait, attempt) = (longest_wait(policy, &statuses), DecidedAttempt::of(&found, now));
+        let (wait, attempt) = (longest_wait(policy, &statuses), DecidedAttempt::of(found, now));
         Self { route, wait, statuses, attempt }
     }
 }

@@ -13,6 +13,8 @@ mod rate_limit_service;
 pub(super) mod redact;
 mod refusal;
 pub mod refusal_rate;
+pub(super) mod refused_again;
+pub mod refused_heads;
 mod relay;
 pub mod response_future;
 pub mod server;

@@ -11,5 +11,6 @@ mod origins;
 mod pages;
 mod rates;
 mod refusals;
+mod repetitions;
 mod tiers;
 mod traces;

@@ -107,6 +107,7 @@ fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
             open_attempts: Arc::new([]),
             ids: RequestIds::default(),
             refusal_cache: Default::default(),
+            refused_heads: Default::default(),
             refusal_rate: Default::default(),
             unread_bodies: Default::default(),
             body_memory: BodyMemories::new(1 << 20),

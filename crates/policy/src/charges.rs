@@ -103,6 +103,20 @@ pub struct Unsettled {
     pub notes: AttemptNotes,
 }
 
+impl Charges {
+    /// Whether the attempt names no account and nothing of a sign-in, and no defence refuses or counts it: under
+    /// the same rules the same head from the same client has the same charges whenever it comes.
+    #[must_use]
+    pub fn names_nobody(&self) -> bool {
+        let Unsettled { claim, client, sign_in, notes, .. } = &self.unsettled;
+        self.accounts.is_none()
+            && claim.is_none()
+            && client.is_none()
+            && sign_in.is_none()
+            && notes.are_silent()
+    }
+}
+
 /// The identity of an attempt, as far as it is known.
 enum IdentityState {
     /// No limit needs it.

@@ -374,6 +374,14 @@ impl AttemptNotes {
         self.0.iter().any(|noted| noted.defence.counter() == Some(counter))
     }
 
+    /// Whether none of them refuses the attempt, or counts it.
+    pub(super) fn are_silent(&self) -> bool {
+        let is_silent = |DefenceNote { defence, note, .. }: &DefenceNote| {
+            defence.counter().is_none() && defence.refusal(*note).is_none()
+        };
+        self.0.iter().all(is_silent)
+    }
+
     /// Why the attempt is refused, whatever the limits say.
     #[must_use]
     pub fn refusal(&self) -> Option<&'static DefenceRefusal> {

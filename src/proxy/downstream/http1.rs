@@ -22,7 +22,7 @@ use tokio::io::AsyncWrite as _;
 
 use self::inbox::{Inbox, InboxBody};
 use self::outbox::{Outbox, Sent};
-use self::response_head::{ResponseFraming, ResponseTerms};
+use self::response_head::ResponseFraming;
 use self::timer::ConnectionTimer;
 use super::linger::Linger;
 use crate::net::stream::NetStream;
@@ -31,6 +31,7 @@ use crate::proxy::connection::state::{Deadlines, Overdue};
 use crate::proxy::connection::{DownstreamConnection, Phase};
 use crate::proxy::headers::passed::HeaderCase;
 use crate::proxy::request::decoder::{HeadError, RequestHead};
+use crate::proxy::request::response_terms::ResponseTerms;
 use crate::proxy::respond;
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::transaction::response_future::ResponseFuture;
@@ -94,6 +95,13 @@ enum ConnectionEnd {
     Tunnel(TunnelTask),
 }
 
+/// A request whose head has come.
+enum ArrivedRequest {
+    New(RequestHead),
+    /// Its head was refused before and is again; it was not parsed.
+    Refused(ResponseTerms, ResponseFuture),
+}
+
 /// Ready with nothing overdue when the client has sent something, has gone, or has to go.
 fn poll_rest(
     inbox: &RefCell<Inbox>,
@@ -133,12 +141,13 @@ struct ActiveConnection<'c> {
 impl ActiveConnection<'_> {
     async fn serve_requests(self, timer: &mut ConnectionTimer<'_>) -> Next {
         loop {
-            let head = match poll_fn(|cx| self.poll_head(timer, cx)).await {
-                Ok(head) => head,
+            let (terms, mut response) = match poll_fn(|cx| self.poll_request(timer, cx)).await {
+                Ok(ArrivedRequest::New(head)) => {
+                    (ResponseTerms::of(&head.request), self.service.respond(self.request(head)))
+                }
+                Ok(ArrivedRequest::Refused(terms, response)) => (terms, response),
                 Err(next) => return next,
             };
-            let terms = ResponseTerms::of(&head.request);
-            let mut response = self.service.respond(self.request(head));
             let Some(response) = poll_fn(|cx| self.poll_response(&mut response, terms, cx)).await else {
                 return Next::End(ConnectionEnd::Drop);
             };
@@ -150,16 +159,22 @@ impl ActiveConnection<'_> {
     }
 
     /// Reads a head. An error is how the connection goes on without one.
-    fn poll_head(
+    fn poll_request(
         &self,
         timer: &mut ConnectionTimer<'_>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<RequestHead, Next>> {
+    ) -> Poll<Result<ArrivedRequest, Next>> {
         let (state, mut inbox) = (&self.connection.state, self.inbox.borrow_mut());
         let end = |end| Poll::Ready(Err(Next::End(end)));
         loop {
+            if self.service.has_refused()
+                && let Some(again) = inbox.peek_head().and_then(|head| self.service.refuse_again(head))
+            {
+                inbox.skip_head(again.body_len);
+                return Poll::Ready(Ok(ArrivedRequest::Refused(again.terms, again.response)));
+            }
             match inbox.take_head() {
-                Ok(Some(head)) => return Poll::Ready(Ok(head)),
+                Ok(Some(head)) => return Poll::Ready(Ok(ArrivedRequest::New(head))),
                 Ok(None) => {}
                 Err(error) => return end(ConnectionEnd::Refuse(status_of(error))),
             }

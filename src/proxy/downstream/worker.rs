@@ -378,6 +378,7 @@ impl Worker {
             waited += step;
             self.heartbeat.beat();
             let config = self.server.config.current();
+            self.server.refused_heads.follow(&config);
             if waited >= pause {
                 config.expire();
                 waited = Duration::ZERO;
@@ -386,6 +387,7 @@ impl Worker {
             drop(config);
             quiet = if is_quiet { quiet + step } else { Duration::ZERO };
             if quiet >= CONFIG_POLL {
+                self.server.refused_heads.clear();
                 self.rest().await;
                 quiet = Duration::ZERO;
             }

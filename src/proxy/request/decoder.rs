@@ -9,12 +9,13 @@ mod chunk;
 mod framing;
 mod head;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use http::HeaderMap;
 
 pub use self::head::{HeadError, MAX_HEAD, MAX_HEADERS, RequestHead};
 
 use self::body::BodyDecoder;
+use self::framing::Framing;
 use self::head::HeadSearch;
 
 /// A violation of the framing rules; two servers could read the bytes differently.
@@ -61,16 +62,37 @@ pub enum BodyPart {
 #[derive(Debug, Default)]
 pub struct RequestDecoder {
     search: HeadSearch,
+    /// The end of the next head, once it was found.
+    end: Option<usize>,
     body: BodyDecoder,
 }
 
 impl RequestDecoder {
+    /// The end of the next head; `None` if it is incomplete. To be called when [`has_ended`](Self::has_ended).
+    ///
+    /// # Errors
+    /// As for [`read_head`](Self::read_head).
+    pub fn find_head(&mut self, buffer: &[u8]) -> Result<Option<usize>, HeadError> {
+        if self.end.is_none() {
+            self.end = self.search.find_end(buffer)?;
+        }
+        Ok(self.end)
+    }
+
+    /// Drops the head that [`find_head`](Self::find_head) has just found; a body of this many bytes follows.
+    pub fn skip_head(&mut self, buffer: &mut BytesMut, body_len: u64) {
+        buffer.advance(self.end.take().unwrap_or_default());
+        self.search = HeadSearch::default();
+        self.body = BodyDecoder::new(Framing::Length(body_len));
+    }
+
     /// Takes the next head out of the buffer; `None` if it is incomplete. To be called when [`has_ended`](Self::has_ended).
     ///
     /// # Errors
     /// There is no head that could be answered by a service.
     pub fn read_head(&mut self, buffer: &mut BytesMut) -> Result<Option<RequestHead>, HeadError> {
-        let Some(end) = self.search.find_end(buffer)? else { return Ok(None) };
+        let Some(end) = self.find_head(buffer)? else { return Ok(None) };
+        self.end = None;
         let fault = std::mem::take(&mut self.search).fault();
         let head = head::parse(buffer.split_to(end).freeze(), fault)?;
         self.body = BodyDecoder::new(head.framing);

@@ -75,6 +75,15 @@ impl AccessRecord {
             duration: Span::ZERO,
             added: Span::ZERO,
         };
+        Self::with(server, connection, entry)
+    }
+
+    /// With an entry of which nothing was decided yet.
+    pub(super) fn with(
+        server: &Rc<Server>,
+        connection: &Rc<DownstreamConnection>,
+        entry: AccessLogEntry,
+    ) -> Self {
         Self(Box::new(AccessRecordInner {
             entry,
             paused_at: None,
@@ -102,6 +111,11 @@ impl AccessRecord {
         (record.entry.is_request, record.entry.status) = (false, status);
         (record.entry.request_id, record.entry.span) = (None, None);
         record.emit(now);
+    }
+
+    /// What is known so far.
+    pub(super) fn entry(&self) -> &AccessLogEntry {
+        &self.0.entry
     }
 
     /// Tells the upstream of the request's span, if traces are continued.

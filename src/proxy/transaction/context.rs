@@ -16,6 +16,7 @@ use crate::proxy::headers::request_id::RequestIds;
 use crate::proxy::respond::{self, CorsPermission, Negotiation, PageLanguage};
 
 /// The parts of a request that generated responses need.
+#[derive(Clone)]
 pub(super) struct RequestSummary {
     accept: Option<HeaderValue>,
     head: bool,
@@ -46,9 +47,35 @@ impl RequestSummary {
         }
     }
 
+    /// Notes which page may read what the gate answers on this route.
+    pub(super) fn permit_origin(&mut self, policy: &Policy, route: Option<&usize>, headers: &HeaderMap) {
+        let route = route.and_then(|route| policy.routes.get(*route));
+        self.cors = route.and_then(|route| CorsPermission::of(&route.cors, headers));
+    }
+
     /// Adds the headers by which a page of another origin may read this answer of the gate.
     pub(super) fn allow_origin(&self, response: &mut Response<ResponseBody>) {
         self.cors.iter().for_each(|permission| permission.append_to(response.headers_mut()));
+    }
+
+    /// The same in memory of its own: values of a request are slices of its head.
+    pub(super) fn detached(&self) -> Option<Self> {
+        let copy = |value: &HeaderValue| HeaderValue::from_bytes(value.as_bytes()).ok();
+        let cors = match &self.cors {
+            Some(CorsPermission::Origin(origin)) => Some(CorsPermission::Origin(copy(origin)?)),
+            other => other.clone(),
+        };
+        let (accept, request_id) = (self.accept.as_ref().and_then(copy), copy(&self.request_id)?);
+        Some(Self { accept, request_id, cors, ..*self })
+    }
+
+    /// Bytes of its values.
+    pub(super) fn size(&self) -> usize {
+        let origin = match &self.cors {
+            Some(CorsPermission::Origin(origin)) => origin.len(),
+            _ => 0,
+        };
+        self.accept.as_ref().map_or(0, HeaderValue::len) + self.request_id.len() + origin
     }
 
     pub(super) fn accept(&self) -> Option<&HeaderValue> {
@@ -70,8 +97,7 @@ impl RequestSummary {
 impl RequestContext {
     /// Notes which page may read what the gate answers on this route.
     pub(super) fn permit_origin(&mut self, policy: &Policy, route: Option<&usize>, headers: &HeaderMap) {
-        let route = route.and_then(|route| policy.routes.get(*route));
-        self.summary.cors = route.and_then(|route| CorsPermission::of(&route.cors, headers));
+        self.summary.permit_origin(policy, route, headers);
     }
 
     pub(super) fn finish_with_error(

@@ -59,5 +59,5 @@ async fn discard_in_background(mut body: Incoming) {
     }
 }
 
-const MAX_DISCARDED: u64 = 64 * 1024;
+pub(super) const MAX_DISCARDED: u64 = 64 * 1024;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);

@@ -23,17 +23,30 @@ impl Server {
         request: Request<IncomingBody>,
         RequestContext { summary, record }: &RequestContext,
     ) -> Response<ResponseBody> {
-        let Rules { generation, policy, .. } = &*config.rules;
         let form = config.refuse_on(connection);
         let offered = self.offer(connection, config, refusal, record.client(), request.method(), summary);
         let language = language_of(form.pages_of(refusal.route), summary.accept(), request.headers());
         let negotiation = Negotiation { language, offer: offered.as_deref(), ..summary.negotiation() };
-        let response = self.refusal_cache.refusal(*generation, form, policy, refusal, &negotiation);
-        let mut response = response.map(ResponseBody::generated);
-        summary.allow_origin(&mut response);
+        let mut response = self.refusal_response(connection, config, refusal, &negotiation, summary);
         if !discard_body::may_be_kept(request, connection) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        response
+    }
+
+    /// The response with what was negotiated. What becomes of the body is left to the caller.
+    pub(super) fn refusal_response(
+        &self,
+        connection: &DownstreamConnection,
+        config: &RuntimeConfig,
+        refusal: &Refusal,
+        negotiation: &Negotiation<'_>,
+        summary: &RequestSummary,
+    ) -> Response<ResponseBody> {
+        let (Rules { generation, policy, .. }, form) = (&*config.rules, config.refuse_on(connection));
+        let response = self.refusal_cache.refusal(*generation, form, policy, refusal, negotiation);
+        let mut response = response.map(ResponseBody::generated);
+        summary.allow_origin(&mut response);
         response
     }
 

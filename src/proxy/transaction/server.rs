@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::refusal_rate::RefusalRate;
+use super::refused_heads::RefusedHeads;
 use crate::engine::{Engine, OpenAttempts};
 use crate::event::Events;
 use crate::proxy::body::{BodyMemories, BodySearches};
@@ -28,6 +29,8 @@ pub struct Server {
     pub tracer: Option<Tracer>,
     /// The latest refusals of this worker.
     pub refusal_cache: RefusalCache,
+    /// The heads that this worker refuses again and again.
+    pub refused_heads: RefusedHeads,
     /// How fast this worker refuses, where challenges are offered.
     pub refusal_rate: RefusalRate,
     /// Number of undecided requests whose bodies are being read.

@@ -44,8 +44,8 @@ use crate::time::Time;
 
 /// Serves the requests of one connection.
 pub struct Service {
-    server: Rc<Server>,
-    connection: Rc<DownstreamConnection>,
+    pub(super) server: Rc<Server>,
+    pub(super) connection: Rc<DownstreamConnection>,
 }
 
 impl Service {
@@ -101,6 +101,9 @@ impl Server {
         };
         match decision {
             HeadDecision::Decided(decision, group) => {
+                if let Decision::Refused(refusal) = &*decision {
+                    self.has_refused(&config, connection, &request, refusal, &context);
+                }
                 let routed = RoutedDecision { config, decision, group };
                 self.respond(connection, routed, request.map(IncomingBody::Streaming), context)
             }

@@ -45,6 +45,18 @@ impl Inbox {
         }
     }
 
+    /// The head of the next request, which stays there; `None` if it has not come as a whole, or is too long.
+    pub(super) fn peek_head(&mut self) -> Option<&[u8]> {
+        let end = self.decoder.find_head(&self.socket.buffer).ok()??;
+        self.socket.buffer.get(..end)
+    }
+
+    /// Drops the head that was peeked at; a body of this many bytes follows.
+    pub(super) fn skip_head(&mut self, body_len: u64) {
+        self.decoder.skip_head(&mut self.socket.buffer, body_len);
+        self.expects_continue = false;
+    }
+
     /// Takes the head of the next request; `None` if it is incomplete.
     pub(super) fn take_head(&mut self) -> Result<Option<RequestHead>, HeadError> {
         if self.socket.buffer.is_empty() { Ok(None) } else { self.decoder.read_head(&mut self.socket.buffer) }

@@ -3,22 +3,13 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING};
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Version};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body::Body as _;
 use hyper::ext::ReasonPhrase;
 
 use crate::proxy::body::ResponseBody;
 use crate::proxy::headers::passed::{HeaderCase, push_line};
-
-/// What a response depends on of its request.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ResponseTerms {
-    pub(super) is_head: bool,
-    /// Whether the client speaks HTTP/1.0, which knows no chunks.
-    pub(super) is_old: bool,
-    /// Whether the client keeps the connection open after the response.
-    pub(super) keeps_alive: bool,
-}
+use crate::proxy::request::response_terms::ResponseTerms;
 
 /// How the body of a response is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,23 +19,6 @@ pub(super) enum ResponseFraming {
     Length,
     Chunked,
     UntilClose,
-}
-
-impl ResponseTerms {
-    pub(super) fn of<B>(request: &http::Request<B>) -> Self {
-        let says = |word: &str| {
-            let lines = request.headers().get_all(CONNECTION).iter();
-            let mut options = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
-            options.any(|option| option.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
-        };
-        let is_old = request.version() == Version::HTTP_10;
-        let keeps_alive = if request.headers().contains_key(CONNECTION) {
-            !says("close") && (!is_old || says("keep-alive"))
-        } else {
-            !is_old
-        };
-        Self { is_head: request.method() == Method::HEAD, is_old, keeps_alive }
-    }
 }
 
 /// The bytes of a head, the framing of its body, and whether the connection is kept open after it. `may_stay`: whether

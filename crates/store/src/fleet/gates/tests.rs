@@ -122,7 +122,7 @@ fn fifty_gates_make_a_record_of_three_kilobytes() {
     assert!((2_500..3_500).contains(&bytes_of(&list).len()), "{}", bytes_of(&list).len());
 }
 
-/// Who can write to the database and has not the secret does not hide a gate that refuses a policy.
+/// Without the secret, writers of the database do not hide a gate that refuses a policy.
 #[test]
 fn a_list_of_another_secret_is_neither_read_nor_replaced() {
     let records = Arc::default();
