@@ -8,6 +8,7 @@ mod bait;
 mod challenge;
 mod device;
 pub(crate) mod exposed;
+mod in_flight;
 mod known_addresses;
 pub(crate) mod prefixes;
 mod quick;
@@ -33,6 +34,7 @@ use self::bait::RawBait;
 use self::challenge::RawChallenge;
 use self::device::RawDevice;
 use self::exposed::{PasswordList, RawExposed, RawExposedList};
+use self::in_flight::RawInFlight;
 use self::quick::{LastFailures, RawQuick};
 use self::repeats::{FailedRequests, RawRepeats};
 
@@ -44,6 +46,12 @@ tables! {
         bait: RawBait = Part,
         quick: RawQuick = Part,
         repeats: RawRepeats = Part,
+        in_flight: RawInFlight = Part,
+    }
+
+    /// The keys of a limit that turn defences on.
+    pub(crate) RawLimitDefences {
+        in_flight: RawInFlight = Part,
     }
 
     /// The keys of `[refuse]` that let clients lift refusals.
@@ -114,6 +122,8 @@ pub(crate) struct SharedSettings {
     pub(crate) prefixes: PrefixLengths,
     /// Whether no route does more than count.
     pub(crate) observes: bool,
+    /// Whether the gate forwards requests, and does not only answer proxies that ask.
+    pub(crate) forwards: bool,
     /// The message and the hint for a program that was built without TLS.
     pub(crate) missing_tls: Option<(String, &'static str)>,
 }
@@ -149,6 +159,12 @@ impl<'c> DefenceCheck<'c> {
         bait::check(&raw.bait, self, &mut to, f);
         quick::check(&raw.quick, self, &mut to, f);
         repeats::check(&raw.repeats, self, &mut to, f);
+        in_flight::check_route(&raw.in_flight, self, to.route, f);
+    }
+
+    /// Gives a limit what its file turns on.
+    pub(crate) fn check_limit(&self, raw: &RawLimitDefences, limit: Option<&mut Limit>, f: &mut Findings) {
+        in_flight::check_limit(&raw.in_flight, self, limit, f);
     }
 }
 

@@ -5,7 +5,6 @@
 
 mod bucket_admin;
 mod client_admin;
-mod concurrency_limit;
 mod decided_attempt;
 mod freeze;
 mod known_attempt;
@@ -15,6 +14,7 @@ mod overrides;
 mod own_rates;
 mod pardon;
 mod pending_decision;
+mod permits;
 mod raised_cost;
 mod recent_sign_ins;
 mod remembered_clients;
@@ -31,7 +31,6 @@ use arc_swap::{ArcSwap, Guard};
 pub use self::bucket_admin::{
     BucketAdminError, BucketLevel, BucketReport, BucketView, ChangeScope, FilledBucket,
 };
-pub use self::concurrency_limit::{ConcurrencyPermits, PermitRequest};
 pub use self::decided_attempt::DecidedAttempt;
 pub use self::known_attempt::KnownAttempt;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
@@ -42,6 +41,7 @@ pub use self::overrides::{
 pub use self::own_rates::OwnRateView;
 pub use self::pardon::NotPardoned;
 pub use self::pending_decision::{DecisionState, PendingDecision};
+pub use self::permits::AttemptPermits;
 pub use self::remembered_clients::RememberedCount;
 pub use self::reservation::Reservation;
 pub use self::rules::Rules;
@@ -187,8 +187,6 @@ impl Engine {
         let (policy, now) = (overrides.apply(&configured), self.time());
         let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, &self.store, now));
         let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
-        let limits = policy.routes.iter().map(|route| old.concurrency_limit_for(&route.name)).collect();
-        let in_flight = policy.limits.iter().map(|limit| old.in_flight_of(&limit.name)).collect();
         let remembered = RememberedSets::under(old.remembered.as_ref(), &policy, &self.store, now)?;
         let generation = old.generation + 1;
         let pardon = PardonBuckets::of(&policy, old.pardon.as_ref(), &self.store, now)?;
@@ -201,8 +199,6 @@ impl Engine {
             buckets,
             pardon,
             remembered,
-            concurrency_limits: limits,
-            in_flight,
         };
         let rules = Arc::new(rules);
         self.events.emit(&Event::Rules { generation: rules.generation, policy: &rules.policy });

@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use tollgate_grammar::diagnostic::suggest;
 use tollgate_grammar::document::{TomlEntry, TomlTable, TomlValue};
-use tollgate_grammar::{Findings, Located, SourceKind, SourceText, Spot};
+use tollgate_grammar::table::{KeyDeclaration, KeyTrait};
+use tollgate_grammar::{Findings, Located, RawTable as _, SourceKind, SourceText, Spot};
 
+use super::raw::RawRoute;
 use super::secrets::DIALECT;
 
 /// The profile of one application.
@@ -180,7 +182,8 @@ fn put(entry: &TomlEntry, preset: &Preset, several: bool, routes: &mut [TomlEntr
     }
     // `body` goes to routes that read one. If no route does, it goes to all, and each gets the usual warning.
     let any_reads = routes.iter().any(reads_body);
-    let is_for_all = KEYS_OF_ALL_ROUTES.contains(&key);
+    let is_common = |known: &KeyDeclaration| known.name == key && known.traits.contains(&KeyTrait::Common);
+    let is_for_all = RawRoute::keys().iter().any(is_common);
     let is_main = |route: &TomlEntry| route.key.value == preset.name;
     // `match` confines a preset for all addresses to some, and its messages with it.
     let main = routes.iter().find(|route| key == "match" && is_main(route));
@@ -270,21 +273,8 @@ fn table_mut(entry: &mut TomlEntry) -> Option<&mut TomlTable> {
     }
 }
 
-/// Keys that apply to every route of a preset. A key in neither list is unknown, and reported at the main route.
-const KEYS_OF_ALL_ROUTES: [&str; 11] = [
-    "host",
-    "host_default",
-    "upstream",
-    "upstream_host",
-    "limits",
-    "in_flight",
-    "on_error",
-    "case",
-    "body",
-    "attack",
-    "refuse",
-];
-/// Keys that differ between the routes of a preset.
+/// Keys that differ between the routes of a preset. One that is neither here nor `Common` is of the main route, which also
+/// reports it if it is unknown.
 const KEYS_OF_ONE_ROUTE: [&str; 12] = [
     "match",
     "when",

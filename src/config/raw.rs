@@ -18,7 +18,7 @@ use super::values::{DirectoryUrl, UpstreamHostValue, UpstreamUrl};
 use super::words;
 use crate::bucket::Escalation;
 use crate::defences::prefixes::{Ipv4Bits, Ipv6Bits};
-use crate::defences::{RawDefenceTables, RawDefences, RawPardons};
+use crate::defences::{RawDefenceTables, RawDefences, RawLimitDefences, RawPardons};
 
 /// As how many attempts one counts.
 type Weight = Whole<u32, 1, 10>;
@@ -27,8 +27,6 @@ type Timeout = Lasting<1, DAY>;
 type Connections = Whole<usize, 1, 10_000_000>;
 /// The status of a refusal.
 type RefusalStatus = Whole<u16, 400, 599>;
-/// Requests at the application at once.
-type InFlight = Whole<u32, 1, 1_000_000>;
 /// Enough for whole bodies of several clients, and less than any machine has.
 type BodyBuffer = Buffer<KIB, { 64 * MIB }>;
 type Rate = Text<RateValue>;
@@ -82,19 +80,18 @@ tables! {
         patterns("match"): Option<List<Like<RequestPattern>>> = Example,
         /// The profile of a known application; `tollgate presets` lists them.
         preset: Key<PresetName> = Example,
-        host: Option<List> = Example,
-        host_default: Key<Switch>,
-        upstream: Option<List<Text<UpstreamUrl>>> = Example,
-        upstream_host: Key<Text<UpstreamHostValue>> = Example,
-        limits: Option<List> = Example,
-        case: Key<Word<words::Cases>>,
+        host: Option<List> = Example Common,
+        host_default: Key<Switch> = Common,
+        upstream: Option<List<Text<UpstreamUrl>>> = Example Common,
+        upstream_host: Key<Text<UpstreamHostValue>> = Example Common,
+        limits: Option<List> = Example Common,
+        case: Key<Word<words::Cases>> = Common,
         cost: Key<CountKind>,
-        body: Key<Bytes<1, { 16 * MIB }>>,
+        body: Key<Bytes<1, { 16 * MIB }>> = Common,
         buffer: Key<Word<words::Buffering>>,
         reply_timeout: Key<Timeout> = Example,
-        in_flight: Key<InFlight> = Example,
         cors: Option<List<Like<CorsOrigin>>> = Example,
-        on_error: Key<Word<words::OnErrors>> = Example,
+        on_error: Key<Word<words::OnErrors>> = Example Common,
         success: Vec<RawItem<RawRule>> = Example Basic,
         failure: Vec<RawItem<RawRule>> = Example,
         neutral: Vec<RawItem<RawRule>> = Example Basic,
@@ -106,7 +103,7 @@ tables! {
         user_length: Key<Whole<usize, 1, 4096>> = Example,
         step: Key<Word<words::Steps>> = Example,
         step_cookie: Key<Text<SessionCookieName>> = Example,
-        refuse: Option<RawNamed<RawPages>>,
+        refuse: Option<RawNamed<RawPages>> = Common,
         defences: RawDefences = Part,
     }
 
@@ -166,12 +163,12 @@ tables! {
         wait: Key<Lasting<0, { 60 * SECOND }>>,
         count: Key<Word<words::Counts>>,
         reset: Key<Word<words::Resets>> = Example,
-        in_flight: Key<InFlight> = Example Own,
         on_error: Key<Word<words::OnErrors>> = Example Own,
         unit: Key<Word<words::Units>>,
         max_failures: Key<Whole<u32, 0, 10_000>> = Own,
         escalate: Option<RawNamed<RawEscalate>> = Own,
         candidate: Key<Anything> = Own,
+        defences: RawLimitDefences = Part,
     }
 
     /// Growing waits.

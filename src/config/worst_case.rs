@@ -89,8 +89,8 @@ pub fn worst_case(limit: &Limit) -> String {
     if limit.charge_on == ChargeOn::Failures {
         text.push_str("; only failures count");
     }
-    if let Some(in_flight) = limit.in_flight {
-        text.push_str(&format!("; at most {} in flight", grouped(in_flight.into())));
+    if let Some(permits) = &limit.permits {
+        text.push_str(&format!("; {}", permits.describe()));
     }
     if limit.is_reset_by_success {
         text.push_str("; a success fills the bucket");

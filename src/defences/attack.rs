@@ -33,7 +33,7 @@ use crate::time::{Span, Time};
 
 tables! {
     pub(crate) RawAttack {
-        attack: Option<RawNamed<RawAttackRule>>,
+        attack: Option<RawNamed<RawAttackRule>> = Common,
     }
 
     /// Attack mode.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Engine;
-use super::concurrency_limit::{BucketsInFlight, ConcurrencyLimit};
 use super::limit_status::{self, LimitStatus, LimitStatuses};
 use super::overrides::{BanInForce, Overrides};
 use super::pardon::PardonBuckets;
@@ -39,10 +38,6 @@ pub struct Rules {
     pub(super) pardon: Option<PardonBuckets>,
     /// The clients that are remembered for accounts.
     pub(super) remembered: Option<RememberedSets>,
-    /// The counters of each route.
-    pub(super) concurrency_limits: Vec<Arc<ConcurrencyLimit>>,
-    /// The requests in flight of each limit's buckets.
-    pub(super) in_flight: Vec<Arc<BucketsInFlight>>,
 }
 
 impl Rules {
@@ -53,8 +48,6 @@ impl Rules {
         pardon: Option<PardonBuckets>,
         remembered: Option<RememberedSets>,
     ) -> Self {
-        let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
-        let in_flight = policy.limits.iter().map(|_| Arc::default()).collect();
         let (configured, overrides) = (Arc::clone(&policy), Overrides::default());
         Self {
             generation: 0,
@@ -65,8 +58,6 @@ impl Rules {
             buckets,
             pardon,
             remembered,
-            concurrency_limits,
-            in_flight,
         }
     }
 

@@ -5,7 +5,7 @@
 use crate::engine::{NoSuchReceipt, Undecided};
 use crate::event::Failure;
 use crate::policy::body_coding::UndecodableBody;
-use crate::policy::{DefenceRefusal, Unchargeable, canonical};
+use crate::policy::{DefenceRefusal, NoPermit, Unchargeable, canonical};
 use crate::proxy::respond::ProblemKind;
 use crate::time::Span;
 
@@ -48,9 +48,9 @@ pub enum Error {
     /// The client closed the connection within its body, or sent an invalid body.
     #[error("the client's body is incomplete or invalid")]
     ClientDisconnected,
-    /// The route's `in_flight` limit is reached.
-    #[error("in_flight limit reached")]
-    InFlightLimit,
+    /// Too many attempts are under way.
+    #[error(transparent)]
+    NoPermit(#[from] NoPermit),
     /// The store is unavailable, and `store.on_error` is `deny`.
     #[error("store unavailable")]
     StoreUnavailable,
@@ -145,7 +145,7 @@ impl Error {
             }
             Self::Upstream(Failure::Timeout | Failure::ConnectTimeout) => ProblemKind::GatewayTimeout,
             Self::Upstream(Failure::Busy | Failure::Exhausted)
-            | Self::InFlightLimit
+            | Self::NoPermit(_)
             | Self::NoMemory
             | Self::StoreUnavailable
             | Self::Undecided(Undecided::Stale(_) | Undecided::Frozen) => {

@@ -126,6 +126,8 @@ pub enum KeyTrait {
     Basic,
     /// Tables below a `Basic` key do not have it.
     Extra,
+    /// Next to a `preset` it is of all tables that this makes.
+    Common,
 }
 
 /// The type of a key's value, for descriptions of the file.

@@ -37,6 +37,7 @@ mod pardon;
 mod password_key;
 mod password_name;
 pub mod path_info;
+mod permits;
 pub mod query;
 mod random;
 pub mod rates;
@@ -56,6 +57,9 @@ pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
 pub use self::owner::{OwnerClaim, OwnerCookie, OwnerWords, VerifiedCookie};
 pub use self::owner_memory::{IsRemembered, OwnerMemory, RememberedClient};
 pub use self::pardon::{GivenSoFar, OfferForm, OfferRecipient, Pardon};
+pub use self::permits::{
+    AttemptPermit, BucketCounter, NoPermit, PermitCounter, PermitRequest, RouteCounter, RouteCounters,
+};
 pub use self::query::PrivateNames;
 pub use self::random::random_bytes;
 pub use self::rates::{ClassRate, Rates};
@@ -192,6 +196,13 @@ impl Policy {
         for route in &mut self.routes {
             let same = former.routes.iter().find(|former| former.name == route.name);
             route.defences.carry_over(same.map(|same| &same.defences), &all);
+            if let Some(same) = same {
+                route.permits.carry_over(&same.permits);
+            }
+        }
+        for limit in &mut self.limits {
+            let same = former.limits.iter().find(|former| former.name == limit.name);
+            permits::carry_over(&mut limit.permits, same.and_then(|same| same.permits.as_ref()));
         }
     }
 

@@ -10,6 +10,7 @@ use super::fingerprint::Fingerprint;
 use super::geo::Origin;
 use super::key::{KeyPart, PrefixLengths};
 use super::network::NetworkSet;
+use super::permits::BucketCounter;
 use super::rates::Rates;
 use tollgate_bucket::{OnError, Spec};
 
@@ -36,8 +37,8 @@ pub struct Limit {
     pub charge_on: ChargeOn,
     /// Whether a success fills the bucket: `reset = "success"`.
     pub is_reset_by_success: bool,
-    /// Attempts of one bucket that may be at the application at once.
-    pub in_flight: Option<u32>,
+    /// What bounds the attempts of one bucket that are under way at once.
+    pub permits: Option<Arc<BucketCounter>>,
     /// What happens to its attempts while the store does not answer; `None` for what their route says.
     pub on_error: Option<OnError>,
     /// The unit that is counted once.
@@ -123,7 +124,7 @@ impl Limit {
             candidate_of: None,
             charge_on: ChargeOn::Attempts,
             is_reset_by_success: false,
-            in_flight: None,
+            permits: None,
             on_error: None,
             unit: Unit::Attempts,
             kind: LimitKind::Rate,

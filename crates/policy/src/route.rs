@@ -17,6 +17,7 @@ use super::key::TooManyValues;
 use super::matcher::{HostPattern, MethodReading, Pattern};
 use super::method::MethodReadings;
 use super::outcome;
+use super::permits::RouteCounters;
 use super::query::QueryParameters;
 use tollgate_bucket::OnError;
 
@@ -35,6 +36,8 @@ pub struct Route {
     pub step: Option<SecondStep>,
     /// The optional defences that it turns on.
     pub defences: RouteDefences,
+    /// What bounds its attempts that are under way at once.
+    pub permits: RouteCounters,
     /// The rules for the outcome of a response.
     pub rules: outcome::OutcomeRules,
     /// Indices into [`Policy::limits`](super::Policy::limits), ascending.
@@ -89,8 +92,6 @@ pub struct SecondStep {
 pub struct RouteForwarding {
     /// The upstream, as an index of the proxy layer; `None` is the default upstream.
     pub upstream: Option<usize>,
-    /// Requests in flight at most, at the upstream or held; `None` means any number.
-    pub in_flight: Option<u32>,
 }
 
 impl Default for RouteReading {
@@ -205,6 +206,7 @@ impl Route {
             reading: RouteReading::default(),
             step: None,
             defences: RouteDefences::default(),
+            permits: RouteCounters::default(),
             rules: outcome::OutcomeRules::default(),
             limits: Vec::new(),
             forwarding: RouteForwarding::default(),

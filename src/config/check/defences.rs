@@ -10,6 +10,7 @@ use tollgate_grammar::{Findings, Located, RawNamed, Spot, StringList};
 use super::super::features;
 use super::account_lists::{account, listed_accounts};
 use super::context::CheckContext;
+use super::endpoints;
 use super::files::{Files, words};
 use super::secret::{parse_keys, resolve};
 use crate::defences::{
@@ -24,11 +25,12 @@ pub(super) fn owners(cx: &mut CheckContext<'_>, f: &mut Findings) -> KnownOwners
     defences::owners(&cx.raw.defences, &context, &mut cx.files, f)
 }
 
-/// Gives each route its defences. Limits have to be bound to routes by now.
+/// Gives each route and each limit its defences. Limits have to be bound to routes by now.
 pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
     let (tables, prefixes) = (&cx.raw.defences, cx.client.prefixes);
     let missing_tls = features::TLS.missing().map(|missing| (missing, features::HINT));
-    let shared = SharedSettings { prefixes, observes: cx.observes, missing_tls };
+    let forwards = !endpoints::are_alone(cx.raw);
+    let shared = SharedSettings { prefixes, observes: cx.observes, forwards, missing_tls };
     let routes = cx.raw.routes.iter().map(|route| &route.value.defences);
     let mut check = DefenceCheck::new(tables, routes, shared, &mut cx.files, f);
     for (RawNamed { value: raw, .. }, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
@@ -43,6 +45,9 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
         let to =
             DefendedRoute { route, has_address_limit, refuses_strangers, knows_failures, names_password };
         check.check(&raw.defences, to, f);
+    }
+    for (RawNamed { value: raw, .. }, limit) in cx.raw.limits.iter().zip(&mut cx.limits) {
+        check.check_limit(&raw.defences, limit.as_mut(), f);
     }
 }
 

@@ -163,12 +163,6 @@ fn report_unseen(cx: &CheckContext<'_>, f: &mut Findings) {
         }
         report_answer(&named.value, f);
     }
-    let of_routes = raw.routes.iter().map(|route| route.value.in_flight.as_ref());
-    let of_limits = raw.limits.iter().map(|limit| limit.value.in_flight.as_ref());
-    for in_flight in of_routes.chain(of_limits).flatten() {
-        let hint = "leave it to the proxy that forwards; or `listen` as well";
-        f.error(&in_flight.spot, "no endpoint sees how many requests are in flight", hint);
-    }
 }
 
 /// `is_described`: a descriptor says who the user is, wherever the route looks for it.

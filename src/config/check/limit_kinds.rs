@@ -77,7 +77,7 @@ fn of_failures(failures: u32) -> Option<Spec> {
 fn sub_limit(limit: &Limit, kind: LimitKind, spec: Spec) -> Limit {
     let rates = limit.rates.clone().map(|_| spec);
     let charge_on = if kind == LimitKind::Cap { ChargeOn::Failures } else { limit.charge_on };
-    Limit { spec, rates, kind, charge_on, unit: Unit::Attempts, ..limit.clone() }
+    Limit { spec, rates, kind, charge_on, unit: Unit::Attempts, permits: None, ..limit.clone() }
 }
 
 /// For all failures together: the longest time that a bucket may take to fill, in whole years. One failure of a hundred

@@ -80,7 +80,6 @@ fn check_limit(
     Some(Limit {
         key,
         is_reset_by_success,
-        in_flight: raw.in_flight.checked(f),
         on_error: raw.on_error.checked(f),
         prefixes,
         rates,

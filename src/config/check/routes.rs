@@ -62,10 +62,7 @@ fn check_route(
             body: check_body(raw, reads_body, f),
         },
         step: second_steps::check(raw, f),
-        forwarding: RouteForwarding {
-            upstream: upstream(raw, groups, f),
-            in_flight: raw.in_flight.checked(f),
-        },
+        forwarding: RouteForwarding { upstream: upstream(raw, groups, f) },
         rules: outcome::check(raw, f),
         cors: cors::check(raw.cors.as_deref(), f),
         on_error: raw.on_error.checked(f),

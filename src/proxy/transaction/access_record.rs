@@ -8,10 +8,11 @@ use http::{HeaderValue, Request, Response, StatusCode, Uri};
 
 use super::redact;
 use super::server::Server;
-use crate::engine::{ConcurrencyPermits, Refusal, Reservation, Rules};
+use crate::engine::{AttemptPermits, Refusal, Reservation, Rules};
 use crate::event::{AccessLogEntry, Event, Outcome, WiringSigns};
 use crate::net::connection_limit::ClientLoad;
 use crate::net::stream::PeerAddr;
+use crate::policy::NoPermit;
 use crate::policy::attempt::Client;
 use crate::proxy::body::{AtEnd, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
@@ -31,7 +32,7 @@ struct AccessRecordInner {
     entry: AccessLogEntry,
     paused_at: Option<Time>,
     paused_for: Span,
-    permits: ConcurrencyPermits,
+    permits: AttemptPermits,
     /// Whether the request counts for its prefix as one at an upstream.
     is_counted: bool,
     /// The outcome and its time, written when the attempt is settled.
@@ -88,7 +89,7 @@ impl AccessRecord {
             entry,
             paused_at: None,
             paused_for: Span::ZERO,
-            permits: ConcurrencyPermits::default(),
+            permits: AttemptPermits::default(),
             is_counted: false,
             outcome: None,
             is_emitted: false,
@@ -142,14 +143,15 @@ impl AccessRecord {
         self.0.entry.attempt = Some(refusal.attempt.record(rules, refusal.route, &refusal.statuses));
     }
 
-    /// Acquires the attempt's permits, and holds them until the response was read to its end or the client has gone. Returns
-    /// whether there were any.
-    pub(super) fn acquire_permits(&mut self, shared: &RuntimeConfig, reservation: &Reservation) -> bool {
+    /// Acquires the attempt's permits, and holds them until the response was read to its end or the client has gone.
+    pub(super) fn acquire_permits(
+        &mut self,
+        shared: &RuntimeConfig,
+        reservation: &Reservation,
+    ) -> Result<(), NoPermit> {
         let asking = || (shared.client.prefix_of(self.client()), self.0.server.engine.clock().now());
-        let permits = shared.rules.acquire_permits(reservation, asking);
-        let is_granted = permits.is_some();
-        self.0.permits = permits.unwrap_or_default();
-        is_granted
+        self.0.permits = shared.rules.acquire_permits(reservation, asking)?;
+        Ok(())
     }
 
     /// Counts the request for its prefix as one at an upstream, until the response was read to its end or the client has gone.
@@ -161,7 +163,7 @@ impl AccessRecord {
     }
 
     /// The attempt's permits, for a tunnel that outlives the response.
-    pub(super) fn take_permits(&mut self) -> ConcurrencyPermits {
+    pub(super) fn take_permits(&mut self) -> AttemptPermits {
         std::mem::take(&mut self.0.permits)
     }
 
@@ -266,7 +268,7 @@ fn origin_form(target: &Uri) -> Uri {
 impl AccessRecordInner {
     /// The application has answered: the request holds no place there any more.
     fn leave_upstream(&mut self) {
-        self.permits = ConcurrencyPermits::default();
+        self.permits = AttemptPermits::default();
         if std::mem::take(&mut self.is_counted) {
             self.connection.permit().request_ends();
         }

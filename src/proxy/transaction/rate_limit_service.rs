@@ -167,9 +167,9 @@ impl Server {
             Decision::Admitted(reservation) => {
                 let reservation = Box::new(reservation);
                 let outcome = context.record.admitted(rules, &reservation);
-                if !context.record.acquire_permits(shared, &reservation) {
+                if let Err(none) = context.record.acquire_permits(shared, &reservation) {
                     reservation.refund(&self.engine, rules);
-                    return Answered::undecided(context, &Error::InFlightLimit);
+                    return Answered::undecided(context, &none.into());
                 }
                 let mut headers = HeaderMap::new();
                 if shared.refuse.headers == ShowLimits::Always

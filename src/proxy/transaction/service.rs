@@ -335,10 +335,10 @@ impl Server {
                 let reservation = Box::new(reservation);
                 context.permit_origin(&rules.policy, reservation.routes().first(), request.headers());
                 let outcome = context.record.admitted(rules, &reservation);
-                if !context.record.acquire_permits(shared, &reservation) {
+                if let Err(none) = context.record.acquire_permits(shared, &reservation) {
                     // The application never sees the request, so it is not an attempt.
                     reservation.refund(&self.engine, rules);
-                    return context.finish_with_error(&Error::InFlightLimit, connection);
+                    return context.finish_with_error(&none.into(), connection);
                 }
                 Some((reservation, outcome))
             }

@@ -16,7 +16,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
 use super::{ConnectionLease, UpstreamBody};
-use crate::engine::ConcurrencyPermits;
+use crate::engine::AttemptPermits;
 use crate::event::Failure;
 use crate::net::stream::NetStream;
 use crate::proxy::body::{IncomingBody, ResponseBody};
@@ -53,7 +53,7 @@ fn names(protocols: &HeaderValue) -> impl Iterator<Item = &[u8]> {
 /// The upstream's side of a tunnel, with the slot of its connection and the attempt's permits until the tunnel ends.
 struct Tunnel {
     lease: ConnectionLease,
-    _permits: ConcurrencyPermits,
+    _permits: AttemptPermits,
 }
 
 impl Tunnel {
@@ -74,7 +74,7 @@ pub(in crate::proxy) fn open(
     response: Response<UpstreamBody>,
     upgrade: Option<UpgradeRequest>,
     connection: &DownstreamConnection,
-    permits: ConcurrencyPermits,
+    permits: AttemptPermits,
 ) -> Result<Response<ResponseBody>, Error> {
     let broken =
         || Error::Upstream(Failure::Broken("it switches to a protocol that nobody asked for".into()));
