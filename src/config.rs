@@ -348,7 +348,7 @@ fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {
     let config = stored_policy::merged(sources, &mut findings).map(|(mut root, file)| {
         overrides::merge_environment(&mut root, sources, &mut findings);
         overrides::merge_set(&mut root, &sources.set, &mut findings);
-        let applications = preset::expand(&mut root, &mut findings);
+        let applications = preset::expand(&mut root, &raw::RawRoute::keys(), &mut findings);
         candidate::expand(&mut root, &mut findings);
         ladder::expand(&mut root, &mut findings);
         derived_limits::name_all(&mut root);

@@ -7,6 +7,7 @@ mod attack;
 mod bait;
 mod challenge;
 mod device;
+mod escalate;
 pub(crate) mod exposed;
 mod in_flight;
 mod known_addresses;
@@ -23,20 +24,23 @@ use tollgate_grammar::kind::{Checked as _, Given, Whole};
 use tollgate_grammar::table::SecretText;
 use tollgate_grammar::{Findings, Located, Spot, StringList, tables};
 
+use crate::bucket::{Spec, Verdict};
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::key::PrefixLengths;
 use crate::policy::{
-    DefenceCounter, Limit, OfferForm, OwnerCookie, OwnerMemory, OwnerWords, Pardon, Policy, Route,
+    DefenceCounter, Limit, LimitKind, OfferForm, OwnerCookie, OwnerMemory, OwnerWords, Pardon, Policy, Route,
 };
 
 use self::attack::{NetworkOutcomes, RawAttack};
 use self::bait::RawBait;
 use self::challenge::RawChallenge;
 use self::device::RawDevice;
+use self::escalate::RawEscalate;
 use self::exposed::{PasswordList, RawExposed, RawExposedList};
 use self::in_flight::RawInFlight;
 use self::quick::{LastFailures, RawQuick};
 use self::repeats::{FailedRequests, RawRepeats};
+use crate::time::Span;
 
 tables! {
     /// The keys of a route that turn defences on.
@@ -46,12 +50,16 @@ tables! {
         bait: RawBait = Part,
         quick: RawQuick = Part,
         repeats: RawRepeats = Part,
+    }
+
+    /// The keys of a route or a limit that bound what is under way at once.
+    pub(crate) RawBounds {
         in_flight: RawInFlight = Part,
     }
 
-    /// The keys of a limit that turn defences on.
-    pub(crate) RawLimitDefences {
-        in_flight: RawInFlight = Part,
+    /// The keys of a limit that add another one for the same clients.
+    pub(crate) RawSubLimits {
+        escalate: RawEscalate = Part,
     }
 
     /// The keys of `[refuse]` that let clients lift refusals.
@@ -159,13 +167,41 @@ impl<'c> DefenceCheck<'c> {
         bait::check(&raw.bait, self, &mut to, f);
         quick::check(&raw.quick, self, &mut to, f);
         repeats::check(&raw.repeats, self, &mut to, f);
-        in_flight::check_route(&raw.in_flight, self, to.route, f);
     }
 
-    /// Gives a limit what its file turns on.
-    pub(crate) fn check_limit(&self, raw: &RawLimitDefences, limit: Option<&mut Limit>, f: &mut Findings) {
+    /// Bounds what is under way of a route at once.
+    pub(crate) fn bound_route(&self, raw: &RawBounds, route: Option<&mut Route>, f: &mut Findings) {
+        in_flight::check_route(&raw.in_flight, self, route, f);
+    }
+
+    /// Bounds what is under way of each bucket of a limit at once.
+    pub(crate) fn bound_limit(&self, raw: &RawBounds, limit: Option<&mut Limit>, f: &mut Findings) {
         in_flight::check_limit(&raw.in_flight, self, limit, f);
     }
+}
+
+/// Reports sub-limits of a limit that cannot have them.
+pub(crate) fn check_sub_limits(raw: &RawSubLimits, limit: &Limit, f: &mut Findings) {
+    escalate::check_limit(&raw.escalate, limit, f);
+}
+
+/// The kind and the buckets of what the file adds to a limit: another one for the same clients.
+pub(crate) fn sub_limit(raw: &RawSubLimits, f: &mut Findings) -> Option<(LimitKind, Spec)> {
+    escalate::sub_limit(&raw.escalate, f)
+}
+
+/// What such a limit does in the worst case.
+pub(crate) fn worst_case(limit: &Limit) -> Option<String> {
+    escalate::worst_case(limit)
+}
+
+/// What an attempt meets in the bucket of such a limit, and the bucket after it; `None` if it is one of tokens.
+pub(crate) fn explain(
+    spec: Spec,
+    verdict: &Verdict,
+    time: impl Fn(Span) -> String,
+) -> Option<(String, String)> {
+    escalate::explain(spec, verdict, time)
 }
 
 /// What lifts refusals under this policy, if the file turns anything on. `pages` are those without a place for its

@@ -15,7 +15,6 @@ mod context;
 mod cors;
 mod defences;
 mod endpoints;
-mod escalate;
 pub(super) mod files;
 mod geo;
 mod groups;

@@ -11,9 +11,8 @@ use std::sync::Arc;
 use tollgate_grammar::diagnostic::suggest;
 use tollgate_grammar::document::{TomlEntry, TomlTable, TomlValue};
 use tollgate_grammar::table::{KeyDeclaration, KeyTrait};
-use tollgate_grammar::{Findings, Located, RawTable as _, SourceKind, SourceText, Spot};
+use tollgate_grammar::{Findings, Located, SourceKind, SourceText, Spot};
 
-use super::raw::RawRoute;
 use super::secrets::DIALECT;
 
 /// The profile of one application.
@@ -110,15 +109,15 @@ pub fn named(name: &str) -> Result<&'static Preset, UnknownPreset> {
 pub(super) type Applications = HashMap<String, String>;
 
 /// Replaces each route that names a preset by the preset's routes. A route with an invalid preset stays as it is,
-/// `preset` included.
-pub(super) fn expand(root: &mut TomlTable, f: &mut Findings) -> Applications {
+/// `preset` included. `keys` are those of a route.
+pub(super) fn expand(root: &mut TomlTable, keys: &[KeyDeclaration], f: &mut Findings) -> Applications {
     let mut applications = Applications::new();
     let Some(table) = root.get_mut("route").and_then(table_mut) else { return applications };
     let written: HashMap<String, Spot> =
         table.0.iter().map(|route| (route.key.value.clone(), route.key.spot.clone())).collect();
     let mut expanded = Vec::new();
     for entry in std::mem::take(&mut table.0) {
-        let Some(routes) = routes_of(&entry, f) else {
+        let Some(routes) = routes_of(&entry, keys, f) else {
             expanded.push(entry);
             continue;
         };
@@ -139,13 +138,22 @@ pub(super) fn expand(root: &mut TomlTable, f: &mut Findings) -> Applications {
 }
 
 /// The routes of an entry with a preset, with the entry's other keys merged in.
-fn routes_of(entry: &TomlEntry, f: &mut Findings) -> Option<Vec<TomlEntry>> {
+fn routes_of(entry: &TomlEntry, keys: &[KeyDeclaration], f: &mut Findings) -> Option<Vec<TomlEntry>> {
     let written = table(entry)?;
     let preset = preset_of(&written.get("preset")?.node, f)?;
     let mut routes = preset.routes(f)?;
     let several = routes.iter().filter(|route| !preset.is_of_messages(route)).count() > 1;
     for key in written.0.iter().filter(|key| key.key.value != "preset") {
-        put(key, preset, several, &mut routes, f);
+        let name = key.key.value.as_str();
+        if several && KEYS_OF_ONE_ROUTE.contains(&name) {
+            let message = format!("`{name}` cannot be set next to a preset with several routes");
+            let hint = format!("copy what `tollgate presets {}` prints, and edit it", preset.name);
+            f.error(&key.key.spot, message, hint);
+            continue;
+        }
+        let is_common =
+            |known: &KeyDeclaration| known.name == name && known.traits.contains(&KeyTrait::Common);
+        put(key, preset, keys.iter().any(is_common), &mut routes);
     }
     for route in &mut routes {
         let ending = route.key.value.strip_prefix(preset.name).unwrap_or(&route.key.value);
@@ -171,19 +179,11 @@ fn preset_of(node: &Located<TomlValue>, f: &mut Findings) -> Option<&'static Pre
     }
 }
 
-/// Merges one key that is next to `preset`.
-fn put(entry: &TomlEntry, preset: &Preset, several: bool, routes: &mut [TomlEntry], f: &mut Findings) {
+/// Merges one key that is next to `preset`, into all routes or into those that it is for.
+fn put(entry: &TomlEntry, preset: &Preset, is_for_all: bool, routes: &mut [TomlEntry]) {
     let key = entry.key.value.as_str();
-    if several && KEYS_OF_ONE_ROUTE.contains(&key) {
-        let message = format!("`{key}` cannot be set next to a preset with several routes");
-        let hint = format!("copy what `tollgate presets {}` prints, and edit it", preset.name);
-        f.error(&entry.key.spot, message, hint);
-        return;
-    }
     // `body` goes to routes that read one. If no route does, it goes to all, and each gets the usual warning.
     let any_reads = routes.iter().any(reads_body);
-    let is_common = |known: &KeyDeclaration| known.name == key && known.traits.contains(&KeyTrait::Common);
-    let is_for_all = RawRoute::keys().iter().any(is_common);
     let is_main = |route: &TomlEntry| route.key.value == preset.name;
     // `match` confines a preset for all addresses to some, and its messages with it.
     let main = routes.iter().find(|route| key == "match" && is_main(route));

@@ -16,9 +16,8 @@ use super::values::{
 };
 use super::values::{DirectoryUrl, UpstreamHostValue, UpstreamUrl};
 use super::words;
-use crate::bucket::Escalation;
 use crate::defences::prefixes::{Ipv4Bits, Ipv6Bits};
-use crate::defences::{RawDefenceTables, RawDefences, RawLimitDefences, RawPardons};
+use crate::defences::{RawBounds, RawDefenceTables, RawDefences, RawPardons, RawSubLimits};
 
 /// As how many attempts one counts.
 type Weight = Whole<u32, 1, 10>;
@@ -90,6 +89,7 @@ tables! {
         body: Key<Bytes<1, { 16 * MIB }>> = Common,
         buffer: Key<Word<words::Buffering>>,
         reply_timeout: Key<Timeout> = Example,
+        bounds: RawBounds = Part,
         cors: Option<List<Like<CorsOrigin>>> = Example,
         on_error: Key<Word<words::OnErrors>> = Example Common,
         success: Vec<RawItem<RawRule>> = Example Basic,
@@ -163,20 +163,12 @@ tables! {
         wait: Key<Lasting<0, { 60 * SECOND }>>,
         count: Key<Word<words::Counts>>,
         reset: Key<Word<words::Resets>> = Example,
+        bounds: RawBounds = Part,
         on_error: Key<Word<words::OnErrors>> = Example Own,
         unit: Key<Word<words::Units>>,
         max_failures: Key<Whole<u32, 0, 10_000>> = Own,
-        escalate: Option<RawNamed<RawEscalate>> = Own,
+        sub_limits: RawSubLimits = Part,
         candidate: Key<Anything> = Own,
-        defences: RawLimitDefences = Part,
-    }
-
-    /// Growing waits.
-    pub(in crate::config) RawEscalate {
-        after: Key<Whole<u32, 1, { Escalation::MAX_STRIKES as i64 }>>,
-        wait: Key<Lasting<SECOND, { 365 * DAY }>>,
-        factor: Key<Whole<u32, 1, { Escalation::MAX_FACTOR as i64 }>>,
-        max: Key<Lasting<SECOND, { 365 * DAY }>>,
     }
 
     /// Where one proxy asks.

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use tollgate_grammar::diagnostic::grouped;
 
 use crate::bucket::Spec;
-use crate::defences::OWNERS;
 use crate::defences::prefixes::describe_prefix;
+use crate::defences::{self, OWNERS};
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::{ChargeOn, Limit, LimitKind, Mode, Policy, Unit};
 
@@ -38,17 +38,15 @@ pub fn worst_cases(policy: &Policy) -> Vec<(&str, String)> {
 
 /// What a sub-limit adds to the rate.
 fn describe_kind(limit: &Limit) -> Option<String> {
-    let strikes = if limit.charge_on == ChargeOn::Failures { "failures" } else { "refusals" };
-    match (limit.kind, limit.spec) {
-        (LimitKind::Rate, _) => None,
-        (LimitKind::Cap, spec) => {
-            let (failures, owner) = (grouped(spec.burst().into()), OWNERS.key);
+    match limit.kind {
+        LimitKind::Rate => None,
+        LimitKind::Cap => {
+            let (failures, owner) = (grouped(limit.spec.burst().into()), OWNERS.key);
             Some(format!(
                 "after {failures} failures in a row a stranger needs a known {owner} or an operator"
             ))
         }
-        (LimitKind::Escalation, Spec::Escalation(waits)) => Some(describe::growing(&waits, strikes)),
-        (LimitKind::Escalation, _) => None,
+        _ => defences::worst_case(limit),
     }
 }
 

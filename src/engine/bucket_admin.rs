@@ -370,14 +370,13 @@ impl Rules {
     ) -> BucketView {
         let (bucket, &(rate, own)) = shown;
         let limit = &self.policy.limits[bucket.limit];
-        let beside = |kind| {
-            let is_it = |(other, _): &&SeenBucket<'_>| {
-                self.policy.limits[other.limit].kind == kind
-                    && self.policy.rate_limit_of(other.limit) == bucket.limit
-                    && other.class == bucket.class
-            };
-            all.iter().find(is_it).map(|(_, (level, _))| *level)
+        let is_beside = |(other, _): &&SeenBucket<'_>| {
+            other.limit != bucket.limit
+                && self.policy.rate_limit_of(other.limit) == bucket.limit
+                && other.class == bucket.class
         };
+        let beside = all.iter().filter(is_beside);
+        let beside = beside.map(|(other, (level, _))| (self.policy.limits[other.limit].kind, *level));
         let network = network_of(selector, limit);
         BucketView {
             limit: Arc::clone(&limit.name),
@@ -387,8 +386,7 @@ impl Rules {
             rate,
             own,
             prefix_banned_until: selector.client().and_then(|client| self.banned_until(client, now)),
-            cap: beside(LimitKind::Cap),
-            escalation: beside(LimitKind::Escalation),
+            beside: beside.collect(),
         }
     }
 

@@ -4,7 +4,6 @@
 
 use super::remembered_clients::PendingClient;
 use super::{Decision, Engine, Rules};
-use crate::bucket::Op;
 use crate::policy::Charges;
 use crate::store::memory::CombinedVerdict;
 use crate::store::shared::Unavailable;
@@ -64,7 +63,7 @@ impl Engine {
             let Some(verdict) = self.store.apply_and_wait(&withdrawals[at], decided_by, op).await else {
                 continue;
             };
-            if op == Op::Strike {
+            if !combined.admitted {
                 statuses[at].verdict = verdict;
             }
         }

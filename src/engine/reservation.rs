@@ -13,7 +13,7 @@ use super::{DecidedAttempt, Engine, LimitStatus, LimitStatuses, Rules, limit_sta
 use crate::bucket::{Effect, Op};
 use crate::event::{Event, GuessWorked, Outcome};
 use crate::policy::outcome::Judgement;
-use crate::policy::{ChargeOn, Charges, FailedAttempt, Limit, LimitKind, OwnerClaim, Unsettled};
+use crate::policy::{Charges, FailedAttempt, OwnerClaim, Unsettled};
 use crate::store::DecidedBy;
 use crate::time::{Span, Time};
 
@@ -156,25 +156,7 @@ impl Reservation {
         outcome: Outcome,
     ) -> Option<Op> {
         let limit = &rules.policy.limits[charge.limit];
-        match (limit.kind, outcome) {
-            (LimitKind::Rate, Outcome::Success)
-                if limit.is_reset_by_success && self.belongs_to_account(limit) =>
-            {
-                Some(Op::Give(u32::MAX))
-            }
-            _ if limit.charge_on == ChargeOn::Attempts => None,
-            (LimitKind::Escalation, Outcome::Failure) => Some(Op::Strike),
-            (LimitKind::Escalation | LimitKind::Cap, Outcome::Success) if self.belongs_to_account(limit) => {
-                Some(Op::Give(u32::MAX))
-            }
-            (LimitKind::Escalation, _) | (_, Outcome::Failure) => None,
-            (LimitKind::Rate | LimitKind::Cap, _) => Some(Op::Refund(verdict.receipt)),
-        }
-    }
-
-    /// Whether the buckets of this limit belong to the account that signed in.
-    fn belongs_to_account(&self, limit: &Limit) -> bool {
-        self.unsettled.is_single_account && limit.is_of_accounts()
+        limit.op_of_outcome(outcome, verdict.receipt, self.unsettled.is_single_account)
     }
 
     /// Refunds all tokens: the attempt was never made.

@@ -14,7 +14,7 @@ use super::remembered_clients::RememberedSets;
 use crate::bucket::{Op, Spec};
 use crate::policy::attempt::Attempt;
 use crate::policy::network::NetworkMap;
-use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind, Mode, Policy, Unchargeable};
+use crate::policy::{Charge, Charges, Limit, LimitKind, Mode, Policy, Unchargeable};
 use crate::store::memory::{BucketKey, Buckets, TooLarge, Withdrawal};
 use crate::store::{LimitBuckets, LimitWithdrawal, Store};
 use crate::time::{Span, Time};
@@ -105,7 +105,7 @@ impl Rules {
             let Withdrawal { buckets, bucket, .. } = self.withdrawal(&statuses[at].charge);
             // A limit that was changed meanwhile counts nothing, which errs on the strict side.
             match buckets.in_memory().apply(&bucket, now, op) {
-                Ok(verdict) if op == Op::Strike => statuses[at].verdict = verdict,
+                Ok(verdict) if !admitted => statuses[at].verdict = verdict,
                 _ => {}
             }
         }
@@ -114,15 +114,9 @@ impl Rules {
     /// The operations that count refusals in a row, each with the position of its status.
     pub(super) fn consecutive(&self, statuses: &LimitStatuses, admitted: bool) -> SmallVec<[(usize, Op); 2]> {
         let count = |(at, LimitStatus { charge, verdict }): (usize, &LimitStatus)| {
-            let limit = &self.policy.limits[charge.limit];
-            let counts = limit.kind == LimitKind::Escalation && limit.charge_on == ChargeOn::Attempts;
             let is_refused = || limit_status::is_refused_by_owner(&self.policy, statuses, charge.limit);
-            match admitted {
-                _ if !counts => None,
-                // Most keys have no strikes.
-                true => (verdict.left < limit.spec.burst()).then_some((at, Op::Give(1))),
-                false => is_refused().then_some((at, Op::Strike)),
-            }
+            let op = self.policy.limits[charge.limit].op_of_decision(admitted, verdict.left, is_refused)?;
+            Some((at, op))
         };
         statuses.iter().enumerate().filter_map(count).collect()
     }

@@ -12,8 +12,8 @@ use super::rules::{classes_of, specs};
 use super::{Engine, Overrides, Rules};
 use crate::bucket::Spec;
 use crate::event::Event;
+use crate::policy::Limit;
 use crate::policy::key::KeyHasher;
-use crate::policy::{Limit, LimitKind};
 use crate::store::memory::{EncodedSpec, RestoreError};
 use crate::store::snapshot::{LimitSnapshot, Snapshot};
 use crate::store::{LimitBuckets, Store};
@@ -26,7 +26,7 @@ impl Engine {
         let (rules, now) = (self.rules.load_full(), self.time());
         let encode = |(limit, buckets): (&Limit, &LimitBuckets)| LimitSnapshot {
             name: limit.name.to_string(),
-            kind: kind_name(limit.kind).to_owned(),
+            kind: limit.kind.name().to_owned(),
             classes: limit
                 .classes()
                 .into_iter()
@@ -121,17 +121,8 @@ fn restore(
 }
 
 fn matches(saved: &LimitSnapshot, limit: &Limit) -> bool {
-    saved.name == *limit.name && saved.kind == kind_name(limit.kind)
+    saved.name == *limit.name && saved.kind == limit.kind.name()
 }
 
-/// The name in the snapshot: the key of the configuration that makes this kind of limit.
-fn kind_name(kind: LimitKind) -> &'static str {
-    match kind {
-        LimitKind::Rate => "rate",
-        LimitKind::Cap => "max_failures",
-        LimitKind::Escalation => "escalate",
-    }
-}
-
-/// Likewise, of the sets of remembered clients.
+/// The kind of the sets of remembered clients.
 const REMEMBERED: &str = "addresses";

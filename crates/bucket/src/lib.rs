@@ -165,6 +165,12 @@ enum PlainOp {
 }
 
 impl Op {
+    /// Whether an attempt makes it, and not an operator or an outcome that takes something back.
+    #[must_use]
+    pub fn is_of_attempt(self) -> bool {
+        matches!(self, Self::Take(_) | Self::TakeOnce { .. } | Self::Strike)
+    }
+
     fn plain(self) -> PlainOp {
         match self {
             Self::Take(tokens) | Self::TakeOnce { tokens, .. } => PlainOp::Take(tokens),
@@ -281,6 +287,12 @@ impl Spec {
         }
     }
 
+    /// Whether a bucket may have a [rate](Continuous) of its own.
+    #[must_use]
+    pub fn has_rate(&self) -> bool {
+        !matches!(self, Self::Escalation(_) | Self::Recent(_))
+    }
+
     /// Words of a state, at most [`Spec::MAX_WORDS`].
     #[must_use]
     pub fn words(&self) -> usize {
@@ -305,6 +317,9 @@ fn stored_time(word: u64) -> Option<Time> {
 /// earlier than a state's by no more than this does not mean that the clock was set back. A smaller value would give a
 /// thread that was preempted at a period boundary the tokens of another period.
 const MAX_CLOCK_LAG: Span = Span::from_secs(1);
+
+/// Why no operator gives a bucket a rate that [has none](Spec::has_rate).
+pub const NO_RATE: &str = "escalating waits have no rate";
 
 /// What [`Spec::Recent`] remembers.
 const RECENT_TAGS: u32 = 16;

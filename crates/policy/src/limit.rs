@@ -10,9 +10,10 @@ use super::fingerprint::Fingerprint;
 use super::geo::Origin;
 use super::key::{KeyPart, PrefixLengths};
 use super::network::NetworkSet;
+use super::outcome::Outcome;
 use super::permits::BucketCounter;
 use super::rates::Rates;
-use tollgate_bucket::{OnError, Spec};
+use tollgate_bucket::{OnError, Op, Receipt, Spec};
 
 /// A limit: `[limit.NAME]`, or one of its sub-limits.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,6 +106,18 @@ impl Mode {
             Self::Observe => "observe",
             Self::Mark => "mark",
             Self::Off => "off",
+        }
+    }
+}
+
+impl LimitKind {
+    /// The key of the file that makes it. Snapshots name it so.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Cap => "max_failures",
+            Self::Escalation => "escalate",
         }
     }
 }
@@ -237,5 +250,40 @@ impl Limit {
     #[must_use]
     pub fn needs_passwords(&self) -> bool {
         self.is_of_passwords() || self.unit == Unit::Passwords
+    }
+
+    /// What a decision does to its bucket beside the tokens: it may count refusals in a row, and an admitted attempt
+    /// breaks the row. `left` is what its verdict says, `is_refused` whether any bucket of the same limit refused.
+    #[must_use]
+    pub fn op_of_decision(
+        &self,
+        is_admitted: bool,
+        left: u32,
+        is_refused: impl FnOnce() -> bool,
+    ) -> Option<Op> {
+        match is_admitted {
+            _ if self.kind != LimitKind::Escalation || self.charge_on != ChargeOn::Attempts => None,
+            // Most keys have no strikes.
+            true => (left < self.spec.burst()).then_some(Op::Give(1)),
+            false => is_refused().then_some(Op::Strike),
+        }
+    }
+
+    /// What an outcome does to its bucket. `receipt` is of the attempt, and `is_single_account` tells whether that was at one
+    /// account.
+    #[must_use]
+    pub fn op_of_outcome(&self, outcome: Outcome, receipt: Receipt, is_single_account: bool) -> Option<Op> {
+        // The bucket belongs to the account that signed in.
+        let is_own = is_single_account && self.is_of_accounts();
+        match (self.kind, outcome) {
+            (LimitKind::Rate, Outcome::Success) if self.is_reset_by_success && is_own => {
+                Some(Op::Give(u32::MAX))
+            }
+            _ if self.charge_on == ChargeOn::Attempts => None,
+            (LimitKind::Escalation, Outcome::Failure) => Some(Op::Strike),
+            (LimitKind::Escalation | LimitKind::Cap, Outcome::Success) if is_own => Some(Op::Give(u32::MAX)),
+            (LimitKind::Escalation, _) | (_, Outcome::Failure) => None,
+            (LimitKind::Rate | LimitKind::Cap, _) => Some(Op::Refund(receipt)),
+        }
     }
 }

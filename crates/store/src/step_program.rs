@@ -111,11 +111,12 @@ impl StepProgram {
         let mut steps = Vec::new();
         for op in ops {
             match op {
-                Op::Peek(_) | Op::PeekOnce { .. } | Op::Strike => {}
                 Op::Take(tokens) | Op::TakeOnce { tokens, .. } if tokens > spec.burst() => {}
                 Op::Take(tokens) | Op::TakeOnce { tokens, .. } => steps.push(take(spec, tokens)?),
                 Op::Give(tokens) => steps.push(refund(spec, tokens, None)?),
                 Op::Refund(receipt) => steps.push(refund(spec, receipt.tokens, Some(receipt.full_at))?),
+                // The others change no state of these shapes.
+                _ => {}
             }
         }
         let is_usable = !steps.is_empty() && steps.len() <= MAX_OPS;
@@ -225,7 +226,7 @@ impl StepShape {
                 floor: StepRate::of(&Spec::Continuous(floor.floor()))?,
                 pool: StepRate::of(&Spec::Continuous(floor.pool()))?,
             }),
-            Spec::Rolling(_) | Spec::Distinct(_) | Spec::Escalation(_) | Spec::Recent(_) => None,
+            _ => None,
         }
     }
 

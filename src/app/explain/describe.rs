@@ -1,7 +1,8 @@
 //! Describes one limit's decision: what is taken, the bucket's shape, what is left.
 
-use crate::bucket::{Admission, Continuous, Escalation, PeriodStart, Spec, Verdict};
+use crate::bucket::{Admission, Continuous, PeriodStart, Spec, Verdict};
 use crate::config::values::{Duration, in_words};
+use crate::defences;
 use crate::engine::LimitStatus;
 use crate::policy::{Limit, LimitKind};
 use crate::time::Span;
@@ -10,8 +11,7 @@ use crate::time::Span;
 pub(super) fn name(limit: &Limit) -> String {
     match limit.kind {
         LimitKind::Rate => limit.name.to_string(),
-        LimitKind::Cap => format!("{}, max_failures", limit.name),
-        LimitKind::Escalation => format!("{}, escalate", limit.name),
+        kind => format!("{}, {}", limit.name, kind.name()),
     }
 }
 
@@ -27,11 +27,8 @@ pub(super) fn would_take(now: &LimitStatus) -> String {
 
 fn describe_taken(before: &LimitStatus, of: &str, which: &str) -> String {
     let (cost, verdict, burst) = (before.charge.cost, before.verdict, before.charge.spec.burst());
-    if let Spec::Escalation(_) = before.charge.spec {
-        return match verdict.admission {
-            Admission::Refused { wait } => format!("keeps waiting for {}", time(wait)),
-            _ => "passes, no wait is on".to_owned(),
-        };
+    if let Some((meets, _)) = defences::explain(before.charge.spec, &verdict, time) {
+        return meets;
     }
     let tokens = if cost == 1 { "1 token".to_owned() } else { format!("{cost} tokens") };
     let bucket = format!("in {of} {burst}{which}");
@@ -58,8 +55,8 @@ pub(super) fn would_leave(now: &LimitStatus) -> String {
 /// The bucket's shape and level after the attempt.
 pub(super) fn left(after: &LimitStatus) -> String {
     let verdict = after.verdict;
-    if let Spec::Escalation(waits) = after.charge.spec {
-        return format!("{}; {} more until the next wait", growing(&waits), verdict.left);
+    if let Some((_, left)) = defences::explain(after.charge.spec, &verdict, time) {
+        return left;
     }
     let next = match (after.charge.spec, verdict.next_token) {
         (_, Span::ZERO) => String::new(),
@@ -76,7 +73,6 @@ fn shape(spec: Spec) -> String {
         }
         Spec::Continuous(bucket) => refill(&bucket),
         Spec::Distinct(distinct) => format!("{}, each thing counts once", refill(&distinct.bucket())),
-        Spec::Escalation(waits) => growing(&waits),
         Spec::Recent(recent) => format!("remembers for {}", in_words(recent.ttl())),
         Spec::Interval(bucket) => {
             format!("full again every {}{}", in_words(bucket.period()), begins(bucket.period_start()))
@@ -98,11 +94,9 @@ fn shape(spec: Spec) -> String {
                 refill(&pool)
             )
         }
+        // A defence has the words.
+        _ => String::new(),
     }
-}
-
-fn growing(waits: &Escalation) -> String {
-    format!("waits of {}, growing to {}", in_words(waits.wait()), in_words(waits.max()))
 }
 
 fn refill(bucket: &Continuous) -> String {

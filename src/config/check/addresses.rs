@@ -7,7 +7,6 @@ use tollgate_grammar::{Findings, StringList, Syntax as _};
 
 use super::super::values::{ListenUrl, UpstreamUrl};
 use super::context::CheckContext;
-use super::endpoints::are_alone;
 use super::groups::GroupTable;
 use crate::net::listener::ListenAddress;
 use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
@@ -93,7 +92,7 @@ pub(super) fn upstream_group(list: Option<&StringList>, f: &mut Findings) -> Vec
 fn required(list: Option<&StringList>, key: &str, example: &str, cx: &CheckContext<'_>, f: &mut Findings) {
     let hint = format!("{key} = \"{example}\"");
     match list {
-        None if are_alone(cx.raw) => {}
+        None if !cx.forwards() => {}
         None => f.error(&cx.whole, format!("`{key}` is missing"), hint),
         Some(list) if list.is_empty => f.error(&list.spot, format!("`{key}` is empty"), hint),
         Some(_) => {}

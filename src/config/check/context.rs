@@ -63,4 +63,9 @@ impl<'r> CheckContext<'r> {
             routes: Vec::new(),
         }
     }
+
+    /// Whether requests are forwarded: not where only proxies connect, and ask.
+    pub(super) fn forwards(&self) -> bool {
+        self.raw.listen.is_some() || self.raw.endpoints.is_empty()
+    }
 }

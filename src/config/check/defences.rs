@@ -10,7 +10,6 @@ use tollgate_grammar::{Findings, Located, RawNamed, Spot, StringList};
 use super::super::features;
 use super::account_lists::{account, listed_accounts};
 use super::context::CheckContext;
-use super::endpoints;
 use super::files::{Files, words};
 use super::secret::{parse_keys, resolve};
 use crate::defences::{
@@ -29,8 +28,7 @@ pub(super) fn owners(cx: &mut CheckContext<'_>, f: &mut Findings) -> KnownOwners
 pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
     let (tables, prefixes) = (&cx.raw.defences, cx.client.prefixes);
     let missing_tls = features::TLS.missing().map(|missing| (missing, features::HINT));
-    let forwards = !endpoints::are_alone(cx.raw);
-    let shared = SharedSettings { prefixes, observes: cx.observes, forwards, missing_tls };
+    let shared = SharedSettings { prefixes, observes: cx.observes, forwards: cx.forwards(), missing_tls };
     let routes = cx.raw.routes.iter().map(|route| &route.value.defences);
     let mut check = DefenceCheck::new(tables, routes, shared, &mut cx.files, f);
     for (RawNamed { value: raw, .. }, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
@@ -46,8 +44,11 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
             DefendedRoute { route, has_address_limit, refuses_strangers, knows_failures, names_password };
         check.check(&raw.defences, to, f);
     }
+    for (RawNamed { value: raw, .. }, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
+        check.bound_route(&raw.bounds, route.as_mut(), f);
+    }
     for (RawNamed { value: raw, .. }, limit) in cx.raw.limits.iter().zip(&mut cx.limits) {
-        check.check_limit(&raw.defences, limit.as_mut(), f);
+        check.bound_limit(&raw.bounds, limit.as_mut(), f);
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn check(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<EndpointConf
         };
         found.push(EndpointConfig { listen, settings });
     }
-    if are_alone(raw) {
+    if !cx.forwards() {
         report_unseen(cx, f);
     }
     if !raw.endpoints.iter().any(|endpoint| is_rls(&endpoint.value)) {
@@ -209,11 +209,6 @@ fn report_answer(raw: &raw::RawRoute, f: &mut Findings) {
     for spot in upstream.map(|list| &list.spot).into_iter().chain(host.map(|text| &text.spot)) {
         f.warning(spot, "nothing is forwarded: there is no `listen`", LISTEN_TOO);
     }
-}
-
-/// Whether only proxies connect, and ask: then nothing is forwarded.
-pub(super) fn are_alone(raw: &raw::RawFile) -> bool {
-    raw.listen.is_none() && !raw.endpoints.is_empty()
 }
 
 const RLS: &str = "envoy-rls";

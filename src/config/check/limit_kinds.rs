@@ -1,4 +1,4 @@
-//! `max_failures` and `escalate`: further limits for the key of a limit.
+//! `max_failures` and the sub-limits of defences: further limits for the key of a limit.
 //!
 //! Each becomes a limit of the same name right behind it, with the same key and for the same clients. That shifts the
 //! limits behind it, so [`insert`] renumbers the positions that routes hold; no earlier check may keep one.
@@ -7,8 +7,8 @@ use tollgate_grammar::{Findings, RawNamed};
 
 use super::super::raw;
 use super::context::CheckContext;
-use super::escalate;
 use crate::bucket::{Continuous, Spec};
+use crate::defences;
 use crate::policy::{ChargeOn, Limit, LimitKind, Policy, Route, Unit};
 use crate::time::Span;
 
@@ -28,9 +28,7 @@ fn sub_limits(
 ) -> Vec<Vec<Limit>> {
     let sub_limits = raw.iter().zip(limits).map(|(RawNamed { value: raw, .. }, limit)| {
         let cap = cap(raw, limit.as_ref(), f).map(|spec| (LimitKind::Cap, spec));
-        let waits = raw.escalate.as_ref().and_then(|raw| escalate::check(raw, f));
-        let waits = waits.map(|spec| (LimitKind::Escalation, spec));
-        let specs = cap.into_iter().chain(waits);
+        let specs = cap.into_iter().chain(defences::sub_limit(&raw.sub_limits, f));
         let sub_limits =
             limit.iter().flat_map(|limit| specs.clone().map(|(kind, spec)| sub_limit(limit, kind, spec)));
         sub_limits.collect()

@@ -3,6 +3,7 @@
 use tollgate_grammar::{Findings, RawNamed};
 
 use super::super::raw;
+use crate::defences;
 use crate::policy::Limit;
 use crate::time::Span;
 
@@ -18,10 +19,7 @@ pub(super) fn check(raw: &[RawNamed<raw::RawLimit>], limits: &[Option<Limit>], f
             let hint = "unit = \"users\": each attempt of a person would count otherwise";
             f.error(key, "a limit by password counts the accounts that it is tried at", hint);
         }
-        if let Some(table) = &raw.escalate {
-            let hint = "leave it out: people who have the same password would wait for each other";
-            f.error(&table.name.spot, "`escalate` does not go with key = \"password\"", hint);
-        }
+        defences::check_sub_limits(&raw.sub_limits, limit, f);
         if let Some(rate) = raw.rate.key.as_ref().filter(|_| limit.spec.window() > DAY) {
             let message =
                 "this bucket takes longer than a day to fill, and passwords are forgotten after one";

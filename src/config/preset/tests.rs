@@ -2,7 +2,7 @@
 
 use tollgate_grammar::RawTable;
 
-use super::super::raw::RawFile;
+use super::super::raw::{RawFile, RawRoute};
 use super::super::secrets::DIALECT;
 use super::super::{Sources, load};
 use super::*;
@@ -17,7 +17,7 @@ fn expanded(text: &str) -> (TomlTable, Applications, Vec<String>) {
     });
     let mut f = Findings::default();
     let mut root = TomlTable::parse(&source, &mut f).unwrap();
-    let applications = expand(&mut root, &mut f);
+    let applications = expand(&mut root, &RawRoute::keys(), &mut f);
     let diagnostics = f.sorted().iter().map(|found| found.render(false)).collect();
     (root, applications, diagnostics)
 }

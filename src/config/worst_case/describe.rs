@@ -4,7 +4,7 @@ use tollgate_grammar::diagnostic::grouped;
 
 use super::super::values::in_words;
 use super::upper_bound::{tokens_in, upper_bound};
-use crate::bucket::{Continuous, Escalation, PeriodStart, Rolling, Spec};
+use crate::bucket::{Continuous, PeriodStart, Rolling, Spec};
 use crate::time::Span;
 
 /// The bound in words, and notes on its exceptions.
@@ -12,8 +12,6 @@ pub(super) fn describe(spec: Spec) -> (String, Vec<String>) {
     match spec {
         Spec::Continuous(bucket) => (steady(&spec, &[bucket]), Vec::new()),
         Spec::Distinct(distinct) => (steady(&spec, &[distinct.bucket()]), Vec::new()),
-        Spec::Escalation(waits) => (growing(&waits, "strikes"), Vec::new()),
-        Spec::Recent(_) => ("nothing is refused".to_owned(), Vec::new()),
         Spec::Interval(bucket) => {
             let head = every(bucket.quota(), bucket.period(), bucket.period_start());
             (head, vec![around_a_border(&spec, "of a period")])
@@ -32,6 +30,8 @@ pub(super) fn describe(spec: Spec) -> (String, Vec<String>) {
             );
             (steady(&spec, &[floor, both.pool()]), vec![guaranteed])
         }
+        // The others have no tokens.
+        _ => ("nothing is refused".to_owned(), Vec::new()),
     }
 }
 
@@ -48,9 +48,9 @@ pub(super) fn extras(spec: Spec) -> Vec<String> {
         }
         Spec::Interval(bucket) => (bucket.initial(), bucket.debt()),
         Spec::Distinct(distinct) => (distinct.bucket().initial(), 0),
-        Spec::Escalation(_) | Spec::Recent(_) => return notes,
         Spec::Rolling(window) => (window.initial(), window.debt()),
         Spec::Floor(both) => (both.pool().initial().saturating_add(both.floor().burst()), both.pool().debt()),
+        _ => return notes,
     };
     if initial < spec.burst() {
         notes.push(format!("a new bucket starts with {}", number(initial)));
@@ -85,8 +85,7 @@ fn longest_wait(spec: Spec) -> Option<Span> {
         }
         Spec::Rolling(window) => Some(window.window()),
         Spec::Distinct(distinct) => Some(distinct.bucket().per_token()),
-        Spec::Escalation(waits) => Some(waits.max()),
-        Spec::Floor(_) | Spec::Recent(_) => None,
+        _ => None,
     }
 }
 
@@ -122,17 +121,6 @@ fn around_a_border(spec: &Spec, period: &str) -> String {
 
 fn steady(spec: &Spec, buckets: &[Continuous]) -> String {
     format!("at most {} at once, then {}", number(spec.burst()), long_run(buckets))
-}
-
-/// As in `after 5 refusals in a row waits of 30s, growing to 1h, for a client that goes on`.
-pub(super) fn growing(waits: &Escalation, strikes: &str) -> String {
-    let first = in_words(waits.wait());
-    let grows = waits.factor() > 1 && waits.wait() < waits.max();
-    let to = if grows { format!(", growing to {}", in_words(waits.max())) } else { String::new() };
-    format!(
-        "after {} {strikes} in a row waits of {first}{to}, for a client that goes on",
-        number(waits.after())
-    )
 }
 
 /// In the shortest unit that has a whole token: "then 1 a week" says more than "then 0 a day".

@@ -10,8 +10,6 @@ pub(super) fn upper_bound(spec: &Spec, span: Span) -> u64 {
     match spec {
         Spec::Continuous(bucket) => of_continuous(bucket, span),
         Spec::Distinct(distinct) => of_continuous(&distinct.bucket(), span),
-        // A client that is never refused never waits; a set of what was seen refuses nothing.
-        Spec::Escalation(_) | Spec::Recent(_) => u64::MAX,
         Spec::Interval(bucket) => periods(span, bucket.period()).saturating_mul(u64::from(bucket.quota())),
         Spec::Rolling(window) => {
             // Any `slots` consecutive periods admit the quota at most, and each period the rate.
@@ -24,6 +22,8 @@ pub(super) fn upper_bound(spec: &Spec, span: Span) -> u64 {
         Spec::Floor(both) => {
             of_continuous(&both.floor(), span).saturating_add(of_continuous(&both.pool(), span))
         }
+        // The others have no tokens, and bound nothing.
+        _ => u64::MAX,
     }
 }
 

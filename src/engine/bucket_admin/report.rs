@@ -6,7 +6,7 @@ use ipnet::IpNet;
 
 use super::super::remembered_clients::RememberedCount;
 use crate::bucket::{Own, Spec, Verdict};
-use crate::policy::Mode;
+use crate::policy::{LimitKind, Mode};
 use crate::time::Time;
 
 /// The buckets of a client or an account, for an operator.
@@ -52,13 +52,17 @@ pub struct BucketView {
     pub own: Option<Own>,
     /// The end of the ban of the client's prefix, if it has one.
     pub prefix_banned_until: Option<Time>,
-    /// The failures left before `max_failures`.
-    pub cap: Option<BucketLevel>,
-    /// The strikes left before the next wait of `escalate`.
-    pub escalation: Option<BucketLevel>,
+    /// Those of its sub-limits.
+    pub beside: Vec<(LimitKind, BucketLevel)>,
 }
 
 impl BucketView {
+    /// The level of a sub-limit.
+    #[must_use]
+    pub fn level_of(&self, kind: LimitKind) -> Option<BucketLevel> {
+        self.beside.iter().find(|(other, _)| *other == kind).map(|(_, level)| *level)
+    }
+
     /// The end of its [ban](Own::ban), if it has one: its only token comes when its rate ends.
     #[must_use]
     pub fn banned_until(&self) -> Option<Time> {

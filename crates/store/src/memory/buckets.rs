@@ -288,8 +288,7 @@ impl Former {
 /// An attempt writes a converted state even if it is refused: it would be lost with the old buckets.
 fn decide(bucket: &BucketKey, state: &mut [u64], now: Time, op: Op, was_converted: bool) -> Step {
     let step = step(&bucket.spec, state, now, op);
-    let is_attempt = matches!(op, Op::Take(_) | Op::TakeOnce { .. } | Op::Strike);
-    Step { changed: step.changed || was_converted && is_attempt, ..step }
+    Step { changed: step.changed || was_converted && op.is_of_attempt(), ..step }
 }
 
 /// Lends zeroed words for a state, from the stack.

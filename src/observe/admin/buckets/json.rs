@@ -10,6 +10,7 @@ use super::super::pages::{
 use crate::bucket::{Admission, Own};
 use crate::engine::{BucketLevel, BucketReport, BucketView, FilledBucket, RememberedCount};
 use crate::observe::timestamp::rfc3339;
+use crate::policy::LimitKind;
 use crate::time::Span;
 
 pub(super) fn page(report: &BucketReport) -> BucketsPage {
@@ -46,8 +47,8 @@ fn bucket(view: &BucketView) -> BucketPart {
         own: view.own.as_ref().map(own).into(),
         exempt_until: view.exempt_until().map(rfc3339).into(),
         banned_until: view.banned_until().map(rfc3339).into(),
-        max_failures: view.cap.map(failures).into(),
-        escalate: view.escalation.map(waits).into(),
+        max_failures: view.level_of(LimitKind::Cap).map(failures).into(),
+        escalate: view.level_of(LimitKind::Escalation).map(waits).into(),
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{BucketKey, Buckets, RestoreError, Stale};
 use tollgate_bucket::Time;
-use tollgate_bucket::{Key, MAX_RECORD_LEN, Op, Own, RecordHeader, Spec, Step, step};
+use tollgate_bucket::{Key, MAX_RECORD_LEN, NO_RATE, Op, Own, RecordHeader, Spec, Step, step};
 
 /// Why a bucket gets no own rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,8 +25,8 @@ pub enum OwnRateError {
     /// The limit has the maximum number of own rates.
     #[error("{MAX_OWN_RATES} buckets of this limit have temporary rates, which is the maximum")]
     TooMany,
-    /// The bucket counts strikes: it has no rate at all.
-    #[error("escalating waits have no rate")]
+    /// The bucket has no tokens, and so no rate at all.
+    #[error("{NO_RATE}")]
     NoRate,
 }
 
@@ -58,7 +58,7 @@ impl Buckets {
         now: Time,
         change: impl FnOnce(&mut RecordHeader, &mut [u64; Spec::MAX_WORDS]),
     ) -> Result<(), OwnRateError> {
-        if own.is_some() && matches!(bucket.spec, Spec::Escalation(_) | Spec::Recent(_)) {
+        if own.is_some() && !bucket.spec.has_rate() {
             return Err(OwnRateError::NoRate);
         }
         let _held = self.lock_open(bucket.key)?;
