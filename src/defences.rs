@@ -9,7 +9,9 @@ mod challenge;
 mod device;
 mod escalate;
 pub(crate) mod exposed;
+mod geo;
 mod in_flight;
+mod ja4;
 mod known_addresses;
 pub(crate) mod prefixes;
 mod quick;
@@ -24,23 +26,24 @@ use tollgate_grammar::kind::{Checked as _, Given, Whole};
 use tollgate_grammar::table::SecretText;
 use tollgate_grammar::{Findings, Located, Spot, StringList, tables};
 
-use crate::bucket::{Spec, Verdict};
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::key::PrefixLengths;
 use crate::policy::{
-    DefenceCounter, Limit, LimitKind, OfferForm, OwnerCookie, OwnerMemory, OwnerWords, Pardon, Policy, Route,
+    DefenceCounter, Limit, OfferForm, OwnerCookie, OwnerMemory, OwnerWords, Pardon, Policy, Route,
 };
+
+pub(crate) use self::escalate::{RawSubLimits, check_sub_limits, explain, sub_limit, worst_case};
+pub(crate) use self::geo::{LOOKUP, RATED_FACTS, RawLookups, add_rate, lookup};
+pub(crate) use self::in_flight::{RawBounds, bound_limit, bound_route};
+pub(crate) use self::ja4::{fingerprints, is_by_fingerprint};
 
 use self::attack::{NetworkOutcomes, RawAttack};
 use self::bait::RawBait;
 use self::challenge::RawChallenge;
 use self::device::RawDevice;
-use self::escalate::RawEscalate;
 use self::exposed::{PasswordList, RawExposed, RawExposedList};
-use self::in_flight::RawInFlight;
 use self::quick::{LastFailures, RawQuick};
 use self::repeats::{FailedRequests, RawRepeats};
-use crate::time::Span;
 
 tables! {
     /// The keys of a route that turn defences on.
@@ -50,16 +53,6 @@ tables! {
         bait: RawBait = Part,
         quick: RawQuick = Part,
         repeats: RawRepeats = Part,
-    }
-
-    /// The keys of a route or a limit that bound what is under way at once.
-    pub(crate) RawBounds {
-        in_flight: RawInFlight = Part,
-    }
-
-    /// The keys of a limit that add another one for the same clients.
-    pub(crate) RawSubLimits {
-        escalate: RawEscalate = Part,
     }
 
     /// The keys of `[refuse]` that let clients lift refusals.
@@ -120,6 +113,12 @@ pub(crate) trait DefenceFiles {
     /// The path of a file that its caller reads, and that is watched from now on; `None` if nothing is read.
     fn path_of(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<PathBuf>;
 
+    /// The bytes of such a file; `None` after a mistake was reported.
+    fn bytes(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<u8>>;
+
+    /// The path of such a file, for messages.
+    fn resolve(&self, path: &str) -> PathBuf;
+
     /// Reports a file that cannot be read.
     fn cannot_read(&self, path: &Path, error: &io::Error, spot: &Spot, f: &mut Findings);
 }
@@ -130,8 +129,6 @@ pub(crate) struct SharedSettings {
     pub(crate) prefixes: PrefixLengths,
     /// Whether no route does more than count.
     pub(crate) observes: bool,
-    /// Whether the gate forwards requests, and does not only answer proxies that ask.
-    pub(crate) forwards: bool,
     /// The message and the hint for a program that was built without TLS.
     pub(crate) missing_tls: Option<(String, &'static str)>,
 }
@@ -168,40 +165,6 @@ impl<'c> DefenceCheck<'c> {
         quick::check(&raw.quick, self, &mut to, f);
         repeats::check(&raw.repeats, self, &mut to, f);
     }
-
-    /// Bounds what is under way of a route at once.
-    pub(crate) fn bound_route(&self, raw: &RawBounds, route: Option<&mut Route>, f: &mut Findings) {
-        in_flight::check_route(&raw.in_flight, self, route, f);
-    }
-
-    /// Bounds what is under way of each bucket of a limit at once.
-    pub(crate) fn bound_limit(&self, raw: &RawBounds, limit: Option<&mut Limit>, f: &mut Findings) {
-        in_flight::check_limit(&raw.in_flight, self, limit, f);
-    }
-}
-
-/// Reports sub-limits of a limit that cannot have them.
-pub(crate) fn check_sub_limits(raw: &RawSubLimits, limit: &Limit, f: &mut Findings) {
-    escalate::check_limit(&raw.escalate, limit, f);
-}
-
-/// The kind and the buckets of what the file adds to a limit: another one for the same clients.
-pub(crate) fn sub_limit(raw: &RawSubLimits, f: &mut Findings) -> Option<(LimitKind, Spec)> {
-    escalate::sub_limit(&raw.escalate, f)
-}
-
-/// What such a limit does in the worst case.
-pub(crate) fn worst_case(limit: &Limit) -> Option<String> {
-    escalate::worst_case(limit)
-}
-
-/// What an attempt meets in the bucket of such a limit, and the bucket after it; `None` if it is one of tokens.
-pub(crate) fn explain(
-    spec: Spec,
-    verdict: &Verdict,
-    time: impl Fn(Span) -> String,
-) -> Option<(String, String)> {
-    escalate::explain(spec, verdict, time)
 }
 
 /// What lifts refusals under this policy, if the file turns anything on. `pages` are those without a place for its
@@ -228,6 +191,14 @@ pub(crate) struct OwnerContext<'c> {
 pub(crate) struct KnownOwners {
     cookie: Option<Arc<dyn OwnerCookie>>,
     memory: Option<Arc<dyn OwnerMemory>>,
+}
+
+/// A limit of the file.
+pub(crate) struct KeyedLimit<'c> {
+    /// The limit.
+    pub(crate) limit: &'c Limit,
+    /// The place of its key.
+    pub(crate) key: &'c Spot,
 }
 
 /// A limit of the file that is not off.

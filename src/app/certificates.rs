@@ -56,7 +56,7 @@ impl TlsState {
         let TlsSettings { certificates, minimum, client_auth, .. } = settings;
         let acceptor =
             Acceptor::new(certificates, *minimum, &self.sessions, &PROTOCOLS, client_auth.as_ref())?
-                .with_ja4(settings.has_ja4);
+                .with_fingerprints(settings.reads_fingerprints);
         let is_by_handshake = |acme: &AcmeSettings| acme.validation == ValidationMethod::TlsAlpn01;
         let is_validated = settings.acme.as_ref().is_some_and(is_by_handshake);
         Ok(Some(if is_validated { acceptor.answering(&self.validations) } else { acceptor }))

@@ -3,7 +3,7 @@
 //! It compares the running configuration with the next one, not two texts: comments and the order of tables are no
 //! change. A changed network shows as a change of the limits that use it.
 
-use crate::defences::OWNERS;
+use crate::defences::{LOOKUP, OWNERS};
 use crate::net::tls;
 use crate::observe::settings::LogSettings;
 use crate::policy::{Limit, LimitKind, Policy, Route, RouteForwarding};
@@ -38,7 +38,7 @@ pub(super) fn diff(old: ConfigView<'_>, new: ConfigView<'_>) -> String {
     let others = [
         ("upstream", upstreams(old.config, Some(0)) == upstreams(new.config, Some(0))),
         (OWNERS.key, before.owner_cookie == after.owner_cookie && before.owner_memory == after.owner_memory),
-        ("geo", before.geo == after.geo),
+        (LOOKUP, before.lookup == after.lookup),
         ("client", old.config.client == new.config.client),
         ("refuse", old.config.refuse == new.config.refuse),
         ("proxy", without_routes(&old.config.settings) == without_routes(&new.config.settings)),

@@ -17,7 +17,7 @@ use super::values::{
 use super::values::{DirectoryUrl, UpstreamHostValue, UpstreamUrl};
 use super::words;
 use crate::defences::prefixes::{Ipv4Bits, Ipv6Bits};
-use crate::defences::{RawBounds, RawDefenceTables, RawDefences, RawPardons, RawSubLimits};
+use crate::defences::{RawBounds, RawDefenceTables, RawDefences, RawLookups, RawPardons, RawSubLimits};
 
 /// As how many attempts one counts.
 type Weight = Whole<u32, 1, 10>;
@@ -43,7 +43,7 @@ tables! {
         client: RawClient,
         /// Names for networks, for `exempt`, `trust` and `rates`.
         networks: Vec<RawNamed<List>> = Example,
-        geo: RawGeo,
+        lookups: RawLookups = Part,
         /// What is protected. A request that matches no route is forwarded and never counted.
         routes("route"): Vec<RawNamed<RawRoute>>,
         /// How often. Every limit applies to every route, unless `limits` or `routes` narrows it.
@@ -66,12 +66,6 @@ tables! {
         header: Key<Free>,
         ipv4: Key<Ipv4Bits>,
         ipv6: Key<Ipv6Bits>,
-    }
-
-    /// Where addresses come from.
-    pub(in crate::config) RawGeo {
-        asn: Key<Free> = Example,
-        country: Key<Free> = Example,
     }
 
     /// One form, or one way to sign in.

@@ -93,12 +93,11 @@ pub fn worst_case(limit: &Limit) -> String {
     if limit.is_reset_by_success {
         text.push_str("; a success fills the bucket");
     }
-    match (limit.mode, &limit.candidate_of) {
-        (Mode::Off, _) => text.push_str("; off, nothing is counted"),
-        (_, Some(live)) => text.push_str(&format!("; a candidate for `{live}`, nothing is refused")),
-        (Mode::Mark, None) => text.push_str("; the application is told, nothing is refused"),
-        (Mode::Observe, None) => text.push_str("; only observed, nothing is refused"),
-        (Mode::Enforce, None) => {}
+    match &limit.candidate_of {
+        Some(live) if limit.mode != Mode::Off => {
+            text.push_str(&format!("; a candidate for `{live}`, nothing is refused"));
+        }
+        _ => text.push_str(limit.mode.describe()),
     }
     text
 }
@@ -113,9 +112,10 @@ fn for_some(spec: Spec) -> String {
 fn describe_part(part: &KeyPart, lengths: PrefixLengths) -> String {
     match part {
         KeyPart::Ip => format!("from {}", describe_prefix(lengths)),
-        KeyPart::Asn => format!("from one autonomous system (where unknown: {})", describe_prefix(lengths)),
-        KeyPart::Cert => format!("for one certificate (without one: {})", describe_prefix(lengths)),
-        KeyPart::Ja4 => format!("for one TLS fingerprint (without one: {})", describe_prefix(lengths)),
+        KeyPart::Fact(fact) => {
+            let words = fact.words();
+            format!("{} ({}: {})", words.whose, words.without, describe_prefix(lengths))
+        }
         KeyPart::Password => format!("with one password (without one: {})", describe_prefix(lengths)),
         KeyPart::Host => "to one host".to_owned(),
         KeyPart::All => "from all clients together".to_owned(),

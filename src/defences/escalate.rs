@@ -14,7 +14,8 @@ use crate::policy::{ChargeOn, Limit, LimitKind};
 use crate::time::Span;
 
 tables! {
-    pub(crate) RawEscalate {
+    /// The key of a limit that adds another one for the same clients.
+    pub(crate) RawSubLimits {
         escalate: Option<RawNamed<RawWaits>> = Own,
     }
 
@@ -28,15 +29,15 @@ tables! {
 }
 
 /// Reports waits for a limit that cannot have them.
-pub(super) fn check_limit(raw: &RawEscalate, limit: &Limit, f: &mut Findings) {
+pub(crate) fn check_sub_limits(raw: &RawSubLimits, limit: &Limit, f: &mut Findings) {
     if let Some(table) = raw.escalate.as_ref().filter(|_| limit.is_of_passwords()) {
         let hint = "leave it out: people who have the same password would wait for each other";
         f.error(&table.name.spot, "`escalate` does not go with key = \"password\"", hint);
     }
 }
 
-/// The waits; `None` if there are none, or after a mistake was reported.
-pub(super) fn sub_limit(raw: &RawEscalate, f: &mut Findings) -> Option<(LimitKind, Spec)> {
+/// The kind and the buckets of the limit that the table adds; `None` if there are none, or after a mistake was reported.
+pub(crate) fn sub_limit(raw: &RawSubLimits, f: &mut Findings) -> Option<(LimitKind, Spec)> {
     let RawNamed { name, value: raw } = raw.escalate.as_ref()?;
     let (after, factor) = (or(&raw.after, AFTER, f), or(&raw.factor, FACTOR, f));
     let (wait, max) = (or(&raw.wait, WAIT, f), or(&raw.max, MAX, f));
@@ -51,8 +52,8 @@ pub(super) fn sub_limit(raw: &RawEscalate, f: &mut Findings) -> Option<(LimitKin
     Some((LimitKind::Escalation, Spec::Escalation(waits)))
 }
 
-/// As in `after 5 refusals in a row waits of 30s, growing to 1h, for a client that goes on`.
-pub(super) fn worst_case(limit: &Limit) -> Option<String> {
+/// What such a limit does in the worst case, as in `after 5 refusals in a row waits of 30s, growing to 1h, for a client that goes on`.
+pub(crate) fn worst_case(limit: &Limit) -> Option<String> {
     let Spec::Escalation(waits) = limit.spec else { return None };
     let strikes = if limit.charge_on == ChargeOn::Failures { "failures" } else { "refusals" };
     let first = in_words(waits.wait());
@@ -62,8 +63,8 @@ pub(super) fn worst_case(limit: &Limit) -> Option<String> {
     Some(format!("after {after} {strikes} in a row waits of {first}{to}, for a client that goes on"))
 }
 
-/// What an attempt meets in such a bucket, and the bucket after it.
-pub(super) fn explain(
+/// What an attempt meets in the bucket of such a limit, and the bucket after it; `None` for one of tokens.
+pub(crate) fn explain(
     spec: Spec,
     verdict: &Verdict,
     time: impl Fn(Span) -> String,

@@ -12,13 +12,13 @@ use tollgate_grammar::diagnostic::grouped;
 use tollgate_grammar::kind::{Checked as _, Key, Whole};
 use tollgate_grammar::{Findings, tables};
 
-use super::DefenceCheck;
 use crate::bucket::Key as BucketKey;
 use crate::policy::{BucketCounter, Limit, PermitCounter, PermitRequest, Route, RouteCounter, RouteCounters};
 use crate::time::{Span, Time};
 
 tables! {
-    pub(crate) RawInFlight {
+    /// The key of a route or a limit that bounds what is under way at once.
+    pub(crate) RawBounds {
         in_flight: Key<Whole<u32, 1, 1_000_000>> = Example Own Common,
     }
 }
@@ -46,14 +46,9 @@ struct Places {
     shared_until: Time,
 }
 
-/// Bounds the attempts of a route.
-pub(super) fn check_route(
-    raw: &RawInFlight,
-    check: &DefenceCheck<'_>,
-    route: Option<&mut Route>,
-    f: &mut Findings,
-) {
-    let max = max(raw, check, f);
+/// Bounds the attempts of a route. `forwards`: whether the gate does, and not only answers proxies that ask.
+pub(crate) fn bound_route(raw: &RawBounds, forwards: bool, route: Option<&mut Route>, f: &mut Findings) {
+    let max = max(raw, forwards, f);
     if let Some(route) = route {
         route.permits = counters(max);
     }
@@ -65,21 +60,16 @@ fn counters(max: Option<u32>) -> RouteCounters {
 }
 
 /// Bounds the attempts of each bucket of a limit.
-pub(super) fn check_limit(
-    raw: &RawInFlight,
-    check: &DefenceCheck<'_>,
-    limit: Option<&mut Limit>,
-    f: &mut Findings,
-) {
-    let max = max(raw, check, f);
+pub(crate) fn bound_limit(raw: &RawBounds, forwards: bool, limit: Option<&mut Limit>, f: &mut Findings) {
+    let max = max(raw, forwards, f);
     if let (Some(limit), Some(max)) = (limit, max) {
         limit.permits = Some(Arc::new(BucketsInFlight { max, counts: Arc::default() }));
     }
 }
 
-fn max(raw: &RawInFlight, check: &DefenceCheck<'_>, f: &mut Findings) -> Option<u32> {
+fn max(raw: &RawBounds, forwards: bool, f: &mut Findings) -> Option<u32> {
     let max = raw.in_flight.checked(f);
-    if let Some(number) = raw.in_flight.as_ref().filter(|_| !check.shared.forwards) {
+    if let Some(number) = raw.in_flight.as_ref().filter(|_| !forwards) {
         let hint = "leave it to the proxy that forwards; or `listen` as well";
         f.error(&number.spot, "no endpoint sees how many requests are in flight", hint);
     }

@@ -37,6 +37,6 @@ pub struct TlsSettings {
     pub minimum: MinVersion,
     /// Whose certificates clients may show, or have to.
     pub client_auth: Option<ClientAuth>,
-    /// Whether a limit tells clients apart by JA4.
-    pub has_ja4: bool,
+    /// Whether the fingerprints of clients are read.
+    pub reads_fingerprints: bool,
 }

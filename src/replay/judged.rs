@@ -6,6 +6,7 @@
 use crate::defences::OWNERS;
 use crate::event::Outcome;
 use crate::policy::canonical::Case;
+use crate::policy::client_fact::ClientFact;
 use crate::policy::field::Field;
 use crate::policy::key::KeyPart;
 use crate::policy::matcher::Pattern;
@@ -64,7 +65,7 @@ fn by_route_name(policy: &Policy) -> Policy {
         defences: RouteDefences::default(),
         ..route
     });
-    Policy::new(routes.collect(), policy.limits.clone()).with_geo(policy.geo.clone())
+    Policy::new(routes.collect(), policy.limits.clone()).with_lookup(policy.lookup.clone())
 }
 
 fn why_not(policy: &Policy, at: usize, columns: LogColumns) -> Option<&'static str> {
@@ -79,7 +80,9 @@ fn why_not(policy: &Policy, at: usize, columns: LogColumns) -> Option<&'static s
         _ if limit.needs_passwords() => Some("the log has no passwords"),
         _ if limit.needs_accounts() && !has_accounts() => Some("the log has no accounts"),
         _ if keys(|key| matches!(key, KeyPart::Header(_))) => Some("the log does not have the header"),
-        _ if keys(|key| matches!(key, KeyPart::Cert)) => Some("the log has no certificates"),
+        _ if keys(|key| matches!(key, KeyPart::Fact(ClientFact::Cert))) => {
+            Some("the log has no certificates")
+        }
         _ if keys(|key| matches!(key, KeyPart::Cookie(_))) => Some("the log has no cookies"),
         _ if keys(|key| matches!(key, KeyPart::Host)) && !columns.host => Some("the log has no hosts"),
         _ => None,

@@ -117,8 +117,8 @@ pub struct Attempt<'a> {
 pub struct TlsClient {
     /// The name in its certificate.
     pub certificate: Option<String>,
-    /// The fingerprint of its first message: JA4.
-    pub ja4: Option<String>,
+    /// The fingerprint of its first message.
+    pub fingerprint: Option<String>,
 }
 
 impl TlsClient {

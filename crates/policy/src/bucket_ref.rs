@@ -16,8 +16,8 @@ use ipnet::IpNet;
 pub use self::selector::{BucketSelector, BucketSelectorError, KeyValues};
 
 use super::attempt::{Attempt, AttemptBody};
+use super::client_fact::AddressFacts;
 use super::fingerprint::Fingerprint;
-use super::geo::Origin;
 use super::key::{AccountName, KeyHasher, KeyInputs, KeyPart, NamedAccount, PrefixLengths};
 use super::{Limit, LimitKind, Policy};
 use tollgate_bucket::{Key, Spec};
@@ -99,11 +99,7 @@ impl Limit {
                 values.parts.len() == 1
                     && matches!(
                         parts[..],
-                        [KeyPart::User
-                            | KeyPart::Header(_)
-                            | KeyPart::Cookie(_)
-                            | KeyPart::Asn
-                            | KeyPart::Cert]
+                        [KeyPart::User | KeyPart::Header(_) | KeyPart::Cookie(_) | KeyPart::Fact(_)]
                     )
             }
             _ => false,
@@ -113,7 +109,7 @@ impl Limit {
 
     /// The bucket of the account's class, or of each class that the values may belong to. None if the limit exempts the
     /// client.
-    fn refs(&self, values: &KeyValues, origin: Origin, hasher: &KeyHasher) -> Vec<BucketRef> {
+    fn refs(&self, values: &KeyValues, origin: AddressFacts, hasher: &KeyHasher) -> Vec<BucketRef> {
         let attempt = values.attempt();
         let of_class = |(class, name, spec): (usize, &str, Spec)| {
             let key = hasher.key_of_values(self, name, values)?;
@@ -124,8 +120,7 @@ impl Limit {
         }
         let listed = values.account.as_ref().map(Fingerprint::of_account);
         let has_own = listed.is_some_and(|listed| self.rates.of_user(listed).is_some());
-        let origin = Origin { asn: values.asn.or(origin.asn), ..origin };
-        let known = self.rate_of(&attempt, origin, listed);
+        let known = self.rate_of(&attempt, values.address.or(origin), listed);
         let others = self.rates.of_unknown(values.client.known_ip()).into_iter().filter(|_| !has_own);
         let others = others.filter_map(|rate| Some((rate.number, &*rate.class, rate.spec?)));
         let all = known.into_iter().chain(others.filter(|other| Some(other.0) != known.map(|known| known.0)));
@@ -134,11 +129,6 @@ impl Limit {
 }
 
 impl KeyValues {
-    /// Where a client comes from whose bucket has this key.
-    fn origin(&self) -> Origin {
-        Origin { asn: self.asn, country: None }
-    }
-
     /// An attempt with these values.
     fn attempt(&self) -> Attempt<'_> {
         Attempt {
@@ -163,7 +153,7 @@ impl KeyHasher {
         let named =
             limit.is_of_accounts().then_some(NamedAccount { name, owner: values.owner, listed: None });
         // No selector names a password.
-        let source = KeyInputs { attempt: &values.attempt(), origin: values.origin(), passwords: &[] };
+        let source = KeyInputs { attempt: &values.attempt(), origin: values.address, passwords: &[] };
         self.keys(limit, class, source, named.as_ref()).ok()?.first().copied()
     }
 }
@@ -181,6 +171,7 @@ impl PrefixLengths {
 mod tests {
     use super::*;
     use crate::attempt::{Client, TlsClient};
+    use crate::client_fact::{ClientFact, ClientLookup};
     use crate::field::Field;
     use crate::geo::{Database, DatabaseKind, Geo};
     use crate::owner::tests::{SevenCookie, WORDS};
@@ -264,9 +255,9 @@ mod tests {
             (&[cookie(), KeyPart::Host], "cookie+host:sid=a=b,a.example".into()),
             (&[header(), cookie(), KeyPart::Ip], "ip+cookie+header:127.0.3.7,sid=a=b,x-key=a,b".into()),
             (&[KeyPart::All], "all:limit9".into()),
-            (&[KeyPart::Asn, KeyPart::Host], "asn+host:64500,a.example".into()),
-            (&[KeyPart::Cert, KeyPart::Host], "cert+host:mail, relay,a.example".into()),
-            (&[KeyPart::Ja4, KeyPart::Host], format!("ja4+host:{FINGERPRINT},a.example")),
+            (&[KeyPart::Fact(ClientFact::Asn), KeyPart::Host], "asn+host:64500,a.example".into()),
+            (&[KeyPart::Fact(ClientFact::Cert), KeyPart::Host], "cert+host:mail, relay,a.example".into()),
+            (&[KeyPart::Fact(ClientFact::Ja4), KeyPart::Host], format!("ja4+host:{FINGERPRINT},a.example")),
         ];
         let named = |(at, (key, _)): (usize, &(&[KeyPart], String))| of(key, &format!("limit{at}"));
         (rows.iter().enumerate().map(named).collect(), rows.iter().map(|(_, text)| text.clone()).collect())
@@ -283,9 +274,10 @@ mod tests {
         };
         let asn = std::fs::read(format!("{}/tests/geo/asn.mmdb", env!("CARGO_MANIFEST_DIR"))).unwrap();
         let asn = Some(Database::new(asn, DatabaseKind::Asn).unwrap());
-        let geo = Some(Arc::new(Geo { asn, country: None }));
-        let policy =
-            Policy::new(vec![route], limits).with_geo(geo).with_owner_cookie(Some(Arc::new(SevenCookie)));
+        let lookup: Arc<dyn ClientLookup> = Arc::new(Geo { asn, country: None });
+        let policy = Policy::new(vec![route], limits)
+            .with_lookup(Some(lookup))
+            .with_owner_cookie(Some(Arc::new(SevenCookie)));
         let mut headers = http::HeaderMap::new();
         for (name, value) in [
             ("authorization", "Basic YWxpY2U6eA==".to_owned()),
@@ -298,8 +290,10 @@ mod tests {
         let client = Client::from_ip([127, 0, 3, 7].into());
         let (method, path) = (&Method::POST, "/login");
         let body = AttemptBody::Whole(b"");
-        let tls =
-            TlsClient { certificate: Some("mail, relay".to_owned()), ja4: Some(FINGERPRINT.to_owned()) };
+        let tls = TlsClient {
+            certificate: Some("mail, relay".to_owned()),
+            fingerprint: Some(FINGERPRINT.to_owned()),
+        };
         let attempt = Attempt {
             method,
             path,

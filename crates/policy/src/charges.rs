@@ -13,12 +13,12 @@ use self::target::{ChargeTarget, for_strangers};
 
 use super::attempt::{Attempt, AttemptBody};
 use super::body_coding::UndecodableBody;
+use super::client_fact::AddressFacts;
 use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
 use super::defence::{AttemptNotes, ReadAttempt};
 use super::facts::AttemptFacts;
 use super::field::{Passwords, RequestFields, has_authorization};
-use super::geo::Origin;
 use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
 use super::legibility::UnknownCharset;
@@ -188,7 +188,7 @@ impl Proven {
 struct ChargePlan<'b> {
     route: &'b Route,
     attempt: &'b Attempt<'b>,
-    origin: Origin,
+    origin: AddressFacts,
     hasher: &'b KeyHasher,
     cost: u32,
     /// As how many times that rates charge it.

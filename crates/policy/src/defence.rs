@@ -12,9 +12,9 @@ use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::alarm::Alarm;
 use super::attempt::{Attempt, AttemptBody, SearchedBody};
+use super::client_fact::AddressFacts;
 use super::field::Passwords;
 use super::fingerprint::Fingerprint;
-use super::geo::Origin;
 use super::key::{KeyHasher, NamedAccount, PrefixLengths, write_bytes};
 use super::outcome::Outcome;
 use tollgate_bucket::Time;
@@ -191,7 +191,7 @@ pub struct ReadAttempt<'a> {
     pub(super) attempt: &'a Attempt<'a>,
     pub(super) hasher: &'a KeyHasher,
     pub(super) now: Time,
-    pub(super) origin: Origin,
+    pub(super) origin: AddressFacts,
     /// Whether its client is known as the owner of its account.
     pub(super) is_owner: bool,
     /// What it names; nothing if the body was not read yet, or nobody needs accounts.

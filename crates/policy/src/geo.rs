@@ -5,15 +5,16 @@
 //! A file is read as a whole and checked once, so a look-up reads memory. If an address has an embedded IPv4 address,
 //! that one is looked up. An address without an entry, or whose entry cannot be read, is unknown.
 
+use std::any::Any;
 use std::fmt;
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 
 use maxminddb::{MaxMindDbError, PathElement, Reader, WithinOptions};
 
 use super::attempt::Client;
+use super::client_fact::{AddressFacts, ClientLookup, Country};
 use super::network::embedded_ipv4;
 
 /// The files.
@@ -24,19 +25,6 @@ pub struct Geo {
     /// Their countries.
     pub country: Option<Database>,
 }
-
-/// Where a client comes from, as far as the files know.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Origin {
-    /// The number of its autonomous system.
-    pub asn: Option<u32>,
-    /// Its country.
-    pub country: Option<Country>,
-}
-
-/// Two letters of ISO 3166-1, in upper case.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Country([u8; 2]);
 
 /// A file.
 pub struct Database(Reader<Vec<u8>>);
@@ -61,16 +49,18 @@ pub enum DatabaseError {
     Other(&'static str),
 }
 
-impl Geo {
-    /// Where a client comes from.
-    #[must_use]
-    pub fn origin(&self, client: Client) -> Origin {
-        let Some(ip) = client.known_ip() else { return Origin::default() };
+impl ClientLookup for Geo {
+    fn facts(&self, client: Client) -> AddressFacts {
+        let Some(ip) = client.known_ip() else { return AddressFacts::default() };
         let ip = embedded_ipv4(ip).map_or(ip, IpAddr::V4);
-        Origin {
+        AddressFacts {
             asn: self.asn.as_ref().and_then(|database| database.asn(ip)),
             country: self.country.as_ref().and_then(|database| database.country(ip)),
         }
+    }
+
+    fn is_same(&self, other: &dyn ClientLookup) -> bool {
+        (other as &dyn Any).downcast_ref::<Self>() == Some(self)
     }
 }
 
@@ -166,31 +156,6 @@ impl fmt::Debug for Database {
     }
 }
 
-/// A text is not a country of two letters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a country is two letters, as in DE")]
-pub struct NoCountry;
-
-impl FromStr for Country {
-    type Err = NoCountry;
-
-    fn from_str(text: &str) -> Result<Self, NoCountry> {
-        match text.as_bytes() {
-            [one, two] if one.is_ascii_alphabetic() && two.is_ascii_alphabetic() => {
-                Ok(Self([*one, *two].map(|letter| letter.to_ascii_uppercase())))
-            }
-            _ => Err(NoCountry),
-        }
-    }
-}
-
-impl fmt::Debug for Country {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self([one, two]) = self;
-        write!(f, "{}{}", char::from(*one), char::from(*two))
-    }
-}
-
 const ASN: &str = "autonomous_system_number";
 const ISO_CODE: &str = "iso_code";
 /// Networks that are searched for the field: some have none.
@@ -213,7 +178,7 @@ mod tests {
     }
 
     fn of(geo: &Geo, ip: &str) -> (Option<u32>, Option<Country>) {
-        let Origin { asn, country } = geo.origin(Client::from_ip(ip.parse().unwrap()));
+        let AddressFacts { asn, country } = geo.facts(Client::from_ip(ip.parse().unwrap()));
         (asn, country)
     }
 
@@ -226,9 +191,9 @@ mod tests {
         assert_eq!(of(&geo, "64:ff9b::203.0.113.9"), of(&geo, "203.0.113.9"), "the address inside");
         assert_eq!(of(&geo, "203.0.113.9"), (Some(64_502), None));
         assert_eq!(of(&geo, "192.0.2.1"), (None, None));
-        assert_eq!(geo.origin(Client::UnixSocket), Origin::default());
+        assert_eq!(geo.facts(Client::UnixSocket), AddressFacts::default());
         let behind = Client::BehindProxy([127, 0, 3, 1].into());
-        assert_eq!(geo.origin(behind), Origin::default(), "a proxy's network is not its clients'");
+        assert_eq!(geo.facts(behind), AddressFacts::default(), "a proxy's network is not its clients'");
     }
 
     #[test]

@@ -14,8 +14,8 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Limit;
 use super::attempt::{Attempt, Client};
+use super::client_fact::{AddressFacts, ClientFact, FactValue};
 use super::fingerprint::Fingerprint;
-use super::geo::Origin;
 use super::network::{embedded_ipv4, is_6to4, is_nat64};
 use super::password_key::PasswordKey;
 use tollgate_bucket::{Key, Time};
@@ -37,12 +37,8 @@ pub enum KeyPart {
     Header(HeaderName),
     /// A cookie's value, byte for byte.
     Cookie(String),
-    /// The autonomous system of the client's address.
-    Asn,
-    /// The name in the client's certificate.
-    Cert,
-    /// The fingerprint of the client's first message in TLS.
-    Ja4,
+    /// A fact of the client.
+    Fact(ClientFact),
     /// The password that is tried.
     Password,
 }
@@ -147,7 +143,7 @@ impl std::fmt::Debug for KeyHasher {
 #[derive(Clone, Copy)]
 pub(super) struct KeyInputs<'k> {
     pub(super) attempt: &'k Attempt<'k>,
-    pub(super) origin: Origin,
+    pub(super) origin: AddressFacts,
     /// The hashes of the passwords, each once; `None` where there is none, or one that cannot be read.
     pub(super) passwords: &'k [Option<u128>],
 }
@@ -204,12 +200,12 @@ impl KeyHasher {
 
     /// The tag of the autonomous system of a client, or of its network where that is unknown; `None` for a client without
     /// its own address.
-    pub(super) fn tag_of_network(&self, origin: Origin, client: Client) -> Option<u64> {
+    pub(super) fn tag_of_network(&self, origin: AddressFacts, client: Client) -> Option<u64> {
         client.known_ip()?;
         let mut hasher = self.start();
         hasher.write_u8(b'T');
-        match origin.asn {
-            Some(asn) => hasher.write_u32(asn),
+        match origin.network() {
+            Some(network) => hasher.write_u32(network),
             None => write_client(&mut hasher, NETWORK, client),
         }
         Some(hasher.finish())
@@ -311,27 +307,14 @@ fn extend(
             let values = attempt.headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
             *hashers = fan_out(hashers, b'h', values, absent)?;
         }
-        KeyPart::Asn => hashers.iter_mut().for_each(|hasher| match origin.asn {
-            Some(asn) => {
-                hasher.write_u8(b's');
-                hasher.write_u32(asn);
+        KeyPart::Fact(fact) => hashers.iter_mut().for_each(|hasher| match fact.of(origin, attempt.tls) {
+            Some(FactValue::Number(number)) => {
+                hasher.write_u8(fact.kind());
+                hasher.write_u32(number);
             }
+            Some(FactValue::Text(text)) => write_bytes(hasher, fact.kind(), text.as_bytes()),
             None => absent(hasher),
         }),
-        KeyPart::Cert => {
-            let name = attempt.tls.and_then(|tls| tls.certificate.as_deref());
-            hashers.iter_mut().for_each(|hasher| match name {
-                Some(name) => write_bytes(hasher, b'q', name.as_bytes()),
-                None => absent(hasher),
-            });
-        }
-        KeyPart::Ja4 => {
-            let fingerprint = attempt.tls.and_then(|tls| tls.ja4.as_deref());
-            hashers.iter_mut().for_each(|hasher| match fingerprint {
-                Some(fingerprint) => write_bytes(hasher, b'j', fingerprint.as_bytes()),
-                None => absent(hasher),
-            });
-        }
         KeyPart::Password => {
             let all = hashers.iter().flat_map(|hasher| passwords.iter().map(move |tried| (*hasher, *tried)));
             let all = all.map(|(mut hasher, tried)| {
@@ -494,8 +477,11 @@ mod tests {
         }
         let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(1), 1).unwrap());
         let limit = Limit { key: parts.to_vec(), ..Limit::new("address", spec) };
-        let source =
-            KeyInputs { attempt: &attempt(client, &headers), origin: Origin::default(), passwords: &[] };
+        let source = KeyInputs {
+            attempt: &attempt(client, &headers),
+            origin: AddressFacts::default(),
+            passwords: &[],
+        };
         hasher.keys(&limit, "", source, None)
     }
 

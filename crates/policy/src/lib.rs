@@ -11,6 +11,7 @@ pub mod body_coding;
 pub mod bucket_ref;
 pub mod canonical;
 mod charges;
+pub mod client_fact;
 pub mod cookies;
 pub mod count;
 mod credential_locations;
@@ -76,8 +77,8 @@ use smallvec::SmallVec;
 
 use self::attempt::{Attempt, AttemptBody, Client, SearchedBody};
 use self::body_coding::BodyCoding;
+use self::client_fact::{AddressFacts, ClientLookup};
 use self::field::{BodySearch, FieldNames, NameKinds, RequestFields};
-use self::geo::{Geo, Origin};
 use self::inspection::Inspection;
 use self::matcher::{MethodReading, Pattern};
 use self::query::{ParameterPattern, QueryParameters};
@@ -92,8 +93,8 @@ pub struct Policy {
     pub limits: Vec<Limit>,
     /// What makes the owners of accounts known; `None` if nothing does that clients carry.
     pub owner_cookie: Option<Arc<dyn OwnerCookie>>,
-    /// Where addresses come from, if `[geo]` names files.
-    pub geo: Option<Arc<Geo>>,
+    /// What finds out facts of clients by their addresses; `None` if nothing does.
+    pub lookup: Option<Arc<dyn ClientLookup>>,
     /// What lifts refusals; `None` if nothing does.
     pub pardon: Option<Arc<dyn Pardon>>,
     /// What the gate remembers of sign-ins; `None` if nothing is.
@@ -166,7 +167,7 @@ impl Policy {
             limits,
             owner_cookie: None,
             pardon: None,
-            geo: None,
+            lookup: None,
             owner_memory: None,
             names,
             slots,
@@ -184,10 +185,10 @@ impl Policy {
         Self { owner_cookie, ..self }
     }
 
-    /// The same policy with files that say where addresses come from.
+    /// The same policy with what finds out facts of clients by their addresses.
     #[must_use]
-    pub fn with_geo(self, geo: Option<Arc<Geo>>) -> Self {
-        Self { geo, ..self }
+    pub fn with_lookup(self, lookup: Option<Arc<dyn ClientLookup>>) -> Self {
+        Self { lookup, ..self }
     }
 
     /// Takes over what the defences of former rules know: of each route that keeps its name, and of all routes.
@@ -212,8 +213,8 @@ impl Policy {
     }
 
     /// Where a client comes from.
-    pub(crate) fn origin_of(&self, client: Client) -> Origin {
-        self.geo.as_ref().map(|geo| geo.origin(client)).unwrap_or_default()
+    pub(crate) fn origin_of(&self, client: Client) -> AddressFacts {
+        self.lookup.as_ref().map(|lookup| lookup.facts(client)).unwrap_or_default()
     }
 
     /// The same policy with what lifts refusals.

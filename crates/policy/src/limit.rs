@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use super::attempt::{Attempt, Client};
+use super::client_fact::AddressFacts;
 use super::fingerprint::Fingerprint;
-use super::geo::Origin;
 use super::key::{KeyPart, PrefixLengths};
 use super::network::NetworkSet;
 use super::outcome::Outcome;
@@ -98,9 +98,34 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// Those of the file, with their words.
+    pub const WORDS: [(&'static str, Self); 4] = [
+        (Self::Enforce.name(), Self::Enforce),
+        (Self::Observe.name(), Self::Observe),
+        (Self::Mark.name(), Self::Mark),
+        (Self::Off.name(), Self::Off),
+    ];
+
+    /// What it adds to the worst case of a limit.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Enforce => "",
+            Self::Observe => "; only observed, nothing is refused",
+            Self::Mark => "; the application is told, nothing is refused",
+            Self::Off => "; off, nothing is counted",
+        }
+    }
+
+    /// Whether a limit refuses, or is observed before it does.
+    #[must_use]
+    pub fn is_to_refuse(self) -> bool {
+        matches!(self, Self::Enforce | Self::Observe)
+    }
+
     /// Its word in the file.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
             Self::Observe => "observe",
@@ -167,7 +192,7 @@ impl Limit {
     pub fn rate_of(
         &self,
         attempt: &Attempt<'_>,
-        origin: Origin,
+        origin: AddressFacts,
         account: Option<Fingerprint>,
     ) -> Option<(usize, &str, Spec)> {
         if self.exempts(attempt.client) {
@@ -177,7 +202,7 @@ impl Limit {
         let class = class.or_else(|| self.rates.of_headers(attempt.headers));
         let class = class.or_else(|| self.rates.of_certificate(attempt.tls?.certificate.as_deref()?));
         let class = class.or_else(|| self.rates.of_address(attempt.client.known_ip()?));
-        match class.or_else(|| self.rates.of_origin(origin)) {
+        match class.or_else(|| self.rates.of_facts(origin)) {
             Some(rate) => rate.spec.map(|spec| (rate.number, &*rate.class, spec)),
             None => Some((0, "", self.spec)),
         }
@@ -189,7 +214,7 @@ impl Limit {
     }
 
     /// Whether the limit may charge an attempt whose account is not known yet.
-    pub(super) fn may_charge(&self, attempt: &Attempt<'_>, origin: impl FnOnce() -> Origin) -> bool {
+    pub(super) fn may_charge(&self, attempt: &Attempt<'_>, origin: impl FnOnce() -> AddressFacts) -> bool {
         let is_charged = || self.rates.lists_users() || self.rate_of(attempt, origin(), None).is_some();
         !self.exempts(attempt.client) && (!self.rates.frees_some() || is_charged())
     }

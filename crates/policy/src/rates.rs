@@ -10,8 +10,8 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 
+use super::client_fact::{AddressFact, AddressFacts};
 use super::fingerprint::Fingerprint;
-use super::geo::{Country, Origin};
 use super::network::NetworkMap;
 use tollgate_bucket::Spec;
 
@@ -24,8 +24,7 @@ pub struct Rates {
     credentials: Vec<CredentialRates>,
     certificates: HashMap<Box<str>, usize>,
     networks: NetworkMap<usize>,
-    asns: HashMap<u32, usize>,
-    countries: HashMap<Country, usize>,
+    facts: HashMap<AddressFact, usize>,
 }
 
 /// The credentials in one header.
@@ -81,14 +80,9 @@ impl Rates {
         *self.certificates.entry(name.into()).or_insert(class) == class
     }
 
-    /// Puts an autonomous system into a class. Returns as above.
-    pub fn insert_asn(&mut self, asn: u32, class: usize) -> bool {
-        *self.asns.entry(asn).or_insert(class) == class
-    }
-
-    /// Puts a country into a class. Returns as above.
-    pub fn insert_country(&mut self, country: Country, class: usize) -> bool {
-        *self.countries.entry(country).or_insert(class) == class
+    /// Puts the addresses of which this is known into a class. Returns as above.
+    pub fn insert_fact(&mut self, fact: AddressFact, class: usize) -> bool {
+        *self.facts.entry(fact).or_insert(class) == class
     }
 
     /// The same classes with other buckets; a class without a limit stays so.
@@ -116,16 +110,9 @@ impl Rates {
         !self.certificates.is_empty()
     }
 
-    /// Whether autonomous systems have classes.
-    #[must_use]
-    pub fn lists_asns(&self) -> bool {
-        !self.asns.is_empty()
-    }
-
-    /// Whether countries have classes.
-    #[must_use]
-    pub fn lists_countries(&self) -> bool {
-        !self.countries.is_empty()
+    /// The facts of addresses that have classes.
+    pub fn address_facts(&self) -> impl Iterator<Item = &AddressFact> {
+        self.facts.keys()
     }
 
     /// Whether a class has no limit.
@@ -150,10 +137,9 @@ impl Rates {
         self.class(self.certificates.get(name))
     }
 
-    /// The class of an autonomous system, or of a country.
-    pub(super) fn of_origin(&self, Origin { asn, country }: Origin) -> Option<&ClassRate> {
-        let of_asn = asn.and_then(|asn| self.asns.get(&asn));
-        self.class(of_asn.or_else(|| self.countries.get(&country?)))
+    /// The class of an address of which this is known.
+    pub(super) fn of_facts(&self, known: AddressFacts) -> Option<&ClassRate> {
+        self.class(known.iter().find_map(|fact| self.facts.get(&fact)))
     }
 
     /// The class of a request by its headers: of several credentials the first in the file counts.
@@ -169,7 +155,7 @@ impl Rates {
     pub(super) fn of_unknown(&self, ip: Option<IpAddr>) -> Vec<&ClassRate> {
         let credentials = self.credentials.iter().flat_map(|known| known.values.values());
         let networks = self.networks.iter().map(|(_, class)| class);
-        let of_addresses = networks.chain(self.asns.values()).chain(self.countries.values());
+        let of_addresses = networks.chain(self.facts.values());
         let of_addresses = of_addresses.filter(|_| ip.is_none());
         let proven = credentials.chain(self.certificates.values());
         let mut numbers: Vec<&usize> = proven.chain(of_addresses).collect();

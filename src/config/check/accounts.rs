@@ -7,7 +7,7 @@ use tollgate_grammar::{Findings, Located, RawNamed};
 
 use super::super::raw;
 use super::context::CheckContext;
-use super::{endpoints, ja4, second_steps};
+use super::{endpoints, second_steps};
 use crate::defences::{self, FiledLimit};
 use crate::policy::matcher::Pattern;
 use crate::policy::outcome::Outcome;
@@ -99,7 +99,7 @@ fn warn_of_limits_alone(name: &Located<String>, reaching: &[&Limit], f: &mut Fin
         let hint =
             "limits by password stop one password at many accounts; add [limit.address] and [limit.account]";
         ("many passwords at one account are free", hint)
-    } else if all_are(ja4::has_ja4) {
+    } else if all_are(defences::is_by_fingerprint) {
         let hint = "add [limit.address] with rate = \"10 per 5m\"";
         ("a client that changes its TLS fingerprint is not limited", hint)
     } else if all_are(Limit::is_of_accounts) {

@@ -8,6 +8,7 @@ use super::super::words::ValidationMethods;
 use super::context::CheckContext;
 use crate::net::tls::ClientAuth;
 use crate::policy::Limit;
+use crate::policy::client_fact::ClientFact;
 use crate::policy::key::KeyPart;
 
 /// How clients may come.
@@ -52,7 +53,7 @@ pub(super) fn check(
 }
 
 fn needs_certificates(limit: &Limit) -> bool {
-    limit.key.contains(&KeyPart::Cert) || limit.rates.lists_certificates()
+    limit.key.contains(&KeyPart::Fact(ClientFact::Cert)) || limit.rates.lists_certificates()
 }
 
 fn warn(

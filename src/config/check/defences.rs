@@ -2,19 +2,23 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tollgate_grammar::list::distinct;
 use tollgate_grammar::table::SecretText;
 use tollgate_grammar::{Findings, Located, RawNamed, Spot, StringList};
 
 use super::super::features;
+use super::super::raw::RawLimit;
 use super::account_lists::{account, listed_accounts};
 use super::context::CheckContext;
 use super::files::{Files, words};
 use super::secret::{parse_keys, resolve};
 use crate::defences::{
-    self, DefenceCheck, DefenceFiles, DefendedRoute, KnownOwners, OwnerContext, SharedSettings,
+    self, DefenceCheck, DefenceFiles, DefendedRoute, KeyedLimit, KnownOwners, OwnerContext, SharedSettings,
 };
+use crate::net::listener::ListenAddress;
+use crate::policy::client_fact::ClientLookup;
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::{Limit, Mode, Route};
 
@@ -24,11 +28,34 @@ pub(super) fn owners(cx: &mut CheckContext<'_>, f: &mut Findings) -> KnownOwners
     defences::owners(&cx.raw.defences, &context, &mut cx.files, f)
 }
 
+/// What finds out facts of clients by their addresses.
+pub(super) fn lookup(cx: &mut CheckContext<'_>, f: &mut Findings) -> Option<Arc<dyn ClientLookup>> {
+    let limits: Vec<_> = keyed(&cx.raw.limits, &cx.limits).collect();
+    defences::lookup(&cx.raw.lookups, &limits, &mut cx.files, f)
+}
+
+/// Whether a limit needs the fingerprints of clients.
+pub(super) fn fingerprints(cx: &CheckContext<'_>, f: &mut Findings) -> bool {
+    let limits: Vec<_> = keyed(&cx.raw.limits, &cx.limits).collect();
+    defences::fingerprints(&limits, cx.listen.iter().any(ListenAddress::is_tls), f)
+}
+
+/// The valid limits, each with the place of its key.
+fn keyed<'c>(
+    raw: &'c [RawNamed<RawLimit>],
+    limits: &'c [Option<Limit>],
+) -> impl Iterator<Item = KeyedLimit<'c>> {
+    raw.iter().zip(limits).filter_map(|(RawNamed { name, value }, limit)| {
+        let key = value.key.as_ref().map_or(&name.spot, |key| &key.spot);
+        Some(KeyedLimit { limit: limit.as_ref()?, key })
+    })
+}
+
 /// Gives each route and each limit its defences. Limits have to be bound to routes by now.
 pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
-    let (tables, prefixes) = (&cx.raw.defences, cx.client.prefixes);
+    let (tables, prefixes, forwards) = (&cx.raw.defences, cx.client.prefixes, cx.forwards());
     let missing_tls = features::TLS.missing().map(|missing| (missing, features::HINT));
-    let shared = SharedSettings { prefixes, observes: cx.observes, forwards: cx.forwards(), missing_tls };
+    let shared = SharedSettings { prefixes, observes: cx.observes, missing_tls };
     let routes = cx.raw.routes.iter().map(|route| &route.value.defences);
     let mut check = DefenceCheck::new(tables, routes, shared, &mut cx.files, f);
     for (RawNamed { value: raw, .. }, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
@@ -45,10 +72,10 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
         check.check(&raw.defences, to, f);
     }
     for (RawNamed { value: raw, .. }, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
-        check.bound_route(&raw.bounds, route.as_mut(), f);
+        defences::bound_route(&raw.bounds, forwards, route.as_mut(), f);
     }
     for (RawNamed { value: raw, .. }, limit) in cx.raw.limits.iter().zip(&mut cx.limits) {
-        check.bound_limit(&raw.bounds, limit.as_mut(), f);
+        defences::bound_limit(&raw.bounds, forwards, limit.as_mut(), f);
     }
 }
 
@@ -64,6 +91,14 @@ impl DefenceFiles for Files<'_> {
 
     fn path_of(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<PathBuf> {
         Files::path_of(self, path, spot, f)
+    }
+
+    fn bytes(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<u8>> {
+        Files::bytes(self, path, spot, f)
+    }
+
+    fn resolve(&self, path: &str) -> PathBuf {
+        Files::resolve(self, path)
     }
 
     fn cannot_read(&self, path: &Path, error: &io::Error, spot: &Spot, f: &mut Findings) {

@@ -120,9 +120,8 @@ fn reset(raw: &raw::RawLimit, key: Option<&LimitKey>, f: &mut Findings) -> bool 
 
 fn warn_of_lengths(parts: &[KeyPart], raw: &raw::RawLimit, client: PrefixLengths, f: &mut Findings) {
     let counts_clients = raw.unit.as_ref().is_some_and(|unit| unit.value == "clients");
-    let is_by_address = parts.iter().any(|part| {
-        matches!(part, KeyPart::Ip | KeyPart::Asn | KeyPart::Cert | KeyPart::Ja4 | KeyPart::Password)
-    });
+    let is_by_address =
+        parts.iter().any(|part| matches!(part, KeyPart::Ip | KeyPart::Fact(_) | KeyPart::Password));
     if !is_by_address && !counts_clients {
         for spot in
             raw.ipv4.iter().map(|length| &length.spot).chain(raw.ipv6.iter().map(|length| &length.spot))

@@ -2,7 +2,7 @@
 //!
 //! The form of a key says what it is: `user:NAME` and `@users.txt` are accounts, `header:NAME=VALUE` a credential,
 //! `cert:NAME` a certificate,
-//! `asn:NUMBER` an autonomous system, `country:XX` a country, and everything else networks. No message and no class repeats a credential.
+//! a [fact](RATED_FACTS) and its value the addresses of which it is known, and everything else networks. No message and no class repeats a credential.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,10 @@ use super::super::values::{LimitKey, RateOrOff, RateValue};
 use super::account_lists::listed_accounts;
 use super::buckets::of_rate;
 use super::context::CheckContext;
-use super::geo::{ASN_FILE, COUNTRY_FILE};
 use super::rate_parts::{Extras, GivenRate};
 use super::secret;
 use super::shapes::BucketShape;
+use crate::defences::{self, RATED_FACTS};
 use crate::policy::Rates;
 use crate::policy::account::Account;
 use crate::policy::fingerprint::Fingerprint;
@@ -65,10 +65,8 @@ enum Selector<'t> {
     Credential(&'t str),
     /// The name in a certificate.
     Certificate(&'t str),
-    /// The number of an autonomous system.
-    Asn(&'t str),
-    /// A country.
-    Country(&'t str),
+    /// What an address tells.
+    Fact(&'t str),
     /// A kind that there is not.
     Unknown(&'t str),
     /// A prefix, or the name of networks.
@@ -84,8 +82,7 @@ impl<'t> Selector<'t> {
             Some(("user", name)) => Self::User(name),
             Some(("header", pair)) => Self::Credential(pair),
             Some(("cert", name)) => Self::Certificate(name),
-            Some(("asn", number)) => Self::Asn(number),
-            Some(("country", code)) => Self::Country(code),
+            Some((kind, _)) if RATED_FACTS.contains(&kind) => Self::Fact(text),
             // An IPv6 address begins with hexadecimal digits.
             Some((kind, _)) if kind.contains(|c: char| c.is_ascii_alphabetic() && !c.is_ascii_hexdigit()) => {
                 Self::Unknown(kind)
@@ -125,11 +122,17 @@ impl<'r> RatesCheck<'r, '_> {
             Selector::UserList(path) => self.lists.push((path, &name.spot, class)),
             Selector::Credential(pair) => self.add_credential(pair, &name.spot, class, f),
             Selector::Certificate(subject) => self.add_certificate(subject, &name.spot, class, f),
-            Selector::Asn(number) => self.add_asn(number, &name.spot, class, f),
-            Selector::Country(code) => self.add_country(code, &name.spot, class, f),
+            Selector::Fact(fact) => {
+                let add = |fact| self.rates.insert_fact(fact, class);
+                defences::add_rate(&self.cx.raw.lookups, fact, &name.spot, add, f);
+            }
             Selector::Unknown(kind) => {
                 let what = if kind.is_empty() { "this".to_owned() } else { format!("`{kind}:`") };
-                f.error(&name.spot, format!("{what} selects no clients"), suggest(kind, KINDS));
+                f.error(
+                    &name.spot,
+                    format!("{what} selects no clients"),
+                    suggest(kind, KINDS.into_iter().chain(RATED_FACTS)),
+                );
             }
             Selector::Network => self.add_network(name, class, f),
         }
@@ -179,32 +182,6 @@ impl<'r> RatesCheck<'r, '_> {
         }
     }
 
-    fn add_asn(&mut self, number: &str, spot: &Spot, class: usize, f: &mut Findings) {
-        let is_new = number.parse().map(|asn| self.rates.insert_asn(asn, class));
-        if self.cx.raw.geo.asn.is_none() {
-            f.error(spot, "no file tells which autonomous system an address is in", ASN_FILE);
-        } else if let Ok(false) = is_new {
-            f.error(spot, "this autonomous system has a rate already", "");
-        } else if is_new.is_err() {
-            f.error(
-                spot,
-                format!("`{number}` is not the number of an autonomous system"),
-                "as in \"asn:64500\"",
-            );
-        }
-    }
-
-    fn add_country(&mut self, code: &str, spot: &Spot, class: usize, f: &mut Findings) {
-        let is_new = code.parse().map(|country| self.rates.insert_country(country, class));
-        if self.cx.raw.geo.country.is_none() {
-            f.error(spot, "no file tells which country an address is in", COUNTRY_FILE);
-        } else if let Ok(false) = is_new {
-            f.error(spot, "this country has a rate already", "");
-        } else if is_new.is_err() {
-            f.error(spot, format!("`{code}` is not a country"), "its two letters, as in \"country:DE\"");
-        }
-    }
-
     fn add_network(&mut self, name: &'r Located<String>, class: usize, f: &mut Findings) {
         for net in self.cx.networks.resolve(name, f) {
             let earlier = self.seen.insert(net, &name.value);
@@ -232,7 +209,7 @@ fn refuse_users_elsewhere(name: &Located<String>, key: Option<&LimitKey>, f: &mu
     }
 }
 
-const KINDS: [&str; 5] = ["user", "header", "cert", "asn", "country"];
+const KINDS: [&str; 3] = ["user", "header", "cert"];
 const CREDENTIAL: &str = "as in \"header:X-Api-Key=${file:partner.key}\"";
 /// Bytes from which on a random text cannot be guessed, even one of letters.
 const GOOD_CREDENTIAL: usize = 16;

@@ -12,8 +12,8 @@ use super::super::raw;
 use super::acme;
 use super::client_auth::{self, ClientListeners};
 use super::context::CheckContext;
+use super::defences;
 use super::files::Files;
-use super::ja4;
 use crate::net::listener::ListenAddress;
 use crate::net::tls::{Certificate, TlsSettings, Trust, trust};
 use crate::policy::Policy;
@@ -57,8 +57,8 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> TlsSettings 
         has_plain: !redirects && cx.listen.iter().any(|address| !address.is_tls()),
     };
     let client_auth = client_auth::check(cx, listeners, f);
-    let has_ja4 = ja4::check(cx, f);
-    TlsSettings { certificates, acme, minimum, client_auth, has_ja4 }
+    let reads_fingerprints = defences::fingerprints(cx, f);
+    TlsSettings { certificates, acme, minimum, client_auth, reads_fingerprints }
 }
 
 /// Whether this program can do what the table asks for.

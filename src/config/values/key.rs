@@ -8,6 +8,7 @@ use tollgate_grammar::diagnostic::suggest;
 use tollgate_grammar::{Mistake, Syntax};
 
 use crate::defences::OWNERS;
+use crate::policy::client_fact::ClientFact;
 use crate::policy::cookies;
 use crate::policy::key::KeyPart;
 
@@ -40,7 +41,8 @@ impl FromStr for LimitKey {
 impl Syntax for LimitKey {
     fn pattern() -> Option<String> {
         let owner = OWNERS.key;
-        let part = format!("(ip|user|{owner}|asn|cert|ja4|password|host|all|header:[^+]+|cookie:[^+]+)");
+        let facts = ClientFact::ALL.map(|fact| fact.words().word).join("|");
+        let part = format!("(ip|user|{owner}|{facts}|password|host|all|header:[^+]+|cookie:[^+]+)");
         Some(format!("^{part}(\\+{part})*$"))
     }
 }
@@ -55,9 +57,7 @@ impl fmt::Display for LimitKey {
                 KeyPart::All => f.write_str("all"),
                 KeyPart::User => f.write_str("user"),
                 KeyPart::Owner => f.write_str(OWNERS.key),
-                KeyPart::Asn => f.write_str("asn"),
-                KeyPart::Cert => f.write_str("cert"),
-                KeyPart::Ja4 => f.write_str("ja4"),
+                KeyPart::Fact(fact) => f.write_str(fact.words().word),
                 KeyPart::Password => f.write_str("password"),
                 KeyPart::Header(name) => write!(f, "header:{name}"),
                 KeyPart::Cookie(name) => write!(f, "cookie:{name}"),
@@ -74,12 +74,11 @@ fn parse_part(word: &str) -> Result<KeyPart, Mistake> {
             "host" => Ok(KeyPart::Host),
             "all" => Ok(KeyPart::All),
             "user" => Ok(KeyPart::User),
-            "asn" => Ok(KeyPart::Asn),
-            "cert" => Ok(KeyPart::Cert),
-            "ja4" => Ok(KeyPart::Ja4),
             "password" => Ok(KeyPart::Password),
             owner if owner == OWNERS.key => Ok(KeyPart::Owner),
-            _ => Err(Mistake::new(format!("`{word}` is not a part of a key"), suggest(word, PARTS))),
+            _ => ClientFact::of_word(word.as_bytes()).map(KeyPart::Fact).ok_or_else(|| {
+                Mistake::new(format!("`{word}` is not a part of a key"), suggest(word, parts()))
+            }),
         },
         Some(("header", name)) => name.parse::<HeaderName>().map(KeyPart::Header).map_err(|_| {
             Mistake::new(format!("`{name}` is not a header name"), "as in \"header:X-Api-Key\"")
@@ -89,13 +88,16 @@ fn parse_part(word: &str) -> Result<KeyPart, Mistake> {
             Err(Mistake::new(format!("`{name}` is not a cookie name"), "as in \"cookie:SESSION\""))
         }
         Some((kind, _)) => {
-            Err(Mistake::new(format!("`{kind}:` is not a part of a key"), suggest(kind, PARTS)))
+            Err(Mistake::new(format!("`{kind}:` is not a part of a key"), suggest(kind, parts())))
         }
     }
 }
 
-const PARTS: [&str; 11] =
-    ["ip", "user", OWNERS.key, "asn", "cert", "ja4", "password", "host", "all", "header:NAME", "cookie:NAME"];
+fn parts() -> impl Iterator<Item = &'static str> {
+    let facts = ClientFact::ALL.map(|fact| fact.words().word);
+    let others = ["password", "host", "all", "header:NAME", "cookie:NAME"];
+    ["ip", "user", OWNERS.key].into_iter().chain(facts).chain(others)
+}
 
 #[cfg(test)]
 mod tests {

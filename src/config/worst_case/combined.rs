@@ -104,7 +104,7 @@ fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
     let limits = route.limits.iter().filter_map(|&limit| policy.limits.get(limit));
     let limits = limits.filter(|limit| limit.mode == Mode::Enforce && limit.kind == LimitKind::Rate);
     // What they bound is not a network of one size, so it is left out of the sums.
-    let is_other = |part: &KeyPart| matches!(part, KeyPart::Asn | KeyPart::Cert);
+    let is_other = |part: &KeyPart| matches!(part, KeyPart::Fact(fact) if !fact.is_chosen_by_clients());
     let limits = limits.filter(|limit| !limit.key.iter().any(is_other));
     let (of_accounts, limits): (Vec<&Limit>, Vec<&Limit>) =
         limits.partition(|limit| limit.unit == Unit::Users);

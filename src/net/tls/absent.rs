@@ -114,7 +114,7 @@ impl Acceptor {
 
     /// The same.
     #[must_use]
-    pub fn with_ja4(self, _: bool) -> Self {
+    pub fn with_fingerprints(self, _: bool) -> Self {
         self
     }
 
@@ -152,6 +152,6 @@ pub async fn connect(stream: TcpStream, host: &str, trust: &Trust) -> io::Result
 }
 
 /// No fingerprint.
-pub async fn ja4_of(_: &TcpStream, acceptor: &Acceptor) -> Option<String> {
+pub async fn fingerprint_of(_: &TcpStream, acceptor: &Acceptor) -> Option<String> {
     match acceptor.0 {}
 }

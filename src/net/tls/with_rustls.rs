@@ -10,7 +10,8 @@ mod validations;
 pub use self::acceptor::{Acceptor, SessionCache};
 pub use self::certificate::{Certificate, CertificateError};
 pub use self::client_auth::{ClientAuth, ClientAuthError, common_name};
-pub use self::handshake::{accept, connect, ja4_of};
+pub use self::handshake::{accept, connect};
+pub use self::ja4::fingerprint_of;
 pub use self::validations::{OpenValidation, ValidationError, Validations};
 pub use tollgate_base::tls::{self as trust, TlsConfigError, Trust, is_about_certificate};
 

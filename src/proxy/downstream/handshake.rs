@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::net::stream::NetStream;
-use crate::net::tls::{Acceptor, accept, ja4_of};
+use crate::net::tls::{Acceptor, accept, fingerprint_of};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::downstream::budget::BudgetHandle;
 use crate::proxy::settings::ProxySettings;
@@ -28,8 +28,8 @@ pub(super) async fn handshake(
     let time_limit = settings.header_timeout.min(MAX_HANDSHAKE_TIME).to_std();
     let mut handshake = pin!(timeout(time_limit, async {
         budget.ready_for_handshake().await;
-        let ja4 = ja4_of(&stream, acceptor).await;
-        accept(stream, acceptor).await.map(|stream| (stream, ja4))
+        let fingerprint = fingerprint_of(&stream, acceptor).await;
+        accept(stream, acceptor).await.map(|stream| (stream, fingerprint))
     }));
     let stream = poll_fn(|cx| {
         connection.state.remember_waker(cx);

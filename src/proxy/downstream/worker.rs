@@ -238,11 +238,13 @@ impl Worker {
             let _guard = ConnectionGuard::register(&worker, number);
             // Only the settings: a connection would keep an old configuration alive.
             let settings = Arc::clone(&worker.server.config.current().shared.settings);
-            let Some((stream, ja4)) = worker.handshake(stream, &connection, &settings).await else { return };
+            let shaken = worker.handshake(stream, &connection, &settings).await;
+            let Some((stream, fingerprint)) = shaken else { return };
             if stream.is_validation() {
                 return;
             }
-            let tls = TlsClient { certificate: stream.peer_certificate().and_then(common_name), ja4 };
+            let certificate = stream.peer_certificate().and_then(common_name);
+            let tls = TlsClient { certificate, fingerprint };
             if !tls.is_empty() {
                 // It is set here alone.
                 let _ = connection.tls.set(Box::new(tls));

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::super::account::Account;
 use super::super::attempt::{Client, TlsClient};
+use super::super::client_fact::{AddressFacts, ClientFact};
 use super::super::key::{KeyPart, OwnerId};
 use super::super::owner::OwnerWords;
 
@@ -31,7 +32,7 @@ pub struct KeyValues {
     pub(super) account: Option<Account>,
     pub(super) owner: Option<OwnerId>,
     pub(super) host: String,
-    pub(super) asn: Option<u32>,
+    pub(super) address: AddressFacts,
     pub(super) tls: TlsClient,
     /// With the cookies in `Cookie`.
     pub(super) headers: HeaderMap,
@@ -42,8 +43,9 @@ pub struct KeyValues {
 pub enum BucketSelectorError {
     /// No known kind.
     #[error(
-        "buckets are named ADDRESS, ip:ADDRESS, user:NAME, user+ip:NAME,ADDRESS, {0}:TOKEN, host:NAME, asn:NUMBER, cert:NAME, ja4:FINGERPRINT, \
-         header:NAME=VALUE, cookie:NAME=VALUE or all:LIMIT"
+        "buckets are named ADDRESS, ip:ADDRESS, user:NAME, user+ip:NAME,ADDRESS, {0}:TOKEN, host:NAME, {facts}, \
+         header:NAME=VALUE, cookie:NAME=VALUE or all:LIMIT",
+        facts = facts()
     )]
     Kind(&'static str),
     /// One part twice, or `all` next to another.
@@ -64,15 +66,9 @@ pub enum BucketSelectorError {
     /// No host.
     #[error("the value of host is not text")]
     Host,
-    /// No number of an autonomous system.
-    #[error("the value of asn is not a number, as in asn:64500")]
-    Asn,
-    /// No name of a certificate.
-    #[error("the value of cert is not the name of a certificate")]
-    Cert,
-    /// No fingerprint.
-    #[error("the value of ja4 is not a fingerprint, as in ja4:t13d1516h2_8daaf6152771_e5627efa2ab1")]
-    Ja4,
+    /// No value of a fact.
+    #[error("{}", .0.words().mistake)]
+    Fact(ClientFact),
     /// No `NAME=VALUE` of a header.
     #[error("the value of header is not NAME=VALUE, as in header:X-Api-Key=abc")]
     Header,
@@ -108,7 +104,9 @@ impl BucketSelector {
             let name = std::str::from_utf8(values).ok().filter(|name| !name.is_empty());
             return Ok(Self::All(name.ok_or(BucketSelectorError::Limit)?.into()));
         }
-        let is_known = |kind: &[u8]| KINDS.contains(&kind) || kind == owners.key.as_bytes();
+        let is_known = |kind: &[u8]| {
+            KINDS.contains(&kind) || kind == owners.key.as_bytes() || ClientFact::of_word(kind).is_some()
+        };
         if let Some(unknown) = kinds.iter().find(|kind| !is_known(kind)) {
             let is_all = *unknown == b"all";
             return Err(if is_all { BucketSelectorError::Combination } else { no_kind });
@@ -161,23 +159,15 @@ impl KeyValues {
                 self.host = host.trim_end_matches('.').to_ascii_lowercase();
                 KeyPart::Host
             }
-            b"asn" => {
-                let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-                self.asn = Some(number.ok_or(BucketSelectorError::Asn)?);
-                KeyPart::Asn
-            }
-            b"cert" => {
-                let name = std::str::from_utf8(value).ok().filter(|name| !name.is_empty());
-                self.tls.certificate = Some(name.ok_or(BucketSelectorError::Cert)?.to_owned());
-                KeyPart::Cert
-            }
-            b"ja4" => {
-                let text = std::str::from_utf8(value).ok().filter(|text| text.len() == JA4_LEN);
-                self.tls.ja4 = Some(text.ok_or(BucketSelectorError::Ja4)?.to_ascii_lowercase());
-                KeyPart::Ja4
-            }
             b"header" => self.add_header(value).ok_or(BucketSelectorError::Header)?,
-            _ => self.add_cookie(value).ok_or(BucketSelectorError::Cookie)?,
+            kind => match ClientFact::of_word(kind) {
+                Some(fact) => {
+                    let put = fact.put(value, &mut self.address, &mut self.tls);
+                    put.ok_or(BucketSelectorError::Fact(fact))?;
+                    KeyPart::Fact(fact)
+                }
+                None => self.add_cookie(value).ok_or(BucketSelectorError::Cookie)?,
+            },
         };
         if self.parts.contains(&part) {
             return Err(BucketSelectorError::Combination);
@@ -205,14 +195,17 @@ impl KeyValues {
 impl Default for KeyValues {
     fn default() -> Self {
         let (parts, headers) = Default::default();
-        let (account, owner, asn, tls, host) = Default::default();
-        Self { parts, client: Client::UnixSocket, account, owner, host, asn, tls, headers }
+        let (account, owner, address, tls, host) = Default::default();
+        Self { parts, client: Client::UnixSocket, account, owner, host, address, tls, headers }
     }
 }
 
 /// One value for each kind. Commas within belong to the last kind whose values may hold them.
 fn split_values<'t>(kinds: &[&[u8]], values: &'t [u8]) -> Result<Vec<&'t [u8]>, BucketSelectorError> {
-    let may_hold_commas = |kind: &&[u8]| matches!(*kind, b"user" | b"cert" | b"header" | b"cookie");
+    let may_hold_commas = |kind: &&[u8]| {
+        matches!(*kind, b"user" | b"header" | b"cookie")
+            || ClientFact::of_word(kind).is_some_and(ClientFact::may_hold_commas)
+    };
     let free = kinds.iter().rposition(may_hold_commas).unwrap_or(0);
     let mut before: Vec<&[u8]> = values.splitn(free + 1, |&byte| byte == b',').collect();
     let rest = before.pop().unwrap_or_default();
@@ -247,9 +240,13 @@ impl fmt::Debug for KeyValues {
     }
 }
 
-const KINDS: [&[u8]; 8] = [b"ip", b"user", b"host", b"asn", b"cert", b"ja4", b"header", b"cookie"];
-/// Three parts of 10, 12 and 12 letters.
-const JA4_LEN: usize = 36;
+/// The facts and their values, as an operator names them.
+fn facts() -> String {
+    let named = ClientFact::ALL.map(|fact| format!("{}:{}", fact.words().word, fact.words().value));
+    named.join(", ")
+}
+
+const KINDS: [&[u8]; 5] = [b"ip", b"user", b"host", b"header", b"cookie"];
 
 #[cfg(test)]
 mod tests {
@@ -288,7 +285,7 @@ mod tests {
             (&HeaderValue::from_static("a"), "b.example", &HeaderValue::from_static("SID=c,d"),)
         );
         let fingerprint = parsed("ja4+user:t13d1516h2_8DAAF6152771_e5627efa2ab1,alice");
-        assert_eq!(fingerprint.tls.ja4.as_deref(), Some("t13d1516h2_8daaf6152771_e5627efa2ab1"));
+        assert_eq!(fingerprint.tls.fingerprint.as_deref(), Some("t13d1516h2_8daaf6152771_e5627efa2ab1"));
         assert_eq!(BucketSelector::parse(b"all:a:b", &WORDS), Ok(BucketSelector::All("a:b".into())));
     }
 
@@ -310,8 +307,8 @@ mod tests {
             ("all+ip:a,192.0.2.1", BucketSelectorError::Combination),
             ("all:", BucketSelectorError::Limit),
             ("seven:alice", BucketSelectorError::Owner("no seven")),
-            ("asn:AS64500", BucketSelectorError::Asn),
-            ("ja4:t13d1516h2", BucketSelectorError::Ja4),
+            ("asn:AS64500", BucketSelectorError::Fact(ClientFact::Asn)),
+            ("ja4:t13d1516h2", BucketSelectorError::Fact(ClientFact::Ja4)),
             ("header:X-Key", BucketSelectorError::Header),
             ("header:X Key=1", BucketSelectorError::Header),
             ("header:A=\n", BucketSelectorError::Header),

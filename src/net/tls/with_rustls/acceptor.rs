@@ -35,7 +35,7 @@ pub struct SessionCache {
 pub struct Acceptor {
     pub(super) config: Arc<ServerConfig>,
     /// Whether the fingerprints of clients are read.
-    pub(super) has_ja4: bool,
+    pub(super) reads_fingerprints: bool,
 }
 
 /// The certificates of each name.
@@ -108,13 +108,13 @@ impl Acceptor {
         config.ignore_client_order = true;
         // The default, stated on purpose: a request that was sent twice must not be served twice.
         config.max_early_data_size = 0;
-        Ok(Self { config: Arc::new(config), has_ja4: false })
+        Ok(Self { config: Arc::new(config), reads_fingerprints: false })
     }
 
     /// The same, reading the fingerprints of clients or not.
     #[must_use]
-    pub fn with_ja4(self, has_ja4: bool) -> Self {
-        Self { has_ja4, ..self }
+    pub fn with_fingerprints(self, reads_fingerprints: bool) -> Self {
+        Self { reads_fingerprints, ..self }
     }
 
     /// The same, answering an authority that checks a name (tls-alpn-01) as well.

@@ -4,11 +4,47 @@
 //! which they came, so the message is read here; what it means for the handshake is left to rustls.
 
 use std::fmt::Write;
+use std::io;
 
+use rustix::net::{RecvFlags, recv};
 use sha2::{Digest, Sha256};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use super::acceptor::Acceptor;
+
+/// The fingerprint of a client, before its handshake and without taking anything from it; `None` if the acceptor does not
+/// ask for it, or if the first message comes in too many pieces to be a program's.
+pub async fn fingerprint_of(stream: &TcpStream, acceptor: &Acceptor) -> Option<String> {
+    // Boxed: it would enlarge every handshake.
+    if acceptor.reads_fingerprints { ja4(&Box::pin(first_message(stream)).await?) } else { None }
+}
+
+/// The content of the first message, which stays in the socket.
+async fn first_message(stream: &TcpStream) -> Option<Vec<u8>> {
+    let mut sent = vec![0; MAX_FIRST_BYTES];
+    for _ in 0..MAX_LOOKS {
+        stream.readable().await.ok()?;
+        let looked = stream.try_io(Interest::READABLE, || {
+            let length = recv(stream, &mut sent[..], RecvFlags::PEEK)?.1;
+            match FirstMessage::of(sent.get(..length).unwrap_or_default()) {
+                // Readable again when more has come. The system may say so of a piece that was seen already, and always says so
+                // of a client that has gone.
+                FirstMessage::Partial => Err(io::ErrorKind::WouldBlock.into()),
+                message => Ok(message),
+            }
+        });
+        match looked {
+            Ok(FirstMessage::Whole(content)) => return Some(content),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            _ => return None,
+        }
+    }
+    None
+}
 
 /// The fingerprint, as in `t13d1516h2_8daaf6152771_e5627efa2ab1`.
-pub(super) fn ja4(hello: &[u8]) -> Option<String> {
+fn ja4(hello: &[u8]) -> Option<String> {
     let hello = ClientHello::read(hello)?;
     let mut ciphers = hello.ciphers;
     let count = |list: &[u16]| list.len().min(99);
@@ -37,7 +73,7 @@ pub(super) fn ja4(hello: &[u8]) -> Option<String> {
 
 /// The first message of a client, as far as it has come.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum FirstMessage {
+enum FirstMessage {
     /// It is not whole yet.
     Partial,
     /// It is none, or longer than a client's is.
@@ -48,7 +84,7 @@ pub(super) enum FirstMessage {
 
 impl FirstMessage {
     /// Reads the bytes that a client sent first: records (RFC 8446, section 5.1) with parts of one message.
-    pub(super) fn of(sent: &[u8]) -> Self {
+    fn of(sent: &[u8]) -> Self {
         let (mut rest, mut message) = (HelloReader(sent), Vec::new());
         loop {
             let Some(header) = rest.take(5) else { return Self::partial(sent) };
@@ -201,7 +237,9 @@ fn hash(text: &str) -> String {
 }
 
 /// Clients send two kilobytes, of which more than a half is for one key exchange.
-pub(super) const MAX_FIRST_BYTES: usize = 16 * 1024;
+const MAX_FIRST_BYTES: usize = 16 * 1024;
+/// Looks at a first message that comes in pieces: each look reads it from the beginning.
+const MAX_LOOKS: usize = 16;
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0x0000;
