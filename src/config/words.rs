@@ -1,5 +1,6 @@
 //! The words that keys take, and what each means.
 
+use tollgate_grammar::kind::Words;
 use tollgate_grammar::words;
 
 use crate::bucket::PeriodStart;
@@ -58,14 +59,11 @@ words! {
     /// Which step of a sign-in a route is.
     pub(super) Steps: () { "after" => (), }
 }
-words! {
-    /// What a limit does with its decisions.
-    pub(super) LimitModes: Mode {
-        "enforce" => Mode::Enforce,
-        "observe" => Mode::Observe,
-        "mark" => Mode::Mark,
-        "off" => Mode::Off,
-    }
+/// What a limit does with its decisions.
+pub(super) enum LimitModes {}
+impl Words for LimitModes {
+    type Value = Mode;
+    const WORDS: &'static [(&'static str, Mode)] = &Mode::WORDS;
 }
 /// How tokens come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::event::{AttemptRecord, Events, LimitDecision, Outcome};
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
 use crate::policy::outcome::ResponseView;
-use crate::policy::{LimitKind, Mode, Policy};
+use crate::policy::{LimitKind, Policy};
 use crate::time::{Clock, Time};
 
 /// A policy to be replayed.
@@ -67,12 +67,9 @@ pub(super) struct Replayed {
 impl PolicyRun {
     pub(super) fn new(replayed: ReplayedPolicy, columns: LogColumns) -> Result<Self, ReplayError> {
         let ReplayedPolicy { name, mut policy, capacity, prefixes, refuse_status } = replayed;
-        let modes = policy.limits.iter().map(|limit| match limit.mode {
-            _ if limit.candidate_of.is_some() => "candidate",
-            Mode::Enforce => "enforce",
-            Mode::Observe => "observe",
-            Mode::Mark => "mark",
-            Mode::Off => "off",
+        let modes = policy.limits.iter().map(|limit| match limit.candidate_of {
+            Some(_) => "candidate",
+            None => limit.mode.name(),
         });
         let modes = modes.collect();
         let mut notes = notes(&policy, columns);

@@ -9,7 +9,6 @@ use super::context::CheckContext;
 use super::files::Files;
 use super::texts;
 use crate::defences::OFFER;
-use crate::policy::Mode;
 use crate::policy::matcher::Pattern;
 use crate::proxy::respond::{Contact, RefusalPages, Template};
 
@@ -67,7 +66,7 @@ pub(super) fn warn(cx: &CheckContext<'_>, f: &mut Findings) {
         let (Some(pages), Some(route)) = (&value.refuse, route) else { continue };
         let may_refuse = |limit: &usize| {
             let limit = cx.limits.get(*limit).and_then(Option::as_ref);
-            limit.is_none_or(|limit| !matches!(limit.mode, Mode::Mark | Mode::Off))
+            limit.is_none_or(|limit| limit.mode.is_to_refuse())
         };
         if route.matching.patterns.iter().all(Pattern::is_of_descriptors) {
             f.warning(&pages.name.spot, "Envoy shows no page of the gate", "leave it out");
