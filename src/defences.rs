@@ -16,6 +16,7 @@ mod known_addresses;
 pub(crate) mod prefixes;
 mod quick;
 mod repeats;
+mod second_step;
 mod slots;
 
 use std::io;
@@ -36,6 +37,7 @@ pub(crate) use self::escalate::{RawSubLimits, check_sub_limits, explain, sub_lim
 pub(crate) use self::geo::{LOOKUP, RATED_FACTS, RawLookups, add_rate, lookup};
 pub(crate) use self::in_flight::{RawBounds, bound_limit, bound_route};
 pub(crate) use self::ja4::{fingerprints, is_by_fingerprint};
+pub(crate) use self::second_step::{RawStep, step, warn_of_steps};
 
 use self::attack::{NetworkOutcomes, RawAttack};
 use self::bait::RawBait;

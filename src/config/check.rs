@@ -33,7 +33,6 @@ pub(super) mod policy;
 mod rate_parts;
 mod rates;
 mod routes;
-mod second_steps;
 mod secret;
 mod settings;
 mod shapes;

@@ -10,14 +10,16 @@ use tollgate_grammar::kind::{
 };
 use tollgate_grammar::{List, RawItem, RawKey, RawNamed, name, tables};
 
-use super::values::{CollectorUrl, CorsOrigin, Domain, MailAddress, RequestPattern, SessionCookieName};
+use super::values::{CollectorUrl, CorsOrigin, Domain, MailAddress, RequestPattern};
 use super::values::{
     CountKind, FieldValue, LimitKey, ListenUrl, PresetName, RateOrOff, RateValue, StatusKind,
 };
 use super::values::{DirectoryUrl, UpstreamHostValue, UpstreamUrl};
 use super::words;
 use crate::defences::prefixes::{Ipv4Bits, Ipv6Bits};
-use crate::defences::{RawBounds, RawDefenceTables, RawDefences, RawLookups, RawPardons, RawSubLimits};
+use crate::defences::{
+    RawBounds, RawDefenceTables, RawDefences, RawLookups, RawPardons, RawStep, RawSubLimits,
+};
 
 /// As how many attempts one counts.
 type Weight = Whole<u32, 1, 10>;
@@ -95,8 +97,7 @@ tables! {
         user: Option<List<Text<FieldValue>>> = Example,
         password: Option<List<Text<FieldValue>>> = Example,
         user_length: Key<Whole<usize, 1, 4096>> = Example,
-        step: Key<Word<words::Steps>> = Example,
-        step_cookie: Key<Text<SessionCookieName>> = Example,
+        step: RawStep = Part,
         refuse: Option<RawNamed<RawPages>> = Common,
         defences: RawDefences = Part,
     }

@@ -5,7 +5,6 @@
 
 mod acme;
 mod address;
-mod cookie;
 mod count;
 mod field;
 mod key;
@@ -16,7 +15,6 @@ mod syslog;
 
 pub use acme::{DirectoryUrl, Domain, MailAddress};
 pub use address::{CollectorUrl, ListenUrl, UpstreamHostValue, UpstreamUrl};
-pub use cookie::SessionCookieName;
 pub use count::{CountKind, CountValue};
 pub use field::FieldValue;
 pub use key::LimitKey;

@@ -55,10 +55,6 @@ words! {
         "neutral" => Outcome::Neutral,
     }
 }
-words! {
-    /// Which step of a sign-in a route is.
-    pub(super) Steps: () { "after" => (), }
-}
 /// What a limit does with its decisions.
 pub(super) enum LimitModes {}
 impl Words for LimitModes {

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Engine;
+use http::HeaderMap;
+
+use super::{Engine, Reservation};
 use crate::policy::Charges;
 use crate::policy::second_step::{SessionCookie, SignedInAccounts};
 use crate::time::{Span, Time};
@@ -63,6 +65,17 @@ impl Engine {
     pub(super) fn remember_sign_in(&self, found: &Charges) {
         if let Some(sign_in) = &found.unsettled.sign_in {
             self.sign_ins.remember(&sign_in.cookies, &sign_in.accounts, self.clock().now());
+        }
+    }
+}
+
+impl Reservation {
+    /// Remembers whose sign-in got the cookies that the response sets.
+    pub fn remember_new_cookies(&self, engine: &Engine, response: &HeaderMap) {
+        let sign_in = self.unsettled.sign_in.as_deref();
+        if let Some(sign_in) = sign_in.filter(|sign_in| !sign_in.accounts.is_empty()) {
+            let cookies = engine.hasher.new_session_cookies(response);
+            engine.sign_ins.remember(&cookies, &sign_in.accounts, engine.clock().now());
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
 use super::weights::{Weight, extra};
@@ -30,7 +30,7 @@ pub struct Reservation {
     pub statuses: LimitStatuses,
     /// What else is known of the attempt.
     pub attempt: DecidedAttempt,
-    unsettled: Unsettled,
+    pub(super) unsettled: Unsettled,
     decided_by: DecidedBy,
 }
 
@@ -69,15 +69,6 @@ impl Reservation {
     /// The headers in which defences tell the application of the attempt.
     pub fn marks(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
         self.unsettled.notes.marks()
-    }
-
-    /// Remembers whose sign-in got the cookies that the response sets.
-    pub fn remember_new_cookies(&self, engine: &Engine, response: &HeaderMap) {
-        let sign_in = self.unsettled.sign_in.as_deref();
-        if let Some(sign_in) = sign_in.filter(|sign_in| !sign_in.accounts.is_empty()) {
-            let cookies = engine.hasher.new_session_cookies(response);
-            engine.sign_ins.remember(&cookies, &sign_in.accounts, engine.clock().now());
-        }
     }
 
     /// As [`settle`](Self::settle). Returns a `Set-Cookie` if the client becomes known as an owner; `is_secure` is

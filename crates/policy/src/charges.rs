@@ -155,7 +155,7 @@ impl IdentityState {
     fn proven_by_success(&self) -> Proven {
         match self {
             // For its second step, a client can send a session that was never seen together with one that was.
-            Self::Known(identity) if identity.is_second_step => Proven::default(),
+            Self::Known(identity) if identity.is_following => Proven::default(),
             Self::Known(identity) => {
                 Proven { account: identity.account(), claim: identity.claim.clone(), client: identity.client }
             }
@@ -357,14 +357,18 @@ impl Policy {
             owner_cookie: self.owner_cookie.as_deref(),
             owner_memory: self.owner_memory.as_deref(),
             is_remembered: remembered.is_known,
-            signed_in: remembered.signed_in,
             keeps_passwords: self.keeps_passwords(route),
             reads_passwords: self.needs_passwords(route) || has_authorization(request.attempt),
             shows_passwords: route.defences.needs().passwords,
             lists_users: self.lists_users,
         };
-        match Identity::of(slotted, request, hasher, readers, now) {
-            Ok(identity) => Ok(IdentityState::Known(Box::new(identity))),
+        let followed = |identity: Identity| {
+            let mut identity = Box::new(identity);
+            identity.follow_sign_ins(route, request, hasher, remembered)?;
+            Ok(identity)
+        };
+        match Identity::of(slotted, request, hasher, readers, now).and_then(followed) {
+            Ok(identity) => Ok(IdentityState::Known(identity)),
             Err(TooManyValues) if self.only_candidates_need_accounts(route) => Ok(IdentityState::Unknown),
             Err(error) => Err(error),
         }

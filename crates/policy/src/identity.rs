@@ -19,8 +19,7 @@ use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_byte
 use super::legibility::decode_name;
 use super::owner::{OwnerClaim, OwnerCookie};
 use super::owner_memory::{IsRemembered, OwnerMemory, RememberedClient};
-use super::route::{SecondStep, SlottedRoute};
-use super::second_step::{SessionCookie, SignIn, SignedInAccount, SignedInAccounts};
+use super::route::SlottedRoute;
 use tollgate_bucket::{Key, Time};
 
 /// The identity of an attempt, as one route reads it; its `Debug` form hides it.
@@ -41,8 +40,8 @@ pub(super) struct Identity {
     pub(super) is_beside_authorization: bool,
     /// The passwords, if a defence needs them.
     pub(super) passwords: Option<Passwords>,
-    /// Whether it is that of a second step, and nothing is proven by a success.
-    pub(super) is_second_step: bool,
+    /// Whether it follows another attempt, and nothing is proven by a success.
+    pub(super) is_following: bool,
     /// The claim to be known as its owner, if there is a single account.
     pub(super) claim: Option<Arc<dyn OwnerClaim>>,
     /// Its client, as one that the set of that account may remember.
@@ -58,8 +57,6 @@ pub(super) struct IdentityReaders<'p> {
     pub(super) owner_memory: Option<&'p dyn OwnerMemory>,
     /// Whether it remembers a client.
     pub(super) is_remembered: IsRemembered<'p>,
-    /// Finds the accounts that signed in with a cookie.
-    pub(super) signed_in: &'p dyn Fn(SessionCookie) -> SignedInAccounts,
     /// Whether passwords matter.
     pub(super) reads_passwords: bool,
     /// Whether passwords have buckets.
@@ -104,63 +101,11 @@ impl Identity {
         if readers.reads_passwords {
             identity.read_passwords(slotted, request, hasher, readers, now)?;
         }
-        if let Some(step) = &route.step {
-            identity.follow_sign_ins(route, step, request, hasher, readers)?;
-        } else if let ([only], false) = (&*accounts, users.is_unreadable()) {
+        if let ([only], false, None) = (&*accounts, users.is_unreadable(), &route.step) {
             identity.claim = carried.as_ref().map(|carried| carried.claim(&route.application, only));
             identity.read_client(&route.application, only, request.attempt.client, hasher, readers);
         }
         Ok(identity)
-    }
-
-    /// Adds the accounts that signed in with a session of this request. If there are none, or may be others, it is an
-    /// attempt of strangers: they share a bucket of the route, so that no address guesses next to the others'.
-    fn follow_sign_ins(
-        &mut self,
-        route: &Route,
-        step: &SecondStep,
-        request: &RequestFields<'_>,
-        hasher: &KeyHasher,
-        readers: IdentityReaders<'_>,
-    ) -> Result<(), TooManyValues> {
-        self.is_second_step = true;
-        let mut followed = SignedInAccounts::new();
-        let (sessions, is_ambiguous) = hasher.sessions(request.attempt, step.cookie.as_deref())?;
-        for session in sessions {
-            let new = (readers.signed_in)(session).into_iter().filter(|one| !followed.contains(one));
-            followed.extend(new.collect::<SignedInAccounts>());
-        }
-        if !followed.is_empty() && self.accounts == 0 {
-            self.named.clear();
-        }
-        if followed.is_empty() || is_ambiguous {
-            self.named.push(NamedAccount { name: hasher.strangers(&route.name), ..NamedAccount::NONE });
-        }
-        self.accounts = self.accounts.saturating_add(u32::try_from(followed.len()).unwrap_or(u32::MAX));
-        self.named.extend(followed.into_iter().map(|account| account.charged(hasher)));
-        Ok(())
-    }
-
-    /// What a second step may follow: the accounts of this attempt, with its cookies.
-    ///
-    /// # Errors
-    /// [`TooManyValues`] for too many cookies.
-    pub(super) fn sign_in(
-        &self,
-        route: &Route,
-        request: &RequestFields<'_>,
-        hasher: &KeyHasher,
-    ) -> Result<SignIn, TooManyValues> {
-        let accounts = || self.named.iter().filter_map(SignedInAccount::of).collect();
-        match self.accounts {
-            0 => Ok(SignIn::default()),
-            _ if self.is_second_step => Ok(SignIn { accounts: accounts(), ..SignIn::default() }),
-            _ if !route.may_be_followed() => Ok(SignIn::default()),
-            _ => {
-                let (cookies, _) = hasher.sessions(request.attempt, None)?;
-                Ok(SignIn { cookies, accounts: accounts() })
-            }
-        }
     }
 
     /// Finds out whether the account has signed in from this client: then the attempt is that of its owner.

@@ -13,8 +13,11 @@ use http::header::SET_COOKIE;
 use siphasher::sip128::SipHasher13;
 use smallvec::SmallVec;
 
+use super::Route;
 use super::attempt::Attempt;
+use super::field::RequestFields;
 use super::fingerprint::Fingerprint;
+use super::identity::Identity;
 use super::key::{AccountName, KeyHasher, NamedAccount, OwnerId, TooManyValues, write_bytes};
 use super::owner_memory::IsRemembered;
 use super::session_value::{MAX_SESSIONS, SessionValues, canonical_of_new};
@@ -70,6 +73,62 @@ impl SignIn {
         }
         let new = other.accounts.into_iter().filter(|account| !self.accounts.contains(account));
         self.accounts.extend(new.collect::<SignedInAccounts>());
+    }
+}
+
+impl Identity {
+    /// Adds the accounts that signed in with a session of this request. If there are none, or may be others, it is an
+    /// attempt of strangers: they share a bucket of the route, so that no address guesses next to the others'. Only if the
+    /// route is a second step.
+    ///
+    /// # Errors
+    /// [`TooManyValues`] for too many cookies.
+    pub(super) fn follow_sign_ins(
+        &mut self,
+        route: &Route,
+        request: &RequestFields<'_>,
+        hasher: &KeyHasher,
+        remembered: Remembered<'_>,
+    ) -> Result<(), TooManyValues> {
+        let Some(step) = &route.step else { return Ok(()) };
+        self.is_following = true;
+        let mut followed = SignedInAccounts::new();
+        let (sessions, is_ambiguous) = hasher.sessions(request.attempt, step.cookie.as_deref())?;
+        for session in sessions {
+            let new = (remembered.signed_in)(session).into_iter().filter(|one| !followed.contains(one));
+            followed.extend(new.collect::<SignedInAccounts>());
+        }
+        if !followed.is_empty() && self.accounts == 0 {
+            self.named.clear();
+        }
+        if followed.is_empty() || is_ambiguous {
+            self.named.push(NamedAccount { name: hasher.strangers(&route.name), ..NamedAccount::NONE });
+        }
+        self.accounts = self.accounts.saturating_add(u32::try_from(followed.len()).unwrap_or(u32::MAX));
+        self.named.extend(followed.into_iter().map(|account| account.charged(hasher)));
+        Ok(())
+    }
+
+    /// What a second step may follow: the accounts of this attempt, with its cookies.
+    ///
+    /// # Errors
+    /// [`TooManyValues`] for too many cookies.
+    pub(super) fn sign_in(
+        &self,
+        route: &Route,
+        request: &RequestFields<'_>,
+        hasher: &KeyHasher,
+    ) -> Result<SignIn, TooManyValues> {
+        let accounts = || self.named.iter().filter_map(SignedInAccount::of).collect();
+        match self.accounts {
+            0 => Ok(SignIn::default()),
+            _ if self.is_following => Ok(SignIn { accounts: accounts(), ..SignIn::default() }),
+            _ if !route.may_be_followed() => Ok(SignIn::default()),
+            _ => {
+                let (cookies, _) = hasher.sessions(request.attempt, None)?;
+                Ok(SignIn { cookies, accounts: accounts() })
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use tollgate_grammar::{Findings, Located, RawNamed};
 
 use super::super::raw;
 use super::context::CheckContext;
-use super::{endpoints, second_steps};
+use super::endpoints;
 use crate::defences::{self, FiledLimit};
 use crate::policy::matcher::Pattern;
 use crate::policy::outcome::Outcome;
@@ -33,7 +33,11 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
             warn_of_missing_password(&raw.name, &reaching, f);
         }
     }
-    second_steps::warn(cx, f);
+    let steps = cx.raw.routes.iter().map(|route| &route.value.step).zip(&cx.routes);
+    let steps: Vec<_> = steps.filter_map(|(step, route)| Some((step, route.as_ref()?))).collect();
+    let mut with_receipts = cx.raw.endpoints.iter().filter(|endpoint| !endpoints::is_rls(&endpoint.value));
+    let blind = with_receipts.next().filter(|_| cx.raw.listen.is_none());
+    defences::warn_of_steps(&steps, &cx.limits, blind.map(|endpoint| &*endpoint.name.value), f);
     // Applications behind an endpoint with receipts report outcomes.
     let is_reported = cx.raw.endpoints.iter().any(|endpoint| !endpoints::is_rls(&endpoint.value));
     for (raw, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
@@ -55,12 +59,12 @@ fn filed<'c>(cx: &'c CheckContext<'_>) -> impl Iterator<Item = FiledLimit<'c>> {
     limits.filter_map(|(index, (raw, limit))| {
         let limit = limit.as_ref().filter(|limit| limit.mode != Mode::Off)?;
         let spot = raw.value.key.as_ref().map_or(&raw.name.spot, |key| &key.spot);
-        Some(FiledLimit { limit, spot, protects_accounts: is_for_sign_ins(index, &cx.routes) })
+        Some(FiledLimit { limit, spot, protects_accounts: protects_accounts(index, &cx.routes) })
     })
 }
 
 /// Whether a limit applies to more than forms that send a message: those take no password, and prove nothing.
-fn is_for_sign_ins(limit: usize, routes: &[Option<Route>]) -> bool {
+fn protects_accounts(limit: usize, routes: &[Option<Route>]) -> bool {
     let sends_messages = |route: &Route| {
         let has_no_success = route.rules.success.is_empty() && route.rules.header.is_none();
         route.reading.password.is_empty() && has_no_success && route.rules.otherwise == Outcome::Failure

@@ -13,7 +13,8 @@ use super::super::values::{FieldValue, UpstreamHostValue};
 use super::addresses::upstream_group;
 use super::context::CheckContext;
 use super::groups::{GroupTable, OwnForwarding};
-use super::{cors, hosts, methods, outcome, second_steps};
+use super::{cors, hosts, methods, outcome};
+use crate::defences;
 use crate::policy::canonical::Case;
 use crate::policy::field::Field;
 use crate::policy::matcher::{Pattern, PatternError};
@@ -61,7 +62,7 @@ fn check_route(
             cost,
             body: check_body(raw, reads_body, f),
         },
-        step: second_steps::check(raw, f),
+        step: defences::step(&raw.step, f),
         forwarding: RouteForwarding { upstream: upstream(raw, groups, f) },
         rules: outcome::check(raw, f),
         cors: cors::check(raw.cors.as_deref(), f),
