@@ -58,7 +58,7 @@ use secrets::DIALECT;
 pub struct Config {
     /// Where clients connect.
     pub front: FrontSettings,
-    /// Groups of upstreams: the first is the default; a route's [`upstream`](crate::policy::RouteForwarding::upstream) is an
+    /// Groups of upstreams: the first is the default; a route's [`upstream`](crate::policy::Route::upstream) is an
     /// index into this list. No group is empty, but the default without [`listen`](FrontSettings::listen).
     pub upstreams: Vec<Vec<UpstreamTarget>>,
     /// The process as a whole.

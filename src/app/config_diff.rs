@@ -6,7 +6,7 @@
 use crate::defences::{LOOKUP, OWNERS};
 use crate::net::tls;
 use crate::observe::settings::LogSettings;
-use crate::policy::{Limit, LimitKind, Policy, Route, RouteForwarding};
+use crate::policy::{Limit, LimitKind, Policy, Route};
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::proxy::settings::{Forwarding, ProxySettings};
 
@@ -29,10 +29,8 @@ pub(super) fn diff(old: ConfigView<'_>, new: ConfigView<'_>) -> String {
     let same_route = |one: &Route, other: &Route| {
         without_indices(one) == without_indices(other)
             && limits(old.config, one) == limits(new.config, other)
-            && upstreams(old.config, one.forwarding.upstream)
-                == upstreams(new.config, other.forwarding.upstream)
-            && forwarding(old.config, one.forwarding.upstream)
-                == forwarding(new.config, other.forwarding.upstream)
+            && upstreams(old.config, one.upstream) == upstreams(new.config, other.upstream)
+            && forwarding(old.config, one.upstream) == forwarding(new.config, other.upstream)
     };
     changes.extend(named("route", &before.routes, &after.routes, route_names, same_route));
     let others = [
@@ -77,11 +75,7 @@ fn named<T>(
 
 /// A route without the fields that hold positions, which shift with other tables.
 fn without_indices(route: &Route) -> Route {
-    Route {
-        forwarding: RouteForwarding { upstream: None, ..route.forwarding },
-        limits: Vec::new(),
-        ..route.clone()
-    }
+    Route { upstream: None, limits: Vec::new(), ..route.clone() }
 }
 
 /// The limits, grouped by name: each with its sub-limits.

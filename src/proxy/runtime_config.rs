@@ -47,7 +47,7 @@ pub struct RuntimeConfig {
     /// The names that an authority checks by requests; `None` if there are none.
     pub validation_hosts: Option<ValidationHosts>,
     /// Groups of upstreams, none of them empty; the first is the default. A route's
-    /// [`upstream`](crate::policy::RouteForwarding::upstream) is an index into this list.
+    /// [`upstream`](crate::policy::Route::upstream) is an index into this list.
     pub upstreams: Vec<Vec<Arc<Health>>>,
 }
 

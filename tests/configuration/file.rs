@@ -113,11 +113,7 @@ fn routes_and_limits_are_joined_as_the_file_says() {
     let [intranet, blog] = &config.policy.routes[..] else { panic!("two routes") };
     assert_eq!((&*intranet.name, &*blog.name), ("intranet", "blog"));
     assert_eq!((&intranet.limits[..], &blog.limits[..]), (&[0, 1][..], &[0, 1, 2][..]));
-    assert_eq!(
-        (intranet.forwarding.upstream, blog.forwarding.upstream),
-        (Some(1), Some(1)),
-        "one group for one list of addresses"
-    );
+    assert_eq!((intranet.upstream, blog.upstream), (Some(1), Some(1)), "one group for one list of addresses");
     assert_eq!((config.upstreams.len(), config.upstreams[0].len()), (2, 2));
     assert_eq!((&intranet.reading.cost, &blog.reading.cost), (&Cost::Fixed(2), &Cost::Fixed(1)));
 }

@@ -65,7 +65,7 @@ pub use self::query::PrivateNames;
 pub use self::random::random_bytes;
 pub use self::rates::{ClassRate, Rates};
 pub use self::route::{
-    AllowedOrigins, Cost, DEFAULT_BODY_BYTES, Route, RouteForwarding, RouteMatch, RouteReading, SecondStep,
+    AllowedOrigins, Cost, DEFAULT_BODY_BYTES, Route, RouteMatch, RouteReading, SecondStep,
 };
 pub use self::second_step::{Remembered, SignIn};
 
@@ -434,7 +434,7 @@ impl Policy {
     /// The upstream of a request: that of the first route that matches its single strict reading.
     #[must_use]
     pub fn upstream_of(&self, attempt: &Attempt<'_>) -> Option<usize> {
-        if self.routes.iter().all(|route| route.forwarding.upstream.is_none()) {
+        if self.routes.iter().all(|route| route.upstream.is_none()) {
             return None;
         }
         let strict = canonical::strict_reading(attempt.path);
@@ -445,7 +445,6 @@ impl Policy {
         routes
             .find(|(route, slots)| route.matches_strictly(slots, &request, &parameters, &strict))?
             .0
-            .forwarding
             .upstream
     }
 

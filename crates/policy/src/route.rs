@@ -42,8 +42,8 @@ pub struct Route {
     pub rules: outcome::OutcomeRules,
     /// Indices into [`Policy::limits`](super::Policy::limits), ascending.
     pub limits: Vec<usize>,
-    /// Where admitted attempts go.
-    pub forwarding: RouteForwarding,
+    /// Where admitted attempts go, as an index of the proxy layer; `None` is the default upstream.
+    pub upstream: Option<usize>,
     /// The origins whose pages may read what the gate itself answers.
     pub cors: AllowedOrigins,
     /// What happens to its attempts while the store does not answer; `None` for the store's own setting.
@@ -85,13 +85,6 @@ pub struct RouteReading {
 pub struct SecondStep {
     /// The name of the session's cookie, if the file sets it.
     pub cookie: Option<Box<str>>,
-}
-
-/// Where admitted attempts go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RouteForwarding {
-    /// The upstream, as an index of the proxy layer; `None` is the default upstream.
-    pub upstream: Option<usize>,
 }
 
 impl Default for RouteReading {
@@ -209,7 +202,7 @@ impl Route {
             permits: RouteCounters::default(),
             rules: outcome::OutcomeRules::default(),
             limits: Vec::new(),
-            forwarding: RouteForwarding::default(),
+            upstream: None,
             cors: AllowedOrigins::default(),
             on_error: None,
         }

@@ -74,11 +74,10 @@ pub(super) fn warn(cx: &CheckContext<'_>, f: &mut Findings) {
         };
         let is_covered =
             |pattern: &Pattern| others().any(|other| takes_others(other) && covers(other, route, pattern));
-        let at_default = shares(route.forwarding.upstream, None, upstreams)
-            && !route.matching.patterns.iter().all(is_covered);
-        let past = others().find(|other| {
-            shares(route.forwarding.upstream, other.forwarding.upstream, upstreams) && is_bypass(other, route)
-        });
+        let at_default =
+            shares(route.upstream, None, upstreams) && !route.matching.patterns.iter().all(is_covered);
+        let past = others()
+            .find(|other| shares(route.upstream, other.upstream, upstreams) && is_bypass(other, route));
         match past {
             _ if at_default => warn_of(route, &hosts.spot, "for hosts that no route names", f),
             Some(other) => warn_of(route, &hosts.spot, &format!("by route `{}`", other.name), f),

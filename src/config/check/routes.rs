@@ -18,7 +18,7 @@ use crate::defences;
 use crate::policy::canonical::Case;
 use crate::policy::field::Field;
 use crate::policy::matcher::{Pattern, PatternError};
-use crate::policy::{Cost, DEFAULT_BODY_BYTES, Route, RouteForwarding, RouteMatch, RouteReading};
+use crate::policy::{Cost, DEFAULT_BODY_BYTES, Route, RouteMatch, RouteReading};
 
 /// The routes without their limits, in the order of the file; `None` for one that cannot be built.
 pub(super) fn check(
@@ -63,7 +63,7 @@ fn check_route(
             body: check_body(raw, reads_body, f),
         },
         step: defences::step(&raw.step, f),
-        forwarding: RouteForwarding { upstream: upstream(raw, groups, f) },
+        upstream: upstream(raw, groups, f),
         rules: outcome::check(raw, f),
         cors: cors::check(raw.cors.as_deref(), f),
         on_error: raw.on_error.checked(f),
