@@ -36,9 +36,7 @@ pub(super) fn restrict(policy: &mut Policy, columns: LogColumns) -> Vec<Option<&
         }
     }
     if !columns.host {
-        for route in &mut policy.routes {
-            (route.matching.hosts, route.matching.other_than) = (Vec::new(), None);
-        }
+        *policy = std::mem::take(policy).on_any_host();
     }
     policy.owner_cookie = None;
     reasons

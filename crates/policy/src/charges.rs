@@ -273,7 +273,7 @@ impl Policy {
         Ok(found)
     }
 
-    fn slotted(&self, index: usize) -> SlottedRoute<'_> {
+    pub(super) fn slotted(&self, index: usize) -> SlottedRoute<'_> {
         SlottedRoute { route: &self.routes[index], slots: &self.slots[index] }
     }
 

@@ -283,6 +283,11 @@ impl RouteDefences {
         self.list.push(Arc::new(defence));
     }
 
+    /// Whether the route has turned on none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &dyn Defence> {
         self.list.iter().map(|defence| &**defence)

@@ -34,7 +34,7 @@ impl<'a> Descriptor<'a> {
 }
 
 /// What a pattern requires of a descriptor: `rls:DOMAIN`, `rls:DOMAIN/VALUE` or `rls:DOMAIN/KEY=VALUE`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct DescriptorPattern {
     domain: String,
     /// A key and its value.

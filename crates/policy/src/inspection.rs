@@ -44,10 +44,10 @@ impl<'a> Inspection<'a> {
         Self { fields: request, overrides_method, may_be_attempt: is_read && could_guess() }
     }
 
-    /// The readings of its method at this route; none if the route has another host or no such method.
+    /// The readings of its method at this route; none if the route has no such method. The host has to fit already.
     pub(super) fn method_readings(&self, route: &Route, slots: &RouteFieldSlots) -> MethodReadings {
         let attempt = self.fields.attempt;
-        if !route.host_fits(attempt.host) || is_without_credentials(route, attempt) {
+        if is_without_credentials(route, attempt) {
             return MethodReadings::NONE;
         }
         let readings = self.method_readings_at(route, slots);

@@ -22,6 +22,7 @@ pub mod field;
 mod file_name;
 pub mod fingerprint;
 pub mod geo;
+mod hosts;
 mod identity;
 mod inspection;
 pub mod key;
@@ -54,6 +55,7 @@ pub use self::defence::{
     RouteDefences, SettledAttempt,
 };
 pub use self::facts::AttemptFacts;
+pub use self::hosts::HostSet;
 pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
 pub use self::owner::{OwnerClaim, OwnerCookie, OwnerWords, VerifiedCookie};
 pub use self::owner_memory::{IsRemembered, OwnerMemory, RememberedClient};
@@ -70,6 +72,7 @@ pub use self::route::{
 pub use self::second_step::{Remembered, SignIn};
 
 use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -79,10 +82,11 @@ use self::attempt::{Attempt, AttemptBody, Client, SearchedBody};
 use self::body_coding::BodyCoding;
 use self::client_fact::{AddressFacts, ClientLookup};
 use self::field::{BodySearch, FieldNames, NameKinds, RequestFields};
+use self::hosts::{RouteHosts, RoutePositions};
 use self::inspection::Inspection;
 use self::matcher::{MethodReading, Pattern};
 use self::query::{ParameterPattern, QueryParameters};
-use self::route::{RouteFieldSlots, attempts_in};
+use self::route::{RouteFieldSlots, SlottedRoute, attempts_in};
 
 /// All routes and limits, in the order of the file.
 #[derive(Debug, Clone, Default)]
@@ -103,8 +107,12 @@ pub struct Policy {
     names: PrivateNames,
     /// For each route the slots of its fields among `names`.
     slots: Vec<RouteFieldSlots>,
+    /// The routes of each host.
+    hosts: Arc<RouteHosts>,
     /// The parameters of all patterns, in alphabetical order.
     parameters: Vec<ParameterPattern>,
+    /// The headers in which applications say outcomes, each once.
+    outcome_headers: Vec<HeaderName>,
     /// Whether a body may make a request match more routes than before it was read.
     body_adds_routes: bool,
     /// Whether a route reads `Authorization`.
@@ -156,6 +164,10 @@ impl Policy {
             .and(NameKinds::PARAMETER, parameters.iter().map(|(name, _)| name.as_str()))
             .and(NameKinds::METHOD, inspection::PARAMETERS.into_iter());
         let names = PrivateNames::of(field_names);
+        let mut outcome_headers: Vec<HeaderName> =
+            routes.iter().filter_map(|route| route.rules.header.clone()).collect();
+        outcome_headers.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+        outcome_headers.dedup();
         let slots = routes.iter().map(|route| RouteFieldSlots::of(route, names.field_names())).collect();
         let body_adds_routes = routes.iter().any(Route::may_be_added_by_body);
         let reads_authorization = routes.iter().any(Route::reads_authorization);
@@ -163,20 +175,31 @@ impl Policy {
             || routes.iter().any(|route| route.defences.needs().accounts);
         let has_second_steps = routes.iter().any(|route| route.step.is_some());
         Self {
-            routes,
-            limits,
             owner_cookie: None,
             pardon: None,
             lookup: None,
             owner_memory: None,
             names,
+            hosts: Arc::new(RouteHosts::of(routes.iter().map(Route::hosts))),
+            routes,
+            limits,
             slots,
             parameters,
+            outcome_headers,
             body_adds_routes,
             reads_authorization,
             lists_users,
             has_second_steps,
         }
+    }
+
+    /// The same policy, whose routes match any host.
+    #[must_use]
+    pub fn on_any_host(mut self) -> Self {
+        for route in &mut self.routes {
+            (route.matching.hosts, route.matching.other_than) = (Vec::new(), None);
+        }
+        Self { hosts: Arc::new(RouteHosts::of(self.routes.iter().map(Route::hosts))), ..self }
     }
 
     /// The same policy with what makes owners known.
@@ -193,16 +216,21 @@ impl Policy {
 
     /// Takes over what the defences of former rules know: of each route that keeps its name, and of all routes.
     pub fn carry_over(&mut self, former: &Self) {
-        let all: Vec<&RouteDefences> = former.routes.iter().map(|route| &route.defences).collect();
+        let known = former.routes.iter().filter(|route| !route.defences.is_empty());
+        let all: Vec<&RouteDefences> = known.map(|route| &route.defences).collect();
+        let by_name: HashMap<&str, &Route> =
+            former.routes.iter().rev().map(|route| (&*route.name, route)).collect();
         for route in &mut self.routes {
-            let same = former.routes.iter().find(|former| former.name == route.name);
+            let same = by_name.get(&*route.name);
             route.defences.carry_over(same.map(|same| &same.defences), &all);
             if let Some(same) = same {
                 route.permits.carry_over(&same.permits);
             }
         }
+        let counted = former.limits.iter().filter(|limit| limit.permits.is_some());
+        let by_name: HashMap<&str, &Limit> = counted.map(|limit| (&*limit.name, limit)).collect();
         for limit in &mut self.limits {
-            let same = former.limits.iter().find(|former| former.name == limit.name);
+            let same = by_name.get(&*limit.name);
             permits::carry_over(&mut limit.permits, same.and_then(|same| same.permits.as_ref()));
         }
     }
@@ -321,7 +349,8 @@ impl Policy {
         let attempt = inspection.fields.attempt;
         let parameters = QueryParameters::of(&inspection.fields, &self.parameters);
         let mut found = <[SmallVec<[PossibleRoute<'p>; 2]>; 3]>::default();
-        for (index, (route, slots)) in self.routes.iter().zip(&self.slots).enumerate() {
+        for index in self.routes_at(attempt.host) {
+            let SlottedRoute { route, slots } = self.slotted(index);
             let readings = inspection.method_readings(route, slots);
             for (reading, found) in MethodReading::ALL.into_iter().zip(&mut found) {
                 if !readings.has(reading) {
@@ -341,10 +370,13 @@ impl Policy {
     #[must_use]
     pub fn could_be_a_write(&self, attempt: &Attempt<'_>) -> bool {
         let inspection = Inspection::of(attempt, self.names.field_names());
-        self.routes
-            .iter()
-            .zip(&self.slots)
-            .any(|(route, slots)| inspection.method_readings(route, slots).as_write)
+        let mut routes = self.routes_at(attempt.host).into_iter().map(|index| self.slotted(index));
+        routes.any(|SlottedRoute { route, slots }| inspection.method_readings(route, slots).as_write)
+    }
+
+    /// The routes that a host has, whatever is asked of it.
+    fn routes_at(&self, host: &str) -> RoutePositions {
+        self.hosts.routes_of(host)
     }
 
     /// What a body holds for this policy, in one search: for [`AttemptBody::Searched`] with the same bytes. It is the
@@ -434,18 +466,19 @@ impl Policy {
     /// The upstream of a request: that of the first route that matches its single strict reading.
     #[must_use]
     pub fn upstream_of(&self, attempt: &Attempt<'_>) -> Option<usize> {
-        if self.routes.iter().all(|route| route.upstream.is_none()) {
+        let at_host = self.routes_at(attempt.host);
+        if at_host.iter().all(|&index| self.routes[index].upstream.is_none()) {
             return None;
         }
         let strict = canonical::strict_reading(attempt.path);
         let strict = canonical::split(&strict);
         let request = RequestFields::with(attempt, self.names.field_names());
         let parameters = QueryParameters::of(&request, &self.parameters);
-        let mut routes = self.routes.iter().zip(&self.slots);
-        routes
-            .find(|(route, slots)| route.matches_strictly(slots, &request, &parameters, &strict))?
-            .0
-            .upstream
+        let mut routes = at_host.into_iter().map(|index| self.slotted(index));
+        let is_met = |found: &SlottedRoute<'_>| {
+            found.route.matches_strictly(found.slots, &request, &parameters, &strict)
+        };
+        routes.find(is_met)?.route.upstream
     }
 
     /// The names of query parameters with private values: a route reads an account or a password there, or the name
@@ -457,7 +490,7 @@ impl Policy {
 
     /// The headers in which applications say outcomes: no client sees them.
     pub fn outcome_headers(&self) -> impl Iterator<Item = &HeaderName> {
-        self.routes.iter().filter_map(|route| route.rules.header.as_ref())
+        self.outcome_headers.iter()
     }
 
     /// Position of the rate limit that this limit belongs to; its own if it is the rate limit.

@@ -74,7 +74,7 @@ pub enum Unit {
 /// same name and follows the one of kind `Rate`.
 ///
 /// Their order is part of the names of buckets in shared stores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LimitKind {
     /// `rate`.
     Rate,

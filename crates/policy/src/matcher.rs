@@ -16,7 +16,7 @@ use super::method::{MethodReadings, MethodRule};
 use super::query::{self, ParameterPattern, QueryParameters};
 
 /// One entry of a route's `match`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pattern {
     method: MethodRule,
     segments: Vec<Segment>,
@@ -28,7 +28,7 @@ pub struct Pattern {
     descriptor: Option<DescriptorPattern>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Segment {
     Literal(Vec<u8>),
     One,
@@ -383,7 +383,7 @@ fn parse_parameters(query: &str) -> Vec<ParameterPattern> {
 }
 
 /// An entry of a route's `host`: a name, or `*.` and a name for everything below it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostPattern {
     name: String,
     below: bool,
@@ -400,6 +400,16 @@ impl HostPattern {
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b':' | b'[' | b']'));
         is_name.then_some(Self { name, below })
+    }
+
+    /// The name that it matches, or that the hosts are below.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The name that the hosts are below; `None` if it matches one host.
+    pub(super) fn parent(&self) -> Option<&str> {
+        self.below.then_some(&self.name)
     }
 
     /// Whether it matches a host, in lower case and without port.

@@ -24,7 +24,7 @@ pub(super) struct MethodReadings {
 }
 
 /// The method of a pattern.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum MethodRule {
     /// Fits every method.
     Any,

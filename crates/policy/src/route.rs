@@ -13,6 +13,7 @@ use super::canonical::Case;
 use super::count::{Count, UnreadableBody};
 use super::defence::RouteDefences;
 use super::field::{BodySearch, Field, FieldNames, FieldSlots, Half, RequestFields, values_but_cookies};
+use super::hosts::{HostSet, HostsOfRoute};
 use super::key::TooManyValues;
 use super::matcher::{HostPattern, MethodReading, Pattern};
 use super::method::MethodReadings;
@@ -60,7 +61,7 @@ pub struct RouteMatch {
     /// Any of these hosts; empty means any host.
     pub hosts: Vec<HostPattern>,
     /// The hosts of all routes, if this route also matches all other hosts and requests without a host.
-    pub other_than: Option<Arc<[HostPattern]>>,
+    pub other_than: Option<Arc<HostSet>>,
     /// Whether letter case distinguishes paths.
     pub case: Case,
 }
@@ -208,6 +209,10 @@ impl Route {
         }
     }
 
+    pub(super) fn hosts(&self) -> HostsOfRoute<'_> {
+        (&self.matching.hosts, self.matching.other_than.as_ref())
+    }
+
     /// All fields that it reads.
     pub(super) fn fields(&self) -> impl Iterator<Item = &Field> {
         [&self.reading.user, &self.reading.password, &self.matching.when].into_iter().flatten()
@@ -287,6 +292,7 @@ impl Route {
         Some(!self.is_conditional() && fitting.any(|pattern| pattern.parameters().is_empty()))
     }
 
+    /// Whether its strict reading fits. The host has to fit already.
     pub(super) fn matches_strictly(
         &self,
         slots: &RouteFieldSlots,
@@ -294,24 +300,14 @@ impl Route {
         parameters: &QueryParameters<'_, '_>,
         strict: &[&[u8]],
     ) -> bool {
-        self.host_fits(request.attempt.host)
-            && self
-                .matching
-                .patterns
-                .iter()
-                .any(|p| p.fits_strictly(request.attempt.method, parameters, strict))
+        let method = request.attempt.method;
+        self.matching.patterns.iter().any(|pattern| pattern.fits_strictly(method, parameters, strict))
             && self.matches_when(slots, request)
-    }
-
-    pub(super) fn host_fits(&self, host: &str) -> bool {
-        self.matching.hosts.is_empty()
-            || is_one_of(host, &self.matching.hosts)
-            || self.matching.other_than.as_ref().is_some_and(|known| !is_one_of(host, known))
     }
 
     /// The attempt, without its host if no route names it: a client does not get a bucket for each invented host.
     pub(super) fn with_known_host<'a>(&self, attempt: &Attempt<'a>) -> Attempt<'a> {
-        let is_other = self.matching.other_than.is_some() && !is_one_of(attempt.host, &self.matching.hosts);
+        let is_other = self.matching.other_than.as_ref().is_some_and(|known| !known.matches(attempt.host));
         Attempt { host: if is_other { "" } else { attempt.host }, ..*attempt }
     }
 
@@ -332,10 +328,6 @@ impl Route {
             Err(TooManyValues) => true,
         }
     }
-}
-
-fn is_one_of(host: &str, patterns: &[HostPattern]) -> bool {
-    patterns.iter().any(|pattern| pattern.matches(host))
 }
 
 /// The default of `route.body`, in bytes: many times the size of a form or a call.
