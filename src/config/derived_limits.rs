@@ -8,7 +8,8 @@ use tollgate_grammar::document::{TomlEntry, TomlTable, TomlValue};
 /// Adds to each route's `limits` the limits that were made of those that it names.
 pub(super) fn name_all(root: &mut TomlTable) {
     let Some(limits) = root.get("limit").and_then(|entry| table(&entry.node)) else { return };
-    let names: Vec<String> = limits.0.iter().map(|limit| limit.key.value.clone()).collect();
+    let names = limits.0.iter().map(|limit| &limit.key.value).filter(|name| name.contains('.'));
+    let names: Vec<String> = names.cloned().collect();
     let routes = root.get_mut("route").map(|entry| &mut entry.node.value);
     let Some(TomlValue::Table(routes)) = routes else { return };
     for route in &mut routes.0 {

@@ -4,6 +4,7 @@
 
 mod tables;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -84,11 +85,9 @@ impl Included {
                 self.findings.warning(spot, message, "add one, or leave the pattern out");
             }
             Ok(paths) => {
-                for path in paths {
-                    if self.files.iter().all(|(known, _)| *known != path) {
-                        self.files.push((path, spot.clone()));
-                    }
-                }
+                let mut known: HashSet<PathBuf> = self.files.iter().map(|(path, _)| path.clone()).collect();
+                let new = paths.into_iter().filter(|path| known.insert(path.clone()));
+                self.files.extend(new.map(|path| (path, spot.clone())));
             }
             Err(why) => self.findings.error(spot, format!("cannot read `{value}`"), why.to_string()),
         }
@@ -96,10 +95,10 @@ impl Included {
     }
 
     fn read_listed(&mut self, main: Option<&Path>) {
-        let mut bytes_left = MAX_FILE;
+        let (mut bytes_left, main) = (MAX_FILE, main.and_then(|main| main.canonicalize().ok()));
         for (path, spot) in &self.files {
             let name = path.display().to_string();
-            let text = match text_of(path, main) {
+            let text = match text_of(path, main.as_deref()) {
                 Ok(text) => text,
                 Err(why) => {
                     self.findings.error(spot, format!("cannot read `{name}`"), why.to_string());
@@ -143,13 +142,9 @@ impl OwnFiles {
     /// Those that are there now, one without wildcards in any case.
     #[must_use]
     pub fn present(&self) -> Vec<PathBuf> {
-        let mut paths: Vec<PathBuf> = self.main.iter().cloned().collect();
-        for path in self.patterns.iter().filter_map(|pattern| matches(pattern).ok()).flatten() {
-            if !paths.contains(&path) {
-                paths.push(path);
-            }
-        }
-        paths
+        let matching = self.patterns.iter().filter_map(|pattern| matches(pattern).ok()).flatten();
+        let mut known = HashSet::new();
+        self.main.iter().cloned().chain(matching).filter(|path| known.insert(path.clone())).collect()
     }
 }
 
@@ -187,18 +182,15 @@ fn beside(base: &Path, pattern: &str) -> String {
     Path::new(&base).join(pattern).to_string_lossy().into_owned()
 }
 
+/// `main` is the canonical path of the file that includes it.
 fn text_of(path: &Path, main: Option<&Path>) -> Result<String, IncludeError> {
     if path.to_str().is_none() {
         return Err(IncludeError::Name);
     }
-    if main.is_some_and(|main| is_same_file(main, path)) {
+    if main.is_some_and(|main| path.canonicalize().is_ok_and(|path| path == main)) {
         return Err(IncludeError::Itself);
     }
     String::from_utf8(read_file(path)?).map_err(|_| IncludeError::Text)
-}
-
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// The files that a pattern means, sorted. One without wildcards means its file, whether it is there or not.

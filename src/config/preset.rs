@@ -108,6 +108,9 @@ pub fn named(name: &str) -> Result<&'static Preset, UnknownPreset> {
 /// The routes that come from presets, each with the name that the file has for the whole application.
 pub(super) type Applications = HashMap<String, String>;
 
+/// The routes of presets, each of which is read once.
+type ReadPresets = HashMap<&'static str, Option<Vec<TomlEntry>>>;
+
 /// Replaces each route that names a preset by the preset's routes. A route with an invalid preset stays as it is,
 /// `preset` included. `keys` are those of a route.
 pub(super) fn expand(root: &mut TomlTable, keys: &[KeyDeclaration], f: &mut Findings) -> Applications {
@@ -115,9 +118,9 @@ pub(super) fn expand(root: &mut TomlTable, keys: &[KeyDeclaration], f: &mut Find
     let Some(table) = root.get_mut("route").and_then(table_mut) else { return applications };
     let written: HashMap<String, Spot> =
         table.0.iter().map(|route| (route.key.value.clone(), route.key.spot.clone())).collect();
-    let mut expanded = Vec::new();
+    let (mut expanded, mut read) = (Vec::new(), ReadPresets::new());
     for entry in std::mem::take(&mut table.0) {
-        let Some(routes) = routes_of(&entry, keys, f) else {
+        let Some(routes) = routes_of(&entry, keys, &mut read, f) else {
             expanded.push(entry);
             continue;
         };
@@ -138,10 +141,15 @@ pub(super) fn expand(root: &mut TomlTable, keys: &[KeyDeclaration], f: &mut Find
 }
 
 /// The routes of an entry with a preset, with the entry's other keys merged in.
-fn routes_of(entry: &TomlEntry, keys: &[KeyDeclaration], f: &mut Findings) -> Option<Vec<TomlEntry>> {
+fn routes_of(
+    entry: &TomlEntry,
+    keys: &[KeyDeclaration],
+    read: &mut ReadPresets,
+    f: &mut Findings,
+) -> Option<Vec<TomlEntry>> {
     let written = table(entry)?;
     let preset = preset_of(&written.get("preset")?.node, f)?;
-    let mut routes = preset.routes(f)?;
+    let mut routes = read.entry(preset.name).or_insert_with(|| preset.routes(f)).clone()?;
     let several = routes.iter().filter(|route| !preset.is_of_messages(route)).count() > 1;
     for key in written.0.iter().filter(|key| key.key.value != "preset") {
         let name = key.key.value.as_str();
@@ -228,6 +236,11 @@ fn set(route: &mut TomlEntry, entry: TomlEntry) {
 /// A limit that names an application means all its routes.
 fn name_all_routes(root: &mut TomlTable, applications: &Applications) {
     let Some(limits) = root.get_mut("limit").and_then(table_mut) else { return };
+    let mut further: HashMap<&str, Vec<&str>> = HashMap::new();
+    for (route, application) in applications.iter().filter(|(route, application)| route != application) {
+        further.entry(application).or_default().push(route);
+    }
+    further.values_mut().for_each(|routes| routes.sort_unstable());
     let routes = limits.0.iter_mut().filter_map(table_mut).filter_map(|limit| limit.get_mut("routes"));
     for TomlEntry { node, .. } in routes {
         let names = match &node.value {
@@ -236,27 +249,17 @@ fn name_all_routes(root: &mut TomlTable, applications: &Applications) {
         };
         let mut all = Vec::new();
         for name in names {
-            let others = routes_by_name(&name.value, applications);
+            let others = match &name.value {
+                TomlValue::String(name) => further.get(&**name).map_or(&[][..], |routes| routes),
+                _ => &[],
+            };
             all.push(name.clone());
-            all.extend(
-                others
-                    .into_iter()
-                    .map(|route| Located { value: TomlValue::String(route), spot: name.spot.clone() }),
-            );
+            all.extend(others.iter().map(|&route| name.with(TomlValue::String(route.to_owned()))));
         }
         if all.len() > 1 {
             node.value = TomlValue::List(all);
         }
     }
-}
-
-/// The routes of an application next to the main one, which has the application's name.
-fn routes_by_name(name: &TomlValue, applications: &Applications) -> Vec<String> {
-    let TomlValue::String(name) = name else { return Vec::new() };
-    let others = applications.iter().filter(|(route, application)| *application == name && *route != name);
-    let mut others: Vec<String> = others.map(|(route, _)| route.clone()).collect();
-    others.sort();
-    others
 }
 
 fn table(entry: &TomlEntry) -> Option<&TomlTable> {

@@ -3,6 +3,8 @@
 //! Nearly all of it is legal, and surely not meant. A limit that counts failures counts every attempt on a route that
 //! does not define what a failure is.
 
+use std::collections::HashMap;
+
 use tollgate_grammar::{Findings, Located, RawNamed};
 
 use super::super::raw;
@@ -16,20 +18,21 @@ use crate::policy::{ChargeOn, Limit, LimitKind, Mode, Route};
 /// Warns of what is missing.
 pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
     defences::warn_of_owners(&cx.raw.defences, filed(cx), f);
+    let read = read_by_application(&cx.routes);
     for (raw, route) in cx.raw.routes.iter().zip(&cx.routes) {
         let Some(route) = route else { continue };
         let reaching = reaching(route, &cx.limits);
         if route.step.is_none() {
             warn_of_limits_alone(&raw.name, &reaching, f);
         }
-        let siblings = || cx.routes.iter().flatten().filter(|other| other.application == route.application);
         // One route with the field is enough: not every route of an application has such a field.
+        let (has_user, has_password) = read.get(&*route.application).copied().unwrap_or_default();
         let is_described = route.matching.patterns.iter().all(Pattern::is_of_descriptors);
         let names_accounts = is_described || route.step.is_some();
-        if siblings().all(|other| other.reading.user.is_empty()) && !names_accounts {
+        if !has_user && !names_accounts {
             warn_of_missing_user(&raw.name, &reaching, f);
         }
-        if siblings().all(|other| other.reading.password.is_empty()) {
+        if !has_password {
             warn_of_missing_password(&raw.name, &reaching, f);
         }
     }
@@ -45,6 +48,17 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
             count_all_of_a_silent_route(raw, route, &cx.limits, is_reported, f);
         }
     }
+}
+
+/// For each application whether a route of it reads accounts, and passwords.
+fn read_by_application(routes: &[Option<Route>]) -> HashMap<&str, (bool, bool)> {
+    let mut read: HashMap<&str, (bool, bool)> = HashMap::new();
+    for route in routes.iter().flatten() {
+        let (has_user, has_password) = read.entry(&route.application).or_default();
+        *has_user |= !route.reading.user.is_empty();
+        *has_password |= !route.reading.password.is_empty();
+    }
+    read
 }
 
 /// The limits that apply to a route and are not off.

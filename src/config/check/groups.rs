@@ -1,5 +1,7 @@
 //! The groups of upstreams that a file names, and how requests to each are forwarded.
 
+use std::collections::HashMap;
+
 use crate::proxy::settings::Forwarding;
 use crate::proxy::upstream::UpstreamTarget;
 use crate::time::Span;
@@ -8,10 +10,11 @@ use crate::time::Span;
 pub(super) struct GroupTable {
     pub(super) targets: Vec<Vec<UpstreamTarget>>,
     own: Vec<OwnForwarding>,
+    numbers: HashMap<(Vec<UpstreamTarget>, OwnForwarding), usize>,
 }
 
 /// What a route says about forwarding.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct OwnForwarding {
     pub(super) reply_timeout: Option<Span>,
     pub(super) streams: bool,
@@ -20,15 +23,16 @@ pub(super) struct OwnForwarding {
 impl GroupTable {
     /// The first group, to which requests go where no route says otherwise.
     pub(super) fn new(first: Vec<UpstreamTarget>) -> Self {
-        Self { targets: vec![first], own: vec![OwnForwarding::default()] }
+        let own = OwnForwarding::default();
+        let numbers = HashMap::from([((first.clone(), own), 0)]);
+        Self { targets: vec![first], own: vec![own], numbers }
     }
 
     /// The number of a group, which routes with the same upstreams and forwarding share.
     pub(super) fn number_of(&mut self, group: Vec<UpstreamTarget>, own: OwnForwarding) -> usize {
-        let mut known = self.targets.iter().zip(&self.own);
-        known.position(|known| known == (&group, &own)).unwrap_or_else(|| {
-            self.targets.push(group);
-            self.own.push(own);
+        *self.numbers.entry((group, own)).or_insert_with_key(|(group, own)| {
+            self.targets.push(group.clone());
+            self.own.push(*own);
             self.targets.len() - 1
         })
     }

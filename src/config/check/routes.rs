@@ -2,6 +2,8 @@
 //!
 //! The limits of a route are left to [`bindings`](super::bindings), once limits are known too.
 
+use std::collections::HashMap;
+
 use tollgate_grammar::diagnostic::grouped;
 use tollgate_grammar::kind::{Checked as _, Text};
 use tollgate_grammar::list::{List, distinct};
@@ -17,7 +19,7 @@ use super::{cors, hosts, methods, outcome};
 use crate::defences;
 use crate::policy::canonical::Case;
 use crate::policy::field::Field;
-use crate::policy::matcher::{Pattern, PatternError};
+use crate::policy::matcher::{HostPattern, Pattern, PatternError};
 use crate::policy::{Cost, DEFAULT_BODY_BYTES, Route, RouteMatch, RouteReading};
 
 /// The routes without their limits, in the order of the file; `None` for one that cannot be built.
@@ -171,24 +173,43 @@ fn upstream(raw: &raw::RawRoute, groups: &mut GroupTable, f: &mut Findings) -> O
 /// Warns of a pattern that an earlier route has as well, for the same hosts: the later one is never reached. A route
 /// with a `when` hides none.
 fn warn_of_shadows(raw: &[RawNamed<raw::RawRoute>], routes: &[Option<Route>], f: &mut Findings) {
+    let mut earlier = Covered::new();
     for (index, later) in routes.iter().enumerate() {
         let Some(later) = later else { continue };
+        let RouteMatch { hosts, case, patterns, .. } = &later.matching;
         let texts = raw[index].value.patterns.as_ref().map_or(&[][..], |list| &list.value);
         for text in texts {
-            let Ok(pattern) = text.value.parse::<Pattern>() else { continue };
-            let covers = |earlier: &&Route| {
-                let hosts =
-                    earlier.matching.hosts.is_empty() || earlier.matching.hosts == later.matching.hosts;
-                let case = earlier.matching.case == Case::Insensitive
-                    || earlier.matching.case == later.matching.case;
-                hosts && case && !earlier.is_conditional() && earlier.matching.patterns.contains(&pattern)
+            let Some(pattern) = text.value.parse().ok().and_then(|pattern| find(patterns, &pattern)) else {
+                continue;
             };
-            if let Some(earlier) = routes[..index].iter().flatten().find(covers) {
+            let any_host = [&[][..], hosts].into_iter().filter_map(|hosts| earlier.get(&(pattern, hosts)));
+            let covering = any_host.flatten().filter(|(of_earlier, _)| covers(*of_earlier, *case));
+            if let Some(index) = covering.map(|(_, index)| *index).min() {
+                let name = routes[index].as_ref().map_or("", |route| &route.name);
                 let message = format!("`{}` is never reached here", text.value);
-                f.warning(&text.spot, message, format!("route `{}` above has it already", earlier.name));
+                f.warning(&text.spot, message, format!("route `{name}` above has it already"));
+            }
+        }
+        for pattern in patterns.iter().filter(|_| !later.is_conditional()) {
+            let known = earlier.entry((pattern, hosts)).or_default();
+            if !known.iter().any(|(known, _)| known == case) {
+                known.push((*case, index));
             }
         }
     }
+}
+
+/// For each pattern and its hosts the first route that has them, of each case.
+type Covered<'r> = HashMap<(&'r Pattern, &'r [HostPattern]), Vec<(Case, usize)>>;
+
+/// The same pattern in a list, as one that lives as long.
+fn find<'r>(patterns: &'r [Pattern], wanted: &Pattern) -> Option<&'r Pattern> {
+    patterns.iter().find(|pattern| *pattern == wanted)
+}
+
+/// Whether a route that distinguishes case so counts what one that does otherwise would.
+fn covers(one: Case, other: Case) -> bool {
+    one == Case::Insensitive || one == other
 }
 
 /// What an attempt costs, for messages.
