@@ -185,7 +185,8 @@ impl Engine {
     ) -> Result<(), TooLarge> {
         let old = self.rules.load_full();
         let (policy, now) = (overrides.apply(&configured), self.time());
-        let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, &self.store, now));
+        let known = old.by_name();
+        let buckets = policy.limits.iter().map(|limit| known.buckets_for(limit, &self.store, now));
         let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
         let remembered = RememberedSets::under(old.remembered.as_ref(), &policy, &self.store, now)?;
         let generation = old.generation + 1;

@@ -3,6 +3,8 @@
 //! It compares the running configuration with the next one, not two texts: comments and the order of tables are no
 //! change. A changed network shows as a change of the limits that use it.
 
+use std::collections::HashMap;
+
 use crate::defences::{LOOKUP, OWNERS};
 use crate::net::tls;
 use crate::observe::settings::LogSettings;
@@ -23,16 +25,14 @@ pub(super) struct ConfigView<'r> {
 /// As in ``limit `subnet` added, route `login` changed``.
 pub(super) fn diff(old: ConfigView<'_>, new: ConfigView<'_>) -> String {
     let (before, after) = (&old.config.rules.policy, &new.config.rules.policy);
-    let limit_names = |group: &&[Limit]| group.iter().take(1).map(|limit| &*limit.name).collect();
-    let route_names = |route: &Route| route.name.to_string();
-    let mut changes = named("limit", &by_name(before), &by_name(after), limit_names, |old, new| old == new);
+    let mut changes = named("limit", &by_name(before), &by_name(after), |old, new| old == new);
     let same_route = |one: &Route, other: &Route| {
         without_indices(one) == without_indices(other)
             && limits(old.config, one) == limits(new.config, other)
             && upstreams(old.config, one.upstream) == upstreams(new.config, other.upstream)
             && forwarding(old.config, one.upstream) == forwarding(new.config, other.upstream)
     };
-    changes.extend(named("route", &before.routes, &after.routes, route_names, same_route));
+    changes.extend(named("route", &before.routes, &after.routes, same_route));
     let others = [
         ("upstream", upstreams(old.config, Some(0)) == upstreams(new.config, Some(0))),
         (OWNERS.key, before.owner_cookie == after.owner_cookie && before.owner_memory == after.owner_memory),
@@ -49,28 +49,47 @@ pub(super) fn diff(old: ConfigView<'_>, new: ConfigView<'_>) -> String {
 }
 
 /// Says which named items were added, changed or removed.
-fn named<T>(
-    kind: &str,
-    before: &[T],
-    after: &[T],
-    name: impl Fn(&T) -> String,
-    same: impl Fn(&T, &T) -> bool,
-) -> Vec<String> {
-    let find = |list: &'_ [T], wanted: &T| list.iter().position(|known| name(known) == name(wanted));
+fn named<T: Named>(kind: &str, before: &[T], after: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<String> {
+    let (known, kept) = (positions(before), positions(after));
     let mut changes = Vec::new();
     for new in after {
-        match find(before, new) {
-            None => changes.push(format!("{kind} `{}` added", name(new))),
-            Some(at) if !same(&before[at], new) => changes.push(format!("{kind} `{}` changed", name(new))),
+        match known.get(new.name()) {
+            None => changes.push(format!("{kind} `{}` added", new.name())),
+            Some(&at) if !same(&before[at], new) => {
+                changes.push(format!("{kind} `{}` changed", new.name()));
+            }
             Some(_) => {}
         }
     }
-    let removed = before.iter().filter(|old| find(after, old).is_none());
-    changes.extend(removed.map(|old| format!("{kind} `{}` removed", name(old))));
-    if !after.iter().filter_map(|new| find(before, new)).is_sorted() {
+    let removed = before.iter().filter(|old| !kept.contains_key(old.name()));
+    changes.extend(removed.map(|old| format!("{kind} `{}` removed", old.name())));
+    if !after.iter().filter_map(|new| known.get(new.name())).is_sorted() {
         changes.push(format!("{kind}s in another order"));
     }
     changes
+}
+
+/// The positions of items; if two have one name, that of the first.
+fn positions<T: Named>(list: &[T]) -> HashMap<&str, usize> {
+    list.iter().enumerate().rev().map(|(at, item)| (item.name(), at)).collect()
+}
+
+/// What is compared by its name.
+trait Named {
+    fn name(&self) -> &str;
+}
+
+impl Named for Route {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A limit with its sub-limits.
+impl Named for &[Limit] {
+    fn name(&self) -> &str {
+        self.first().map_or("", |limit| &limit.name)
+    }
 }
 
 /// A route without the fields that hold positions, which shift with other tables.

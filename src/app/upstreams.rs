@@ -3,6 +3,7 @@
 //! An address that is in several groups is one upstream, with one load and one health in all of them. Under another
 //! name (`upstream_host`) it is another one: connections are verified for a name.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::proxy::upstream::{Health, UpstreamTarget};
@@ -16,14 +17,10 @@ pub(super) fn resolve(
     known: &UpstreamGroups,
     fresh: impl Fn(UpstreamTarget) -> Arc<Health>,
 ) -> UpstreamGroups {
-    let mut seen = known.concat();
+    let mut seen: HashMap<UpstreamTarget, Arc<Health>> =
+        known.iter().flatten().map(|health| (health.target().clone(), Arc::clone(health))).collect();
     let mut health = |target: UpstreamTarget| {
-        if let Some(known) = seen.iter().find(|known| *known.target() == target) {
-            return Arc::clone(known);
-        }
-        let health = fresh(target);
-        seen.push(Arc::clone(&health));
-        health
+        Arc::clone(seen.entry(target).or_insert_with_key(|target| fresh(target.clone())))
     };
     groups.into_iter().map(|group| group.into_iter().map(&mut health).collect()).collect()
 }
@@ -33,7 +30,8 @@ pub(super) fn added<'g>(
     others: &'g UpstreamGroups,
     groups: &'g UpstreamGroups,
 ) -> impl Iterator<Item = &'g Health> {
-    let is_new = |health: &&'g Arc<Health>| !others.iter().flatten().any(|other| Arc::ptr_eq(other, health));
+    let known: HashSet<*const Health> = others.iter().flatten().map(Arc::as_ptr).collect();
+    let is_new = move |health: &&'g Arc<Health>| !known.contains(&Arc::as_ptr(health));
     groups.iter().flatten().filter(is_new).map(Arc::as_ref)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! It decides nothing. Over a shared store it sees only the mirror of the buckets in memory.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -144,6 +145,22 @@ impl Rules {
         withdrawals
     }
 
+    /// What the next rules take over, by name.
+    pub(super) fn by_name(&self) -> RulesByName<'_> {
+        // If two had one name, the first would count.
+        let limits = self.policy.limits.iter().enumerate().rev();
+        let limits = limits.map(|(at, limit)| ((&*limit.name, limit.kind), at));
+        RulesByName { rules: self, limits: limits.collect() }
+    }
+}
+
+/// Rules whose limits are found by their names.
+pub(super) struct RulesByName<'r> {
+    rules: &'r Rules,
+    limits: HashMap<(&'r str, LimitKind), usize>,
+}
+
+impl RulesByName<'_> {
     /// The buckets for a limit of new rules: the same, or converted ones if the limit changed.
     pub(super) fn buckets_for(
         &self,
@@ -151,17 +168,18 @@ impl Rules {
         store: &Store,
         now: Time,
     ) -> Result<LimitBuckets, TooLarge> {
-        let is_of_passwords = |index: &usize| self.policy.limits[*index].is_of_passwords();
-        let same = self.index_of(&limit.name, limit.kind);
+        let Rules { policy, buckets, .. } = self.rules;
+        let is_of_passwords = |index: &usize| policy.limits[*index].is_of_passwords();
+        let same = self.limits.get(&(&*limit.name, limit.kind)).copied();
         let Some(index) = same.filter(|index| is_of_passwords(index) == limit.is_of_passwords()) else {
             return new_buckets(limit, store);
         };
-        let (before, after) = (self.policy.limits[index].classes(), limit.classes());
+        let (before, after) = (policy.limits[index].classes(), limit.classes());
         if before == after {
-            return Ok(self.buckets[index].clone());
+            return Ok(buckets[index].clone());
         }
         let classes = classes_of(&before, &after);
-        store.changed(&self.buckets[index], (&limit.name, &specs(limit)), classes, now)
+        store.changed(&buckets[index], (&limit.name, &specs(limit)), classes, now)
     }
 }
 

@@ -69,8 +69,8 @@ pub(super) fn warn(cx: &CheckContext<'_>, f: &mut Findings) {
             continue;
         }
         let is_covered = |pattern: &Pattern| wide.iter().any(|other| covers(other, route, pattern));
-        let at_default = shares(route.upstream, None, upstreams)
-            && !route.matching.patterns.iter().all(is_covered);
+        let at_default =
+            shares(route.upstream, None, upstreams) && !route.matching.patterns.iter().all(is_covered);
         match alike.first_bypass(route) {
             _ if at_default => warn_of(route, &hosts.spot, "for hosts that no route names", f),
             Some(other) => warn_of(route, &hosts.spot, &format!("by route `{}`", other.name), f),
@@ -121,9 +121,7 @@ impl<'r> AlikeRoutes<'r> {
                 break;
             }
             // A route itself is in a group that has all its limits.
-            if lacks_limits(other, route)
-                && shares(route.upstream, other.upstream, self.upstreams)
-            {
+            if lacks_limits(other, route) && shares(route.upstream, other.upstream, self.upstreams) {
                 let bypass = group.iter().find(|(_, other)| is_bypass(other, route));
                 found = found.into_iter().chain(bypass.copied()).min_by_key(|(at, _)| *at);
             }

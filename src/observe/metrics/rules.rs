@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 use crate::defences::COUNTERS;
 use crate::event::{LimitDecision, Outcome};
 use crate::observe::decision_line::{outcome_name, verdict_name};
-use crate::policy::{DefenceCounter, LimitKind, Mode, Policy};
+use crate::policy::{DefenceCounter, Limit, LimitKind, Mode, Policy};
 
 /// Counts decisions and outcomes of attempts.
 #[derive(Debug, Default)]
@@ -38,10 +38,13 @@ struct RuleGeneration {
     generation: u64,
     routes: Vec<Arc<str>>,
     limits: Vec<(Arc<str>, LimitKind)>,
-    /// For each pair of route and limit; `None` where the limit does not apply to the route.
-    decisions: Vec<Option<[Counter; DECISIONS.len()]>>,
+    /// For each route the limits that apply to it, by position, ascending.
+    decisions: Vec<Box<[LimitCounters]>>,
     attempts: Vec<[Counter; OUTCOMES.len()]>,
 }
+
+/// A limit of a route, with its counters.
+type LimitCounters = (usize, [Counter; DECISIONS.len()]);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DecisionLabels {
@@ -104,9 +107,10 @@ impl RuleCounters {
     pub(super) fn decided(&self, generation: u64, route: usize, limit: usize, decision: LimitDecision) {
         let generations = self.generations.load();
         let Some(rules) = find(&generations, generation) else { return };
-        match rules.decisions.get(route * rules.limits.len() + limit) {
-            Some(Some(counters)) => drop(counters[decision_index(decision)].inc()),
-            _ => self.count_by_name(rules, route, limit, decision),
+        let of_route = rules.decisions.get(route).map_or(&[][..], |limits| limits);
+        match of_route.binary_search_by_key(&limit, |(limit, _)| *limit) {
+            Ok(at) => drop(of_route[at].1[decision_index(decision)].inc()),
+            Err(_) => self.count_by_name(rules, route, limit, decision),
         }
     }
 
@@ -156,18 +160,16 @@ impl RuleCounters {
             .iter()
             .map(|route| OUTCOMES.map(|outcome| self.attempt(route, outcome_name(outcome))))
             .collect();
-        let pairs = policy.routes.iter().flat_map(|route| {
-            policy.limits.iter().enumerate().map(move |(index, limit)| (route, index, limit))
-        });
-        let decisions = pairs.map(|(route, index, limit)| {
-            let applies = limit.mode != Mode::Off && route.limits.contains(&index);
-            applies.then(|| {
-                DECISIONS.map(|decision| {
-                    self.decision(&route.name, &limit.name, limit.kind, verdict_name(decision))
-                })
-            })
+        let decisions = policy.routes.iter().map(|route| {
+            let limits = route.limits.iter().filter_map(|&at| Some((at, policy.limits.get(at)?)));
+            let counted = limits.filter(|(_, limit)| limit.mode != Mode::Off);
+            counted.map(|(at, limit)| (at, self.decisions_of(&route.name, limit))).collect()
         });
         RuleGeneration { generation, decisions: decisions.collect(), attempts, routes, limits }
+    }
+
+    fn decisions_of(&self, route: &Arc<str>, limit: &Limit) -> [Counter; DECISIONS.len()] {
+        DECISIONS.map(|decision| self.decision(route, &limit.name, limit.kind, verdict_name(decision)))
     }
 
     /// The counter of a decision. A sub-limit gets one that is not shown, unless the decision is a refusal.
