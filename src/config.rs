@@ -4,6 +4,7 @@
 //! mistake there is no configuration at all, never half of one. `load` reads no environment and no arguments itself; of
 //! the file system it reads the files that the text names, and the system's roots if an upstream speaks TLS.
 
+mod alike;
 mod candidate;
 mod check;
 mod derived_limits;
@@ -22,6 +23,7 @@ pub mod values;
 mod words;
 mod worst_case;
 
+pub use alike::{ALIKE, further_places, grouped_alike, shortened};
 pub use check::store::{StoreSecrets, StoreSettings};
 pub use include::{Included, OwnFiles};
 pub use restart_only::RestartOnly;

@@ -24,7 +24,9 @@ use super::signals::SignalStream;
 use super::status::ConfigStatus;
 use super::ticks::next_tick;
 use super::{AppStartError, Parts, new_connections, service_manager, upstreams};
-use crate::config::{Config, Diagnostic, OwnFiles, RestartOnly, Sources, load_again};
+use crate::config::{
+    Config, Diagnostic, OwnFiles, RestartOnly, Sources, further_places, grouped_alike, load_again,
+};
 use crate::engine::Rules;
 use crate::event::Event;
 use crate::net::tls;
@@ -273,7 +275,8 @@ fn read(sources: Sources, scope: ReloadScope, restart_only: &RestartOnly) -> Loa
 /// Checks the next configuration. Its mistakes go to the log as well.
 fn check(sources: Sources, restart_only: &RestartOnly) -> LoadAttempt {
     let loaded = load_again(&sources, restart_only);
-    let diagnostics = loaded.diagnostics.iter().map(log_diagnostic).collect();
+    grouped_alike(&loaded.diagnostics).iter().for_each(|alike| log_alike(alike));
+    let diagnostics = loaded.diagnostics.iter().map(Diagnostic::record_with_text).collect();
     let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
     let why = || format!("{} has {mistakes} mistake{}", sources.name, if mistakes == 1 { "" } else { "s" });
     let (own_files, config) = (sources.own_files(), loaded.config.ok_or_else(|| ReloadError(why())));
@@ -286,14 +289,15 @@ fn log_error(why: String) -> ReloadError {
     ReloadError(why)
 }
 
-/// Logs a diagnostic as people read it, and returns it for the caller.
-fn log_diagnostic(diagnostic: &Diagnostic) -> DiagnosticRecord {
-    let text = diagnostic.render(false);
-    match diagnostic.is_error() {
-        true => tracing::error!("{}", text.trim_end()),
-        false => tracing::warn!("{}", text.trim_end()),
+/// Logs the first of these diagnostics as people read it, and where the others are.
+fn log_alike(alike: &[&Diagnostic]) {
+    let Some(first) = alike.first() else { return };
+    let mut text = first.render(false).trim_end().to_owned();
+    text.extend(further_places(alike).iter().flat_map(|others| ["\n\n", others]));
+    match first.is_error() {
+        true => tracing::error!("{text}"),
+        false => tracing::warn!("{text}"),
     }
-    diagnostic.record_with_text()
 }
 
 /// Further requests wait to be queued.

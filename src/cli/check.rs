@@ -5,6 +5,7 @@
 //! machine where it runs; the gate's own machine may differ.
 
 pub(super) mod probe;
+mod sites;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,9 +16,9 @@ use self::probe::{ProbeReport, probe};
 
 use super::Exit;
 use super::service_unit::{ServiceUnit, UnitFault};
-use super::sources::{ALIKE, ConfigArgs, counted, report_all, shortened};
+use super::sources::{ConfigArgs, counted, report_all};
 use crate::cli::output::{errln, outln};
-use crate::config::{Config, Included, Loaded, Sources, combined, load, worst_cases};
+use crate::config::{ALIKE, Config, Included, Loaded, Sources, combined, load, shortened, worst_cases};
 use crate::policy::field::Field;
 
 #[derive(Debug, Args)]
@@ -97,18 +98,14 @@ fn print_valid(config: &Config, loaded: &Loaded, sources: &Sources, all: bool) {
     let name = &sources.name;
     let limits = worst_cases(&config.policy).into_iter().map(|(_, words)| words).collect();
     let routes = combined(&config.policy).iter().map(ToString::to_string).collect();
-    for lines in [limits, routes] {
+    let authenticated =
+        config.policy.routes.iter().filter(|route| route.reading.user.iter().any(Field::is_in_authorization));
+    let authenticated = authenticated.map(|route| format!("{}: {UNSHARED}", route.name)).collect();
+    for lines in [limits, routes, authenticated] {
         let lines = if all { lines } else { alike_as_one(lines) };
         lines.iter().for_each(|line| outln!("{line}"));
     }
-    for route in
-        config.policy.routes.iter().filter(|route| route.reading.user.iter().any(Field::is_in_authorization))
-    {
-        outln!(
-            "{}: upstream connections that NTLM or Negotiate authenticated are not shared between clients",
-            route.name
-        );
-    }
+    sites::alike(&config.policy).iter().for_each(|line| outln!("{line}"));
     if config.process.observes {
         outln!("mode = \"observe\": every limit only observes, nothing is refused");
     }
@@ -119,24 +116,39 @@ fn print_valid(config: &Config, loaded: &Loaded, sources: &Sources, all: bool) {
     outln!("{name}{included}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
 }
 
+const UNSHARED: &str =
+    "upstream connections that NTLM or Negotiate authenticated are not shared between clients";
+
 /// Lines as in "shop: at most 10 at once", of which those that differ in their names only become one.
 fn alike_as_one(lines: Vec<String>) -> Vec<String> {
-    let form = |line: &str| line.split_once(": ").map_or(line, |(_, words)| words).to_owned();
     let mut names: HashMap<String, Vec<String>> = HashMap::new();
-    for line in &lines {
+    let forms: Vec<(String, String)> = lines.into_iter().map(|line| (form(&line), line)).collect();
+    for (form, line) in &forms {
         let name = line.split_once(": ").map_or("", |(name, _)| name);
-        names.entry(form(line)).or_default().push(name.to_owned());
+        names.entry(form.clone()).or_default().push(name.to_owned());
     }
-    let one = |line: String| {
-        let form = form(&line);
-        match names.get(&form) {
-            Some(alike) if alike.len() < ALIKE => Some(line),
-            // The first of them stands for all.
-            Some(_) => names.remove(&form).map(|alike| format!("{}: {form}", shortened(&alike))),
-            None => None,
-        }
+    let one = |(form, line): (String, String)| match names.get(&form) {
+        Some(alike) if alike.len() < ALIKE => Some(line),
+        // The first of them stands for all.
+        Some(_) => names.remove(&form).map(|alike| format!("{}: {form}", shortened(&alike))),
+        None => None,
     };
-    lines.into_iter().filter_map(one).collect()
+    forms.into_iter().filter_map(one).collect()
+}
+
+/// The words of a line behind its name, with NAME for a limit that is called like its site.
+fn form(line: &str) -> String {
+    let (name, words) = line.split_once(": ").unwrap_or(("", line));
+    let site = name.split('.').next().unwrap_or(name);
+    let rest = |quoted: &'_ str| -> Option<String> {
+        let rest = quoted.strip_prefix(site).filter(|_| !site.is_empty())?;
+        (rest.is_empty() || rest.starts_with(['-', '_', '.'])).then(|| format!("NAME{rest}"))
+    };
+    let parts = words.split('`').enumerate().map(|(at, part)| match at % 2 {
+        0 => part.to_owned(),
+        _ => rest(part).unwrap_or_else(|| part.to_owned()),
+    });
+    parts.collect::<Vec<_>>().join("`")
 }
 
 fn print_probed(probed: &ProbeReport) {
@@ -177,5 +189,18 @@ mod tests {
         let many: Vec<String> = (0..1000).map(|number| format!("site{number}: at most 10")).collect();
         let words = "site0, site1, site2, site3, site4, site5, site6, site7 and 992 more: at most 10";
         assert_eq!(alike_as_one(many), [words]);
+    }
+
+    #[test]
+    fn a_limit_that_is_called_like_its_site_makes_no_line_another_one() {
+        let lines = |name: fn(&str) -> String| {
+            let line = |site: &&str| format!("{site}.mail: `{}` bounds no client", name(site));
+            ["a", "b", "c", "d"].iter().map(line).collect::<Vec<_>>()
+        };
+        let own = lines(|site| format!("{site}-users"));
+        assert_eq!(alike_as_one(own), ["a.mail, b.mail, c.mail, d.mail: `NAME-users` bounds no client"]);
+        let shared = lines(|_| "account".to_owned());
+        assert_eq!(alike_as_one(shared), ["a.mail, b.mail, c.mail, d.mail: `account` bounds no client"]);
+        assert_eq!(alike_as_one(lines(|site| format!("{site}x"))).len(), 4);
     }
 }

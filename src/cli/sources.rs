@@ -1,6 +1,5 @@
 //! Finds the configuration, and prints what is wrong with it.
 
-use std::collections::HashMap;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use clap::error::ErrorKind;
 use super::stored_policy::with_policy;
 use super::usage_error;
 use crate::cli::output::errln;
-use crate::config::{Config, Diagnostic, Loaded, Sources, load};
+use crate::config::{Config, Diagnostic, Loaded, Sources, further_places, grouped_alike, load};
 
 /// Arguments of every command that reads a configuration.
 #[derive(Debug, Clone, Args)]
@@ -121,57 +120,15 @@ pub(super) fn load_and_report(sources: &Sources) -> Option<Config> {
 
 /// Prints all mistakes and warnings, and last how many mistakes keep the configuration from being valid.
 pub(super) fn report_all(loaded: &Loaded, name: &str) {
-    let (mistakes, warnings): (Vec<_>, Vec<_>) =
-        loaded.diagnostics.iter().partition(|diagnostic| diagnostic.is_error());
-    for alike in [mistakes, warnings].iter().flat_map(|found| grouped_alike(found)) {
-        report(alike[0]);
-        if let [_, others @ ..] = &alike[..]
-            && !others.is_empty()
-        {
-            let places: Vec<_> = others.iter().map(|other| other.place()).collect();
-            errln!("the same {} more: {}\n", counted(others.len(), "time"), shortened(&places));
-        }
+    for alike in grouped_alike(&loaded.diagnostics) {
+        alike.first().iter().for_each(|first| report(first));
+        further_places(&alike).iter().for_each(|others| errln!("{others}\n"));
     }
     if loaded.config.is_none() {
         let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
         errln!("{name}: {}", counted(mistakes, "mistake"));
     }
 }
-
-/// The findings in their order, those that differ in names and places only behind the first of them.
-fn grouped_alike<'d>(found: &[&'d Diagnostic]) -> Vec<Vec<&'d Diagnostic>> {
-    let mut groups: Vec<(String, Vec<&Diagnostic>)> = Vec::new();
-    let mut numbers: HashMap<String, usize> = HashMap::new();
-    for diagnostic in found {
-        let form = diagnostic.form();
-        let number = *numbers.entry(form.clone()).or_insert(groups.len());
-        match groups.get_mut(number) {
-            Some((_, group)) => group.push(diagnostic),
-            None => groups.push((form, vec![diagnostic])),
-        }
-    }
-    let is_long = |group: &Vec<&Diagnostic>| group.len() >= ALIKE;
-    let parts = groups.into_iter().flat_map(|(_, group)| match is_long(&group) {
-        true => vec![group],
-        false => group.into_iter().map(|one| vec![one]).collect(),
-    });
-    parts.collect()
-}
-
-/// A list of which the first few are named.
-pub(super) fn shortened(names: &[String]) -> String {
-    match names.get(..NAMED) {
-        Some(first) if names.len() > NAMED => {
-            format!("{} and {} more", first.join(", "), names.len() - NAMED)
-        }
-        _ => names.join(", "),
-    }
-}
-
-/// So many findings that differ in names only are shown as one.
-pub(super) const ALIKE: usize = 4;
-/// Places that are named of them.
-const NAMED: usize = 8;
 
 /// Prints one mistake or warning, in colour on a terminal unless `NO_COLOR` is set.
 pub(super) fn report(diagnostic: &Diagnostic) {
