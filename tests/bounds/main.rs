@@ -24,4 +24,5 @@ mod parsers;
 mod places;
 mod rest;
 mod searches;
+mod sites;
 mod slow;

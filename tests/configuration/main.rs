@@ -11,3 +11,4 @@ mod preset_paths;
 mod presets;
 mod recipes;
 mod schema;
+mod sites;

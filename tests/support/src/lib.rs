@@ -33,6 +33,7 @@ mod processor;
 pub mod program;
 pub mod servers;
 mod signals;
+pub mod sites;
 mod strict;
 mod upstream;
 
