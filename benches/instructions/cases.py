@@ -20,6 +20,17 @@ key = "user"
 rate = "{rate}"
 count = "failures"
 """
+SITE = """
+[route.{name}]
+preset = "wordpress"
+host = "{name}.example.org"
+upstream_host = "{name}.example.org"
+[route.{name}-pages]
+match = "ANY /**"
+host = "{name}.example.org"
+upstream_host = "{name}.example.org"
+limits = []
+"""
 EMPTY, WIDE = "5 per 1000h", "1000000 per 1s"
 
 # As Firefox sends it with a form.
@@ -54,6 +65,8 @@ class Case:
     endpoint: bool = False
     # How much more than the tolerance its count may differ from run to run.
     spread: float = 0.0
+    # Seconds until the gate has connected to each upstream once.
+    rest: float = 0.0
 
 
 def question(method, path):
@@ -63,10 +76,11 @@ def question(method, path):
     return simple(b"GET", b"/").replace(b"\r\n\r\n", b"\r\n" + lines + b"\r\n")
 
 
-def simple(method, path, body=b""):
+def simple(method, path, body=b"", host=b"localhost"):
     """A request as load generators send it."""
     form = b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n" % len(body) if body else b""
-    return b"%s %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: oha/1.4\r\nAccept: */*\r\n%s\r\n%s" % (method, path, form, body)
+    head = b"%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: oha/1.4\r\nAccept: */*\r\n" % (method, path, host)
+    return head + form + b"\r\n" + body
 
 
 def sign_in(length):
@@ -82,6 +96,13 @@ def plain(method, rate):
     return PLAIN.format(method=method, rate=rate)
 
 
+def sites(count):
+    """A page of the last of so many sites, each with its own upstream; no attempt."""
+    names = [f"site{number}" for number in range(1000 - count, 1000)]
+    file = "".join(SITE.format(name=name) for name in names) + WORDPRESS[WORDPRESS.index("[limit.address]"):].format(rate=WIDE)
+    return Case(file, simple(b"GET", b"/", host=b"site999.example.org"), 200, rest=5.0)
+
+
 FORM = b"username=alice&password=wrong-password&remember=1"
 CASES = {
     "refused-get": Case(plain("GET", EMPTY), simple(b"GET", b"/login"), 429),
@@ -92,6 +113,8 @@ CASES = {
     "wordpress-forwarded": Case(WORDPRESS.format(rate=WIDE), sign_in(1024), 200),
     "wordpress-64k": Case(WORDPRESS.format(rate=WIDE), sign_in(65536), 200,
                           spread=0.05),  # the kernel hands out the body in more or fewer pieces
+    "one-site": sites(1),
+    "thousand-sites": sites(1000),  # two percent above one, all of it by tasks of each second
     "http2-refused": Case(plain("GET", EMPTY), simple(b"GET", b"/login"), 429, http2=True),
     "http2-forwarded": Case(plain("GET", WIDE), simple(b"GET", b"/login"), 200, http2=True),
 }
