@@ -287,7 +287,7 @@ impl Spec {
         }
     }
 
-    /// Whether a bucket may have a [rate](Continuous) of its own.
+    /// Whether a bucket may have its own [rate](Continuous).
     #[must_use]
     pub fn has_rate(&self) -> bool {
         !matches!(self, Self::Escalation(_) | Self::Recent(_))

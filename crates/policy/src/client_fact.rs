@@ -1,4 +1,4 @@
-//! Facts of a client beside its address, that limits may have a bucket for each of, or other rates for some of.
+//! Facts of a client in addition to its address: a limit may have a bucket for each value, or other rates for some.
 //!
 //! Each is declared once, here: its word in keys, its texts, and where an attempt has it. What an address tells is looked
 //! up by a module that the policy knows as [`ClientLookup`].

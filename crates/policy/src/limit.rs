@@ -277,7 +277,7 @@ impl Limit {
         self.is_of_passwords() || self.unit == Unit::Passwords
     }
 
-    /// What a decision does to its bucket beside the tokens: it may count refusals in a row, and an admitted attempt
+    /// What a decision does to its bucket in addition to the tokens: it may count refusals in a row, and an admitted attempt
     /// breaks the row. `left` is what its verdict says, `is_refused` whether any bucket of the same limit refused.
     #[must_use]
     pub fn op_of_decision(

@@ -22,7 +22,7 @@ pub fn wordpress(number: usize, upstream: SocketAddr) -> String {
     format!("[route.{name}]\npreset = \"wordpress\"\n{place}{}", pages(&name, &place))
 }
 
-/// The same with one form, and a limit of its own for it.
+/// The same with one form, and its own limit for it.
 pub fn plain(number: usize, upstream: SocketAddr) -> String {
     let (name, place) = (name(number), place(number, upstream));
     let limit = format!("[limit.{name}]\nroutes = [\"{name}\"]\nkey = \"user\"\nrate = \"20 per 1h\"\n");
