@@ -16,6 +16,7 @@ pub mod refusal_rate;
 pub(super) mod refused_again;
 pub mod refused_heads;
 mod relay;
+mod request_summary;
 pub mod response_future;
 pub mod server;
 pub mod service;

@@ -10,6 +10,7 @@ pub mod attempt;
 pub mod body_coding;
 pub mod bucket_ref;
 pub mod canonical;
+mod carry_over;
 mod charges;
 pub mod client_fact;
 pub mod cookies;
@@ -72,7 +73,6 @@ pub use self::route::{
 pub use self::second_step::{Remembered, SignIn};
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -212,27 +212,6 @@ impl Policy {
     #[must_use]
     pub fn with_lookup(self, lookup: Option<Arc<dyn ClientLookup>>) -> Self {
         Self { lookup, ..self }
-    }
-
-    /// Takes over what the defences of former rules know: of each route that keeps its name, and of all routes.
-    pub fn carry_over(&mut self, former: &Self) {
-        let known = former.routes.iter().filter(|route| !route.defences.is_empty());
-        let all: Vec<&RouteDefences> = known.map(|route| &route.defences).collect();
-        let by_name: HashMap<&str, &Route> =
-            former.routes.iter().rev().map(|route| (&*route.name, route)).collect();
-        for route in &mut self.routes {
-            let same = by_name.get(&*route.name);
-            route.defences.carry_over(same.map(|same| &same.defences), &all);
-            if let Some(same) = same {
-                route.permits.carry_over(&same.permits);
-            }
-        }
-        let counted = former.limits.iter().filter(|limit| limit.permits.is_some());
-        let by_name: HashMap<&str, &Limit> = counted.map(|limit| (&*limit.name, limit)).collect();
-        for limit in &mut self.limits {
-            let same = by_name.get(&*limit.name);
-            permits::carry_over(&mut limit.permits, same.and_then(|same| same.permits.as_ref()));
-        }
     }
 
     /// The alarms of all routes.

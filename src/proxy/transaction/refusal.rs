@@ -3,8 +3,9 @@
 use http::header::CONNECTION;
 use http::{HeaderValue, Method, Request, Response};
 
-use super::context::{RequestContext, RequestSummary};
+use super::context::RequestContext;
 use super::discard_body;
+use super::request_summary::RequestSummary;
 use super::server::Server;
 use crate::engine::{Refusal, Rules};
 use crate::policy::attempt::Client;

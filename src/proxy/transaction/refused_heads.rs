@@ -12,7 +12,7 @@ use std::rc::{Rc, Weak};
 
 use siphasher::sip128::SipHasher13;
 
-use super::context::RequestSummary;
+use super::request_summary::RequestSummary;
 use crate::engine::KnownAttempt;
 use crate::event::AccessLogEntry;
 use crate::net::listener::ListenerKind;
@@ -25,7 +25,7 @@ use crate::proxy::runtime_config::WorkerConfig;
 
 /// The refused heads of one worker.
 pub struct RefusedHeads {
-    state: RefCell<Slots>,
+    state: RefCell<KeptHeads>,
     hasher: SipHasher13,
 }
 
@@ -53,16 +53,16 @@ pub(super) struct HeadSource {
 }
 
 #[derive(Default)]
-struct Slots {
+struct KeptHeads {
     /// The configuration that they are valid under.
     config: Weak<WorkerConfig>,
-    slots: Vec<Slot>,
+    slots: Vec<KeptHead>,
     /// Estimated bytes of all that is kept.
     size: usize,
 }
 
 #[derive(Clone, Default)]
-enum Slot {
+enum KeptHead {
     #[default]
     Empty,
     /// The hash of a head that was refused once.
@@ -98,7 +98,7 @@ impl RefusedHeads {
         }
         let hash = self.hash(head);
         match state.slots.get(slot_of(hash))? {
-            Slot::Known(known) if known.source.is(connection, hash) => Some(Rc::clone(known)),
+            KeptHead::Known(known) if known.source.is(connection, hash) => Some(Rc::clone(known)),
             _ => None,
         }
     }
@@ -117,12 +117,12 @@ impl RefusedHeads {
         let (state, hash) = (&mut *self.state.borrow_mut(), self.hash(head));
         state.follow(config);
         let new = match state.slots.get(slot_of(hash)) {
-            Some(Slot::Unfit(unfit)) if *unfit == hash => return,
-            Some(Slot::Once(seen)) if *seen == hash => {
+            Some(KeptHead::Unfit(unfit)) if *unfit == hash => return,
+            Some(KeptHead::Once(seen)) if *seen == hash => {
                 let known = known(HeadSource::of(connection, hash)).filter(|known| known.size() <= MAX_ONE);
-                known.map_or(Slot::Unfit(hash), |known| Slot::Known(Rc::new(known)))
+                known.map_or(KeptHead::Unfit(hash), |known| KeptHead::Known(Rc::new(known)))
             }
-            _ => Slot::Once(hash),
+            _ => KeptHead::Once(hash),
         };
         state.put(slot_of(hash), new);
     }
@@ -145,7 +145,7 @@ impl RefusedHeads {
     }
 }
 
-impl Slots {
+impl KeptHeads {
     fn is_of(&self, config: &Rc<WorkerConfig>) -> bool {
         std::ptr::eq(self.config.as_ptr(), Rc::as_ptr(config))
     }
@@ -156,12 +156,12 @@ impl Slots {
         }
     }
 
-    fn put(&mut self, slot: usize, new: Slot) {
+    fn put(&mut self, slot: usize, new: KeptHead) {
         if self.size + new.size() > MAX_SIZE {
             (self.slots, self.size) = (Vec::new(), 0);
         }
         if self.slots.is_empty() {
-            self.slots.resize(SLOTS, Slot::Empty);
+            self.slots.resize(SLOTS, KeptHead::Empty);
         }
         if let Some(slot) = self.slots.get_mut(slot) {
             self.size = self.size - slot.size() + new.size();
@@ -170,7 +170,7 @@ impl Slots {
     }
 }
 
-impl Slot {
+impl KeptHead {
     fn size(&self) -> usize {
         match self {
             Self::Empty | Self::Once(_) | Self::Unfit(_) => 0,
