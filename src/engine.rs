@@ -137,7 +137,7 @@ impl Engine {
         let buckets = buckets.collect::<Result<_, _>>()?;
         let pardon = PardonBuckets::of(&policy, None, &store, store.now())?;
         let remembered = RememberedSets::of(&policy, &store)?;
-        let rules = Rules::first(Arc::new(policy), buckets, pardon, remembered);
+        let rules = Rules::first(Arc::new(policy), Overrides::default(), buckets, pardon, remembered);
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         let (hasher, rules, rate_owners) =
             (KeyHasher::default(), ArcSwap::from_pointee(rules), RateOwners::default());

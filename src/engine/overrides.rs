@@ -286,6 +286,7 @@ mod tests {
     use crate::bucket::{Continuous, Spec};
     use crate::event::Events;
     use crate::policy::Limit;
+    use crate::policy::attempt::Client;
     use crate::time::{Clock, Span};
 
     const AT: Time = Time::from_nanos(1_000_000_000_000);
@@ -347,10 +348,17 @@ mod tests {
         let (by, why) = ("uid 0".to_owned(), "audit".to_owned());
         let exemption = PrefixOverride { prefix, since: AT, until, by, why };
         old.override_and(&OverrideChange::Exempt(exemption.clone()), |_| {}).unwrap();
+        let ban = PrefixBan { clients: exemption.clone(), is_of_all_requests: false };
+        old.override_and(&OverrideChange::Ban(ban.clone()), |_| {}).unwrap();
         let (new, clock) = engine(&[("a", Mode::Enforce), ("b", Mode::Enforce)]);
         let (new, anew) = new.with_snapshot(&old.snapshot());
         assert_eq!((modes(&new), anew), (vec![Mode::Observe, Mode::Enforce], Vec::new()));
-        assert_eq!(new.rules().overrides.exemptions(), [exemption]);
+        assert_eq!(
+            (new.rules().overrides.exemptions(), new.rules().overrides.bans()),
+            (&[exemption][..], &[ban][..])
+        );
+        let client = Client::from_ip("203.0.113.9".parse().unwrap());
+        assert_eq!(new.rules().banned_until(client, new.time()), Some(until), "and it refuses");
         clock.set(until);
         assert_eq!(new.end_overrides_and(|_| {}), Ok(true));
         assert_eq!(modes(&new), [Mode::Enforce; 2]);

@@ -42,20 +42,20 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The first rules, with these buckets for the limits.
+    /// The first rules, with these changes by operators and these buckets for the limits.
     pub(super) fn first(
-        policy: Arc<Policy>,
+        configured: Arc<Policy>,
+        overrides: Overrides,
         buckets: Vec<LimitBuckets>,
         pardon: Option<PardonBuckets>,
         remembered: Option<RememberedSets>,
     ) -> Self {
-        let (configured, overrides) = (Arc::clone(&policy), Overrides::default());
         Self {
             generation: 0,
-            policy,
+            policy: overrides.apply(&configured),
             configured,
+            banned: overrides.banned(),
             overrides,
-            banned: NetworkMap::default(),
             buckets,
             pardon,
             remembered,

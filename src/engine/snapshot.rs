@@ -69,10 +69,9 @@ impl Engine {
                 empty.clone()
             }
         });
-        let mut rules = Rules::first(policy.clone(), buckets, pardon.clone(), remembered);
         // Bytes that a later version wrote are left out.
-        rules.overrides = Overrides::decode(&snapshot.overrides).unwrap_or_default();
-        rules.policy = rules.overrides.apply(&rules.configured);
+        let overrides = Overrides::decode(&snapshot.overrides).unwrap_or_default();
+        let rules = Rules::first(policy.clone(), overrides, buckets, pardon.clone(), remembered);
         self.events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         let hasher = KeyHasher::of_secret(snapshot.secret);
         (Self { hasher, rules: ArcSwap::from_pointee(rules), ..self }, anew)
