@@ -364,11 +364,21 @@ impl Engine {
             return Ok(None);
         }
         Self::raise_cost(rules, &mut found, rules.policy.knows_owners(), now);
-        let refused = self.store.refuse(&rules.withdrawals(&found), now);
-        let Some(verdict) = refused.map_err(|stale| self.undecided(stale))? else { return Ok(None) };
-        let mut statuses = self.limit_statuses(rules, &found, &verdict);
+        self.refused_by_buckets(rules, &found, now).map_err(|stale| self.undecided(stale))
+    }
+
+    /// The refusal by the buckets of these charges; `None`, and nothing is taken, if they would admit the attempt or wait for
+    /// the store.
+    fn refused_by_buckets(
+        &self,
+        rules: &Rules,
+        found: &Charges,
+        now: Time,
+    ) -> Result<Option<Refusal>, Stale> {
+        let Some(verdict) = self.store.refuse(&rules.withdrawals(found), now)? else { return Ok(None) };
+        let mut statuses = self.limit_statuses(rules, found, &verdict);
         rules.count_consecutive(&mut statuses, false, now);
-        Ok(Some(Refusal::of(&rules.policy, &found, statuses, now)))
+        Ok(Some(Refusal::of(&rules.policy, found, statuses, now)))
     }
 
     /// The statuses of an attempt's limits; takes nothing.

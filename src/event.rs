@@ -301,7 +301,7 @@ pub struct AccessLogEntry {
 }
 
 impl AccessLogEntry {
-    /// The same in memory of its own, before anything was decided: values of a request are slices of its head.
+    /// A copy in separate memory, before anything was decided: values of a request are slices of its head.
     #[must_use]
     pub fn detached(&self) -> Option<Self> {
         let copy = |value: &HeaderValue| HeaderValue::from_bytes(value.as_bytes()).ok();

@@ -48,10 +48,7 @@ impl Engine {
                 &alarmed
             }
         };
-        let verdict = self.store.refuse(&rules.withdrawals(found), now).ok()??;
-        let mut statuses = self.limit_statuses(rules, found, &verdict);
-        rules.count_consecutive(&mut statuses, false, now);
-        Some(Refusal::of(&rules.policy, found, statuses, now))
+        self.refused_by_buckets(rules, found, now).ok()?
     }
 }
 

@@ -108,7 +108,7 @@ impl<T: Default> HostTable<T> {
 impl<T> HostTable<T> {
     /// What the patterns that match this host have.
     fn matching(&self, host: &str) -> impl Iterator<Item = &T> {
-        // A name is below another only with a part of its own: the first dot does not count at the very beginning.
+        // A name is below another only if a part stands before the dot: a dot at the very beginning does not count.
         let first = host.len().saturating_sub(self.longest + 1).max(1);
         let dots = host.bytes().enumerate().skip(first).filter(|(_, byte)| *byte == b'.');
         let below = dots.filter_map(|(dot, _)| self.below.get(host.get(dot + 1..)?));

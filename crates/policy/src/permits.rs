@@ -20,7 +20,7 @@ pub trait PermitCounter<H>: Any + Debug + Send + Sync {
     /// Gives one back.
     fn give_back(&self, holder: &H);
 
-    /// What it says to a client for which none is free.
+    /// The words for a client when none is free.
     fn why(&self) -> &'static str;
 
     /// The same bound over what this former counter has counted: attempts under way stay counted when the rules change.

@@ -167,7 +167,7 @@ impl ActiveConnection<'_> {
         let (state, mut inbox) = (&self.connection.state, self.inbox.borrow_mut());
         let end = |end| Poll::Ready(Err(Next::End(end)));
         loop {
-            if self.service.has_refused()
+            if self.service.may_refuse_again()
                 && let Some(again) = inbox.peek_head().and_then(|head| self.service.refuse_again(head))
             {
                 inbox.skip_head(again.body_len);

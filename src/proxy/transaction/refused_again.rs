@@ -13,7 +13,7 @@ use super::discard_body::MAX_DISCARDED;
 use super::refused_heads::RefusedHead;
 use super::response_future::ResponseFuture;
 use super::server::Server;
-use super::service::{Service, attempt};
+use super::service::{Service, attempt, routes_by_head};
 use crate::engine::{KnownAttempt, Refusal};
 use crate::policy::attempt::AttemptBody;
 use crate::proxy::body::ClientBody;
@@ -34,7 +34,7 @@ pub(in crate::proxy) struct RefusedAgain {
 
 impl Service {
     /// Whether some heads of clients were refused, so that the next one may be among them.
-    pub(in crate::proxy) fn has_refused(&self) -> bool {
+    pub(in crate::proxy) fn may_refuse_again(&self) -> bool {
         self.connection.endpoint.is_none() && !self.server.refused_heads.is_empty()
     }
 
@@ -129,9 +129,7 @@ impl Server {
         let has_body = !request.body().is_end_stream();
         let body = if has_body { AttemptBody::Unread } else { AttemptBody::Whole(&[]) };
         let attempt = attempt(request, &host, client, shared.tls_of(connection), body);
-        let routes = rules.policy.routes_of(&attempt);
-        let requirement =
-            if has_body { rules.policy.body_requirement(&attempt, &routes).ok()? } else { None };
+        let (routes, requirement) = routes_by_head(&rules.policy, &attempt, has_body).ok()?;
         let (routes, may_be_known) = match requirement {
             None => (routes, false),
             Some(_) => (rules.policy.certain_routes(&attempt, &routes), rules.policy.knows_owners()),

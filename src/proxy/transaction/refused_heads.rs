@@ -1,8 +1,7 @@
 //! The heads that a worker has refused more than once, and what it found out about them: a flood sends the same head again
 //! and again.
 //!
-//! Of a head only a keyed hash is kept, and what logs and answers show of it, because a head may hold passwords and
-//! cookies. What is kept is valid under one configuration. It is dropped when another is in force, and before the worker
+//! A head may hold passwords and cookies, so only its keyed hash is kept, and what logs and answers show of it. What is kept is valid under one configuration. It is dropped when another is in force, and before the worker
 //! rests. A head is kept at its second refusal, so that a flood of different heads costs a hash each.
 
 use std::cell::RefCell;

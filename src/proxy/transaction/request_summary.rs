@@ -45,7 +45,7 @@ impl RequestSummary {
         self.cors.iter().for_each(|permission| permission.append_to(response.headers_mut()));
     }
 
-    /// The same in memory of its own: values of a request are slices of its head.
+    /// A copy in separate memory: values of a request are slices of its head.
     pub(super) fn detached(&self) -> Option<Self> {
         let copy = |value: &HeaderValue| HeaderValue::from_bytes(value.as_bytes()).ok();
         let cors = match &self.cors {

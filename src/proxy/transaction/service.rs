@@ -25,9 +25,9 @@ use super::response_future::ResponseFuture;
 use super::server::Server;
 use crate::engine::{Decision, DecisionState, PendingDecision, Reservation, Rules, with_newest_rules};
 use crate::event::{Event, Events};
-use crate::policy::MatchedRoutes;
 use crate::policy::attempt::{Attempt, AttemptBody, Client, TlsClient};
 use crate::policy::body_coding::BodyCoding;
+use crate::policy::{BodyRequirement, MatchedRoutes, Policy, Unchargeable};
 use crate::proxy::body::{
     self, BufferedBody, ClientBody, IncomingBody, MemoryReservation, ResponseBody, UnreadGuard,
 };
@@ -179,9 +179,7 @@ impl Server {
                     return Ok(answered.map(|answered| (client, answered)));
                 }
                 let attempt = attempt(request, &host, client, shared.tls_of(connection), body);
-                let routes = rules.policy.routes_of(&attempt);
-                let requirement =
-                    if has_body { rules.policy.body_requirement(&attempt, &routes)? } else { None };
+                let (routes, requirement) = routes_by_head(&rules.policy, &attempt, has_body)?;
                 let Some(requirement) = requirement else {
                     let state = self.engine.decide_on(rules, &attempt, routes, now)?;
                     return Ok(Ok((client, HeadDecision::by(state, rules.policy.upstream_of(&attempt)))));
@@ -399,6 +397,17 @@ impl Server {
         let attempt = AdmittedAttempt::new(self, config, reservation, outcome, is_secure);
         Admitted { attempt: Some(attempt), hold, limit_headers }
     }
+}
+
+/// The routes as far as the head tells them, and what has to be read of the body before the decision.
+pub(super) fn routes_by_head(
+    policy: &Policy,
+    attempt: &Attempt<'_>,
+    has_body: bool,
+) -> Result<(MatchedRoutes, Option<BodyRequirement>), Unchargeable> {
+    let routes = policy.routes_of(attempt);
+    let requirement = if has_body { policy.body_requirement(attempt, &routes)? } else { None };
+    Ok((routes, requirement))
 }
 
 pub(super) fn attempt<'a, B>(
