@@ -17,6 +17,7 @@ pub(super) use self::memory::MemoryReservation;
 pub use self::memory::{BodyMemories, BodyMemory};
 pub(in crate::proxy) use self::read_ahead::ReadAhead;
 pub use self::request::{IncomingBody, RequestBody, UploadProgress, UploadState};
+pub(in crate::proxy) use self::response::complete_headers;
 pub use self::response::{AtEnd, ResponseBody, TunnelTask};
 pub use self::searches::BodySearches;
 pub(super) use self::start::{BodyStart, add_to_hint};

@@ -3,6 +3,7 @@
 //! [`HeaderFilter`] lists the headers that an application could take for a proxy's. `X-Forwarded-*` is written *after*
 //! the headers named by `Connection` are removed, so no client can have it removed.
 
+pub mod carried;
 pub mod filter;
 pub mod passed;
 pub mod recorded;

@@ -4,13 +4,16 @@
 //! upstream.
 
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response};
 use http_body::{Body, Frame, SizeHint};
 
 use super::{BodyError, BodyStart, ReadAhead};
 use crate::net::stream::NetStream;
+use crate::proxy::headers::carried::{CarriedHeaders, ReadyLines};
 use crate::proxy::headers::passed::PassedHeaders;
 
 /// The body of a response to a client.
@@ -19,8 +22,8 @@ pub struct ResponseBody {
     end: Option<Box<dyn AtEnd>>,
     bytes: u64,
     complete: bool,
-    /// The headers of the application; those of the response itself are the gate's.
-    passed: Option<Box<PassedHeaders>>,
+    /// What it carries of its head; the headers of the response itself are those that the gate adds.
+    carried: Option<CarriedHeaders>,
     tunnel: Option<TunnelTask>,
     /// What may be read ahead of the client, if that is more than nothing.
     ahead: Option<Box<ReadAhead>>,
@@ -72,7 +75,14 @@ impl ResponseBody {
     /// The same behind these headers of the application.
     #[must_use]
     pub(in crate::proxy) fn with_passed(mut self, passed: Box<PassedHeaders>) -> Self {
-        self.passed = Some(passed);
+        self.carried = Some(CarriedHeaders::Passed(passed));
+        self
+    }
+
+    /// The same behind these headers and the id of the request.
+    #[must_use]
+    pub(in crate::proxy) fn with_ready(mut self, lines: &Rc<ReadyLines>, request_id: &HeaderValue) -> Self {
+        self.carried = Some(CarriedHeaders::Ready(Rc::clone(lines), request_id.clone()));
         self
     }
 
@@ -94,15 +104,10 @@ impl ResponseBody {
         matches!(self.content, BodySource::Generated(_))
     }
 
-    /// The headers of the application.
+    /// What it carries of its head.
     #[must_use]
-    pub(in crate::proxy) fn passed(&self) -> Option<&PassedHeaders> {
-        self.passed.as_deref()
-    }
-
-    /// The headers of the application.
-    pub(in crate::proxy) fn take_passed(&mut self) -> Option<Box<PassedHeaders>> {
-        self.passed.take()
+    pub(in crate::proxy) fn carried(&self) -> Option<&CarriedHeaders> {
+        self.carried.as_ref()
     }
 
     /// What follows the response, if that is another protocol.
@@ -111,7 +116,7 @@ impl ResponseBody {
     }
 
     fn with(content: BodySource) -> Self {
-        Self { content, end: None, bytes: 0, complete: false, passed: None, tunnel: None, ahead: None }
+        Self { content, end: None, bytes: 0, complete: false, carried: None, tunnel: None, ahead: None }
     }
 
     fn finish(&mut self, complete: bool) {
@@ -125,6 +130,21 @@ impl ResponseBody {
     /// Sets the action at the end of the body.
     pub fn at_end(&mut self, end: Box<dyn AtEnd>) {
         self.end = Some(end);
+    }
+}
+
+/// Puts the headers that the body carries before those of the response itself.
+pub(in crate::proxy) fn complete_headers(response: &mut Response<ResponseBody>) {
+    let Some(carried) = response.body_mut().carried.take() else { return };
+    let headers = response.headers_mut();
+    let added = std::mem::replace(headers, carried.into_map());
+    // A header without a name has that of the one before it.
+    let mut latest: Option<HeaderName> = None;
+    for (name, value) in added {
+        latest = name.or(latest);
+        if let Some(name) = &latest {
+            headers.append(name.clone(), value);
+        }
     }
 }
 

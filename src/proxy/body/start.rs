@@ -9,7 +9,9 @@ use http_body::{Frame, SizeHint};
 /// The pieces that were read, and the trailers behind them if they have come, too.
 #[derive(Debug, Default)]
 pub(in crate::proxy) struct BodyStart {
-    pieces: VecDeque<Bytes>,
+    /// Most bodies are one piece, which needs no queue.
+    first: Bytes,
+    others: VecDeque<Bytes>,
     trailers: Option<Box<HeaderMap>>,
 }
 
@@ -18,15 +20,19 @@ impl BodyStart {
     pub(in crate::proxy) fn push(&mut self, frame: Frame<Bytes>) {
         match frame.into_data() {
             Ok(piece) if piece.is_empty() => {}
-            Ok(piece) => self.pieces.push_back(piece),
+            Ok(piece) if self.first.is_empty() && self.others.is_empty() => self.first = piece,
+            Ok(piece) => self.others.push_back(piece),
             Err(frame) => self.trailers = frame.into_trailers().ok().map(Box::new),
         }
     }
 
     /// Takes what comes next.
     pub(in crate::proxy) fn pop(&mut self) -> Option<Frame<Bytes>> {
+        if !self.first.is_empty() {
+            return Some(Frame::data(std::mem::take(&mut self.first)));
+        }
         let trailers = || self.trailers.take().map(|trailers| Frame::trailers(*trailers));
-        self.pieces.pop_front().map(Frame::data).or_else(trailers)
+        self.others.pop_front().map(Frame::data).or_else(trailers)
     }
 
     /// Replaces the trailers.
@@ -35,12 +41,12 @@ impl BodyStart {
     }
 
     pub(in crate::proxy) fn is_empty(&self) -> bool {
-        self.pieces.is_empty() && self.trailers.is_none()
+        self.first.is_empty() && self.others.is_empty() && self.trailers.is_none()
     }
 
     /// The size hint of this followed by `rest`. With trailers no length can be told, because they come behind chunks only.
     pub(in crate::proxy) fn hint(&self, rest: &SizeHint) -> SizeHint {
-        let read: u64 = self.pieces.iter().map(|piece| piece.len() as u64).sum();
+        let read = self.others.iter().fold(self.first.len(), |sum, piece| sum + piece.len()) as u64;
         if self.trailers.is_some() { SizeHint::new() } else { add_to_hint(read, rest) }
     }
 }

@@ -282,7 +282,7 @@ impl ActiveConnection<'_> {
         if !terms.is_old {
             interim.extend_from_slice(&came);
         }
-        let mut outbox = Outbox::new(interim.freeze(), head, response.into_body(), framing, self.case);
+        let mut outbox = Outbox::new(interim, head, response.into_body(), framing, self.case);
         let sent = poll_fn(|cx| self.poll_sent(&mut outbox, timer, cx)).await;
         drop(outbox);
         state.flushed();

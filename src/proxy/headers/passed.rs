@@ -296,6 +296,7 @@ fn trimmed(mut value: &[u8]) -> &[u8] {
 /// Appends a line whose name is known in lower case alone.
 pub fn push_line(name: &HeaderName, value: &HeaderValue, case: HeaderCase, bytes: &mut Vec<u8>) {
     let (start, name) = (bytes.len(), name.as_str().as_bytes());
+    bytes.reserve(name.len() + value.len() + 4);
     bytes.extend_from_slice(name);
     if case == HeaderCase::Preserve
         && let Some((first, rest)) = bytes[start..].split_first_mut()

@@ -20,6 +20,7 @@ use super::rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, push_limit, push_policy};
 use super::template::Template;
 use crate::engine::LimitStatus;
 use crate::policy::Policy;
+use crate::proxy::headers::REQUEST_ID;
 
 /// Where a response's text may come from.
 pub(super) struct Templates<'a> {
@@ -69,7 +70,7 @@ impl ResponseBuilder {
             builder.headers.insert(CONTENT_LANGUAGE, details.texts.content_language().clone());
             builder.headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Language"));
         }
-        builder.headers.insert(X_REQUEST_ID, details.request_id.clone());
+        builder.headers.insert(REQUEST_ID, details.request_id.clone());
         builder.add_value(CONTENT_LENGTH, |text| push_number(text, text.len() as u64));
         if let Some(seconds) = details.retry_after {
             builder.add_value(RETRY_AFTER, |text| push_number(text, seconds));
@@ -132,8 +133,6 @@ impl ResponseBuilder {
         }
     }
 }
-
-pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Allows nothing but the page's inline style.
 const CSP_BUILT_IN_PAGE: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \

@@ -5,22 +5,25 @@
 //! [`refusal`] renders the others.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use memchr::memmem;
 use smallvec::SmallVec;
 
 use super::accept::ResponseFormat;
-use super::builder::X_REQUEST_ID;
 use super::escape::{push_urn, push_value};
 use super::pages::PageLanguage;
 use super::{Negotiation, RefusalPages, RefuseSettings, refusal, retry_after};
 use crate::bucket::Spec;
 use crate::engine::Refusal;
 use crate::policy::{Limit, Policy};
+use crate::proxy::body::ResponseBody;
+use crate::proxy::headers::REQUEST_ID;
+use crate::proxy::headers::carried::ReadyLines;
 use crate::proxy::headers::request_id::RequestIds;
 use crate::time::Span;
 
@@ -36,7 +39,8 @@ pub struct RefusalCache {
 struct CachedRefusal {
     key: RefusalKey,
     status: StatusCode,
-    headers: HeaderMap,
+    /// But for the id of the request and the length of the body.
+    lines: Rc<ReadyLines>,
     /// The body, cut where the request id stands.
     pieces: Box<[Bytes]>,
 }
@@ -73,11 +77,12 @@ impl RefusalCache {
         policy: &Policy,
         refused: &Refusal,
         negotiation: &Negotiation<'_>,
-    ) -> Response<Bytes> {
+    ) -> Response<ResponseBody> {
+        let fresh = || refusal(settings, policy, refused, negotiation).map(ResponseBody::generated);
         let Some(wait) =
             retry_after::shown_wait(policy, refused).filter(|_| is_cacheable(settings, negotiation))
         else {
-            return refusal(settings, policy, refused, negotiation);
+            return fresh();
         };
         let format = ResponseFormat::preferred(negotiation.accept);
         let form = (format, negotiation.language, generation);
@@ -91,38 +96,30 @@ impl RefusalCache {
         }
         match slot {
             Some(cached) => cached.render(negotiation),
-            None => refusal(settings, policy, refused, negotiation),
+            None => fresh(),
         }
     }
 }
 
 impl CachedRefusal {
     fn new(key: RefusalKey, response: Response<Bytes>, mark: &[u8]) -> Self {
-        let (head, body) = response.into_parts();
+        let (mut head, body) = response.into_parts();
         let (mut pieces, mut start) = (Vec::new(), 0);
         for at in memmem::find_iter(&body, mark) {
             pieces.push(body.slice(start..at));
             start = at + mark.len();
         }
         pieces.push(body.slice(start..));
-        Self { key, status: head.status, headers: head.headers, pieces: pieces.into() }
+        for name in [REQUEST_ID, CONTENT_LENGTH] {
+            head.headers.remove(name);
+        }
+        Self { key, status: head.status, lines: Rc::new(head.headers.into()), pieces: pieces.into() }
     }
 
-    fn render(&self, negotiation: &Negotiation<'_>) -> Response<Bytes> {
-        let mut response = Response::new(self.body(negotiation.request_id));
-        let length = response.body().len();
+    fn render(&self, negotiation: &Negotiation<'_>) -> Response<ResponseBody> {
+        let body = ResponseBody::generated(self.body(negotiation.request_id));
+        let mut response = Response::new(body.with_ready(&self.lines, negotiation.request_id));
         *response.status_mut() = self.status;
-        // In place: an insertion makes room first, also where it replaces.
-        let mut headers = self.headers.clone();
-        if let Some(id) = headers.get_mut(X_REQUEST_ID) {
-            *id = negotiation.request_id.clone();
-        }
-        if self.pieces.len() > 1
-            && let Some(of_body) = headers.get_mut(CONTENT_LENGTH)
-        {
-            *of_body = HeaderValue::from(length);
-        }
-        *response.headers_mut() = headers;
         response
     }
 

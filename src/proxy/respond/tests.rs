@@ -4,14 +4,19 @@
 mod hidden;
 mod localized;
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
+use http::header::CONTENT_LENGTH;
+use http_body::Body as _;
 use smallvec::smallvec;
 
 use super::*;
 use crate::bucket::{Admission, Continuous, Effect, Key, Receipt, Spec, Time, Verdict};
 use crate::engine::{DecidedAttempt, LimitStatus};
 use crate::policy::{Charge, Limit};
+use crate::proxy::body::{ResponseBody, complete_headers};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -90,6 +95,19 @@ fn respond(
 
 fn refused_as(accept: &'static str) -> Response<Bytes> {
     respond(&RefuseSettings::default(), &["address"], &refused(20 * SECOND + 1), accept)
+}
+
+/// A response as the connection sends it.
+fn sent(mut response: Response<ResponseBody>) -> Response<Bytes> {
+    complete_headers(&mut response);
+    let mut response = response.map(|mut body| {
+        let frame = Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(Some(Ok(frame))) = frame else { panic!("the body is here") };
+        frame.into_data().unwrap()
+    });
+    let length = HeaderValue::from(response.body().len());
+    response.headers_mut().insert(CONTENT_LENGTH, length);
+    response
 }
 
 fn body(response: &Response<Bytes>) -> &str {
@@ -434,7 +452,7 @@ fn a_remembered_refusal_is_a_fresh_one_but_for_its_id() {
                     language: PageLanguage::default(),
                     offer: None,
                 };
-                let given = cache.refusal(1, &settings, &policy, &refused(nanos), &negotiation);
+                let given = sent(cache.refusal(1, &settings, &policy, &refused(nanos), &negotiation));
                 let fresh = refusal(&settings, &policy, &refused(nanos), &negotiation);
                 assert_eq!((lines(given.headers()), given.body()), (lines(fresh.headers()), fresh.body()));
             }
@@ -454,7 +472,8 @@ fn a_refusal_is_not_remembered_across_a_change_of_the_rules() {
         offer: None,
     };
     let named = |generation, name: &'static str, settings: &Arc<RefuseSettings>| {
-        let response = cache.refusal(generation, settings, &policy(&[name]), &refused(SECOND), &negotiation);
+        let given = cache.refusal(generation, settings, &policy(&[name]), &refused(SECOND), &negotiation);
+        let response = sent(given);
         response.headers()["ratelimit"].to_str().unwrap().to_owned()
     };
     assert!(named(1, "address", &settings).starts_with("\"address\""));

@@ -158,9 +158,10 @@ impl Server {
                 context.record.refused(rules, &refusal);
                 let form = shared.refuse_on(connection);
                 let negotiation = context.summary.negotiation();
-                let refused =
+                let mut refused =
                     self.refusal_cache.refusal(rules.generation, form, &rules.policy, &refusal, &negotiation);
                 let status = DescriptorStatus::of(Code::OverLimit, &rules.policy, &refusal.statuses);
+                body::complete_headers(&mut refused);
                 let (parts, _) = refused.into_parts();
                 Answered { code: Code::OverLimit, status, headers: parts.headers, ..Answered::free(context) }
             }

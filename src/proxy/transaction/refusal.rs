@@ -45,8 +45,7 @@ impl Server {
         summary: &RequestSummary,
     ) -> Response<ResponseBody> {
         let (Rules { generation, policy, .. }, form) = (&*config.rules, config.refuse_on(connection));
-        let response = self.refusal_cache.refusal(*generation, form, policy, refusal, negotiation);
-        let mut response = response.map(ResponseBody::generated);
+        let mut response = self.refusal_cache.refusal(*generation, form, policy, refusal, negotiation);
         summary.allow_origin(&mut response);
         response
     }

@@ -8,21 +8,21 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf as _, Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::Body as _;
 use tokio::io::AsyncWrite as _;
-use tokio_util::io::poll_write_buf;
 
 use super::inbox::Inbox;
 use super::response_head::ResponseFraming;
+use crate::net::stream::NetStream;
 use crate::proxy::body::{ReadAhead, ResponseBody};
 use crate::proxy::connection::ConnectionState;
 use crate::proxy::headers::passed::{HeaderCase, push_line};
 
 /// What is left of a response.
 pub(super) struct Outbox {
-    unsent: Pieces,
+    unsent: Unsent,
     /// `None` once all of it was read.
     body: Option<ResponseBody>,
     /// What may be read ahead of the client, if that is more than nothing.
@@ -42,9 +42,12 @@ pub(super) enum Sent {
     Part,
 }
 
-/// Bytes that are sent together.
+/// Bytes that are sent together: a head with what is short of its body, and pieces behind it.
 #[derive(Default)]
-struct Pieces {
+struct Unsent {
+    head: Vec<u8>,
+    /// Bytes of the head that have left.
+    sent: usize,
     pieces: VecDeque<Bytes>,
     length: usize,
 }
@@ -52,15 +55,16 @@ struct Pieces {
 impl Outbox {
     /// A response behind what is left to send before it.
     pub(super) fn new(
-        interim: Bytes,
-        head: Vec<u8>,
+        interim: BytesMut,
+        mut head: Vec<u8>,
         mut body: ResponseBody,
         framing: ResponseFraming,
         case: HeaderCase,
     ) -> Self {
-        let mut unsent = Pieces::default();
-        unsent.push(interim);
-        unsent.push(head.into());
+        if !interim.is_empty() {
+            head.splice(..0, interim);
+        }
+        let unsent = Unsent { length: head.len(), head, ..Unsent::default() };
         let ahead = body.take_ahead();
         let mut outbox =
             Self { unsent, body: Some(body), ahead, framing, case, failed: false, is_flushed: true };
@@ -89,8 +93,8 @@ impl Outbox {
             // The body may read the rest of its request, so the inbox is borrowed after it.
             self.gather(cx);
             let stream = &mut inbox.borrow_mut().socket.stream;
-            if self.unsent.has_remaining() {
-                match poll_write_buf(Pin::new(&mut *stream), cx, &mut self.unsent) {
+            if self.unsent.length > 0 {
+                match self.unsent.poll_write(stream, cx) {
                     Poll::Ready(Ok(count)) => state.wrote(Some(count)),
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                     Poll::Pending => {
@@ -165,26 +169,43 @@ impl Outbox {
     }
 }
 
-impl Pieces {
+impl Unsent {
     fn push(&mut self, piece: Bytes) {
-        if !piece.is_empty() {
-            self.length += piece.len();
+        self.length += piece.len();
+        // One piece is written for less than two.
+        if self.pieces.is_empty() && piece.len() <= self.head.capacity() - self.head.len() {
+            self.head.extend_from_slice(&piece);
+        } else if !piece.is_empty() {
             self.pieces.push_back(piece);
         }
     }
-}
 
-impl Buf for Pieces {
-    fn remaining(&self) -> usize {
-        self.length
-    }
-
-    fn chunk(&self) -> &[u8] {
-        self.pieces.front().map_or(&[], |piece| piece)
+    /// Writes some of it.
+    fn poll_write(&mut self, stream: &mut NetStream, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let (stream, head) = (Pin::new(stream), self.head.get(self.sent..).unwrap_or_default());
+        let count = ready!(if self.pieces.is_empty() {
+            stream.poll_write(cx, head)
+        } else if stream.is_write_vectored() {
+            let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+            slices[0] = IoSlice::new(head);
+            slices[1..].iter_mut().zip(&self.pieces).for_each(|(slice, piece)| *slice = IoSlice::new(piece));
+            stream.poll_write_vectored(cx, &slices[..MAX_SLICES.min(self.pieces.len() + 1)])
+        } else {
+            let first =
+                if head.is_empty() { self.pieces.front().map_or(&[][..], |piece| piece) } else { head };
+            stream.poll_write(cx, first)
+        })?;
+        if count == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        self.advance(count);
+        Poll::Ready(Ok(count))
     }
 
     fn advance(&mut self, mut count: usize) {
         self.length -= count;
+        let of_head = count.min(self.head.len() - self.sent);
+        (self.sent, count) = (self.sent + of_head, count - of_head);
         while let Some(piece) = self.pieces.front_mut() {
             if count < piece.len() {
                 return piece.advance(count);
@@ -192,13 +213,14 @@ impl Buf for Pieces {
             count -= piece.len();
             self.pieces.pop_front();
         }
-    }
-
-    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let filled = slices.iter_mut().zip(&self.pieces).map(|(slice, piece)| *slice = IoSlice::new(piece));
-        filled.count()
+        if self.sent == self.head.len() {
+            self.head.clear();
+            self.sent = 0;
+        }
     }
 }
 
+/// Pieces that one write takes.
+const MAX_SLICES: usize = 16;
 /// Bytes that are read ahead of every client.
 const MAX_UNSENT: usize = 64 * 1024;

@@ -29,14 +29,17 @@ pub(super) fn encode(
     may_stay: bool,
     case: HeaderCase,
 ) -> (Vec<u8>, ResponseFraming, bool) {
-    let mut bytes = Vec::with_capacity(TYPICAL_HEAD);
-    push_status(response, &mut bytes);
     let (body, headers, status) = (response.body(), response.headers(), response.status());
-    let passed = body.passed();
-    let has =
-        |name: &HeaderName| headers.contains_key(name) || passed.is_some_and(|passed| passed.contains(name));
-    if let Some(passed) = passed {
-        passed.write(case, &mut bytes);
+    let (carried, length) = (body.carried(), body.size_hint().exact());
+    // A short body is sent in one piece with its head.
+    let room = length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= SHORT_BODY);
+    let mut bytes = Vec::with_capacity(TYPICAL_HEAD + room.unwrap_or(0));
+    push_status(response, &mut bytes);
+    let has = |name: &HeaderName| {
+        headers.contains_key(name) || carried.is_some_and(|carried| carried.contains(name))
+    };
+    if let Some(carried) = carried {
+        carried.write(case, &mut bytes);
     }
     let mut closes = false;
     for (name, value) in headers {
@@ -53,7 +56,7 @@ pub(super) fn encode(
     let is_empty = terms.is_head
         || status.is_informational()
         || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let framing = match body.size_hint().exact() {
+    let framing = match length {
         _ if is_empty => ResponseFraming::Empty,
         _ if has(&CONTENT_LENGTH) => ResponseFraming::Length,
         Some(length) => {
@@ -67,7 +70,7 @@ pub(super) fn encode(
         }
     };
     if !has(&DATE) {
-        push_line(&DATE, &date(), case, &mut bytes);
+        push_date(case, &mut bytes);
     }
     let stays = may_stay && !closes && terms.keeps_alive && framing != ResponseFraming::UntilClose;
     match (stays, terms.is_old) {
@@ -89,14 +92,14 @@ fn push_status(response: &Response<ResponseBody>, bytes: &mut Vec<u8>) {
 }
 
 thread_local! {
-    /// The time in seconds since 1970, and its text.
+    /// The time in seconds since 1970, and its header.
     static LATEST_DATE: std::cell::RefCell<(u64, HeaderValue)> =
         const { std::cell::RefCell::new((u64::MAX, HeaderValue::from_static(""))) };
 }
 
 /// The time as in RFC 9110, 5.6.7, formatted once a second.
 #[expect(clippy::disallowed_methods, reason = "`Date` follows the clock of the machine, also when it is set")]
-fn date() -> HeaderValue {
+fn push_date(case: HeaderCase, bytes: &mut Vec<u8>) {
     let now = SystemTime::now();
     let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     LATEST_DATE.with_borrow_mut(|(latest, text)| {
@@ -105,8 +108,11 @@ fn date() -> HeaderValue {
         {
             (*latest, *text) = (seconds, new);
         }
-        text.clone()
-    })
+        push_line(&DATE, text, case, bytes);
+    });
 }
 
+/// Bytes of a head in most cases.
 const TYPICAL_HEAD: usize = 768;
+/// Bytes of a body that is copied behind its head.
+const SHORT_BODY: usize = 4 * 1024;

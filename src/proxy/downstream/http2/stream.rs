@@ -21,9 +21,8 @@ use tokio::time::Instant;
 
 use super::translate::to_http1;
 use crate::event::{Event, Events};
-use crate::proxy::body::{BodyError, ClientBody, ReadAhead, ResponseBody, add_to_hint};
+use crate::proxy::body::{BodyError, ClientBody, ReadAhead, ResponseBody, add_to_hint, complete_headers};
 use crate::proxy::headers::REQUEST_ID;
-use crate::proxy::headers::passed::PassedHeaders;
 use crate::proxy::transaction::response_future::ResponseFuture;
 use crate::proxy::transaction::service::Service;
 
@@ -178,9 +177,7 @@ impl Future for StreamResponse {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Ok(mut response) = ready!(Pin::new(&mut self.response).poll(cx));
-        if let Some(passed) = response.body_mut().take_passed() {
-            add_passed(response.headers_mut(), *passed);
-        }
+        complete_headers(&mut response);
         forget_id(response.headers_mut());
         self.activity.last_activity.set(Some(Instant::now()));
         Poll::Ready(Ok(response.map(|mut body| {
@@ -188,19 +185,6 @@ impl Future for StreamResponse {
             *self.activity.body.borrow_mut() = BodyAhead { body: Some(body), ahead, ..BodyAhead::default() };
             TrackedBody { activity: Rc::clone(&self.activity) }
         })))
-    }
-}
-
-/// Puts the headers of the application before those of the gate.
-fn add_passed(headers: &mut HeaderMap, passed: PassedHeaders) {
-    let added = std::mem::replace(headers, passed.into_map());
-    // A header without a name has that of the one before it.
-    let mut latest = None;
-    for (name, value) in added {
-        latest = name.or(latest);
-        if let Some(name) = &latest {
-            headers.append(name.clone(), value);
-        }
     }
 }
 

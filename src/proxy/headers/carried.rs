@@ -1,0 +1,76 @@
+//! Headers that a response has besides those of the gate's connection: an application's, or those of an answer that is
+//! given again and again.
+
+use std::rc::Rc;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::REQUEST_ID;
+use super::passed::{HeaderCase, PassedHeaders, push_line};
+
+/// What a response body carries of its head.
+#[derive(Debug)]
+pub enum CarriedHeaders {
+    /// Those of an application.
+    Passed(Box<PassedHeaders>),
+    /// Those of an answer that was rendered before, and the id of this request.
+    Ready(Rc<ReadyLines>, HeaderValue),
+}
+
+/// Headers that are written again and again.
+#[derive(Debug)]
+pub struct ReadyLines {
+    map: HeaderMap,
+    title_case: Vec<u8>,
+    lower_case: Vec<u8>,
+}
+
+impl CarriedHeaders {
+    /// Whether there is a header with this name.
+    #[must_use]
+    pub fn contains(&self, name: &HeaderName) -> bool {
+        match self {
+            Self::Passed(passed) => passed.contains(name),
+            Self::Ready(lines, _) => lines.map.contains_key(name),
+        }
+    }
+
+    /// Appends the lines.
+    pub fn write(&self, case: HeaderCase, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Passed(passed) => passed.write(case, bytes),
+            Self::Ready(lines, request_id) => {
+                bytes.extend_from_slice(match case {
+                    HeaderCase::Preserve => &lines.title_case,
+                    HeaderCase::Lower => &lines.lower_case,
+                });
+                push_line(&REQUEST_ID, request_id, case, bytes);
+            }
+        }
+    }
+
+    /// The same as a map.
+    #[must_use]
+    pub fn into_map(self) -> HeaderMap {
+        match self {
+            Self::Passed(passed) => passed.into_map(),
+            Self::Ready(lines, request_id) => {
+                let mut map = lines.map.clone();
+                map.insert(REQUEST_ID, request_id);
+                map
+            }
+        }
+    }
+}
+
+impl From<HeaderMap> for ReadyLines {
+    fn from(map: HeaderMap) -> Self {
+        let written = |case| {
+            let mut bytes = Vec::new();
+            map.iter().for_each(|(name, value)| push_line(name, value, case, &mut bytes));
+            bytes
+        };
+        let (title_case, lower_case) = (written(HeaderCase::Preserve), written(HeaderCase::Lower));
+        Self { map, title_case, lower_case }
+    }
+}
