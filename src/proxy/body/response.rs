@@ -16,8 +16,10 @@ use crate::net::stream::NetStream;
 use crate::proxy::headers::carried::{CarriedHeaders, ReadyLines};
 use crate::proxy::headers::passed::PassedHeaders;
 
-/// The body of a response to a client.
-pub struct ResponseBody {
+/// The body of a response to a client. Boxed, because a response is moved several times.
+pub struct ResponseBody(Box<ResponseBodyInner>);
+
+struct ResponseBodyInner {
     content: BodySource,
     end: Option<Box<dyn AtEnd>>,
     bytes: u64,
@@ -68,74 +70,75 @@ impl ResponseBody {
     /// The empty body of a response behind which another protocol follows.
     pub(in crate::proxy) fn tunnel(task: TunnelTask) -> Self {
         let mut body = Self::generated(Bytes::new());
-        body.tunnel = Some(task);
+        body.0.tunnel = Some(task);
         body
     }
 
     /// The same behind these headers of the application.
     #[must_use]
     pub(in crate::proxy) fn with_passed(mut self, passed: Box<PassedHeaders>) -> Self {
-        self.carried = Some(CarriedHeaders::Passed(passed));
+        self.0.carried = Some(CarriedHeaders::Passed(passed));
         self
     }
 
     /// The same behind these headers and the id of the request.
     #[must_use]
     pub(in crate::proxy) fn with_ready(mut self, lines: &Rc<ReadyLines>, request_id: &HeaderValue) -> Self {
-        self.carried = Some(CarriedHeaders::Ready(Rc::clone(lines), request_id.clone()));
+        self.0.carried = Some(CarriedHeaders::Ready(Rc::clone(lines), request_id.clone()));
         self
     }
 
     /// What may be read ahead of the client. The sender of the body keeps it until the last byte has left: the body
     /// itself ends when it was read.
     pub(in crate::proxy) fn take_ahead(&mut self) -> Option<Box<ReadAhead>> {
-        self.ahead.take()
+        self.0.ahead.take()
     }
 
     /// The same, of which this much may be read ahead of the client.
     #[must_use]
     pub(in crate::proxy) fn with_ahead(mut self, ahead: ReadAhead) -> Self {
-        self.ahead = Some(Box::new(ahead));
+        self.0.ahead = Some(Box::new(ahead));
         self
     }
 
     /// Whether all of it is here, and nothing is awaited from an upstream.
     pub(in crate::proxy) fn is_whole(&self) -> bool {
-        matches!(self.content, BodySource::Generated(_))
+        matches!(self.0.content, BodySource::Generated(_))
     }
 
     /// What it carries of its head.
     #[must_use]
     pub(in crate::proxy) fn carried(&self) -> Option<&CarriedHeaders> {
-        self.carried.as_ref()
+        self.0.carried.as_ref()
     }
 
     /// What follows the response, if that is another protocol.
     pub(in crate::proxy) fn take_tunnel(&mut self) -> Option<TunnelTask> {
-        self.tunnel.take()
+        self.0.tunnel.take()
     }
 
     fn with(content: BodySource) -> Self {
-        Self { content, end: None, bytes: 0, complete: false, carried: None, tunnel: None, ahead: None }
+        let (end, carried, tunnel, ahead) = (None, None, None, None);
+        Self(Box::new(ResponseBodyInner { content, end, bytes: 0, complete: false, carried, tunnel, ahead }))
     }
 
     fn finish(&mut self, complete: bool) {
-        if let Some(mut end) = self.end.take() {
+        if let Some(mut end) = self.0.end.take() {
             // An attempt that depends on the rest of the body is settled first, and the action sees its outcome.
-            self.content = BodySource::Generated(BodyStart::default());
-            end.ended(self.bytes, complete);
+            self.0.content = BodySource::Generated(BodyStart::default());
+            end.ended(self.0.bytes, complete);
         }
     }
 
     /// Sets the action at the end of the body.
     pub fn at_end(&mut self, end: Box<dyn AtEnd>) {
-        self.end = Some(end);
+        self.0.end = Some(end);
     }
 }
 
 /// Puts the headers that the body carries before those of the response itself.
 pub(in crate::proxy) fn complete_headers(response: &mut Response<ResponseBody>) {
-    let Some(carried) = response.body_mut().carried.take() else { return };
+    let Some(carried) = response.body_mut().0.carried.take() else { return };
     let headers = response.headers_mut();
     let added = std::mem::replace(headers, carried.into_map());
     // A header without a name has that of the one before it.
@@ -156,7 +159,8 @@ impl Body for ResponseBody {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
+        let body = self.get_mut();
+        let this = &mut *body.0;
         let frame = match &mut this.content {
             BodySource::Generated(body) => body.pop().map(Ok),
             BodySource::Relayed(body) => ready!(Pin::new(body).poll_frame(cx)),
@@ -165,20 +169,20 @@ impl Body for ResponseBody {
             None => this.complete = true,
             Some(Ok(frame)) => this.bytes += frame.data_ref().map_or(0, Bytes::len) as u64,
             // The record has to say so before the connection ends.
-            Some(Err(_)) => this.finish(false),
+            Some(Err(_)) => body.finish(false),
         }
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.content {
+        match &self.0.content {
             BodySource::Generated(body) => body.is_empty(),
             BodySource::Relayed(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.content {
+        match &self.0.content {
             BodySource::Generated(body) => body.hint(&SizeHint::with_exact(0)),
             BodySource::Relayed(body) => body.size_hint(),
         }
@@ -187,6 +191,6 @@ impl Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        self.finish(self.complete || self.is_end_stream());
+        self.finish(self.0.complete || self.is_end_stream());
     }
 }

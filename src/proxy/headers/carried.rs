@@ -20,7 +20,9 @@ pub enum CarriedHeaders {
 /// Headers that are written again and again.
 #[derive(Debug)]
 pub struct ReadyLines {
+    /// With any id.
     map: HeaderMap,
+    /// Without an id.
     title_case: Vec<u8>,
     lower_case: Vec<u8>,
 }
@@ -56,7 +58,10 @@ impl CarriedHeaders {
             Self::Passed(passed) => passed.into_map(),
             Self::Ready(lines, request_id) => {
                 let mut map = lines.map.clone();
-                map.insert(REQUEST_ID, request_id);
+                // In place: an insertion makes room first, also where it replaces.
+                if let Some(id) = map.get_mut(REQUEST_ID) {
+                    *id = request_id;
+                }
                 map
             }
         }
@@ -67,7 +72,8 @@ impl From<HeaderMap> for ReadyLines {
     fn from(map: HeaderMap) -> Self {
         let written = |case| {
             let mut bytes = Vec::new();
-            map.iter().for_each(|(name, value)| push_line(name, value, case, &mut bytes));
+            let shared = map.iter().filter(|(name, _)| **name != REQUEST_ID);
+            shared.for_each(|(name, value)| push_line(name, value, case, &mut bytes));
             bytes
         };
         let (title_case, lower_case) = (written(HeaderCase::Preserve), written(HeaderCase::Lower));

@@ -22,7 +22,6 @@ use crate::bucket::Spec;
 use crate::engine::Refusal;
 use crate::policy::{Limit, Policy};
 use crate::proxy::body::ResponseBody;
-use crate::proxy::headers::REQUEST_ID;
 use crate::proxy::headers::carried::ReadyLines;
 use crate::proxy::headers::request_id::RequestIds;
 use crate::time::Span;
@@ -39,7 +38,7 @@ pub struct RefusalCache {
 struct CachedRefusal {
     key: RefusalKey,
     status: StatusCode,
-    /// But for the id of the request and the length of the body.
+    /// But for the length of the body.
     lines: Rc<ReadyLines>,
     /// The body, cut where the request id stands.
     pieces: Box<[Bytes]>,
@@ -110,9 +109,7 @@ impl CachedRefusal {
             start = at + mark.len();
         }
         pieces.push(body.slice(start..));
-        for name in [REQUEST_ID, CONTENT_LENGTH] {
-            head.headers.remove(name);
-        }
+        head.headers.remove(CONTENT_LENGTH);
         Self { key, status: head.status, lines: Rc::new(head.headers.into()), pieces: pieces.into() }
     }
 
