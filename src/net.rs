@@ -7,6 +7,7 @@ pub mod connection_limit;
 pub mod connection_slots;
 pub mod connector;
 pub mod inherited;
+pub mod ip_text;
 pub mod listener;
 pub mod proxy_protocol;
 pub mod shutdown;

@@ -61,6 +61,8 @@ class Case:
     request: bytes
     status: int
     http2: bool = False
+    # Whether each request comes over a new connection.
+    is_fresh: bool = False
     # Whether it is sent to a decision endpoint.
     endpoint: bool = False
     # How much more than the tolerance its count may differ from run to run.
@@ -115,6 +117,8 @@ CASES = {
                           spread=0.05),  # the kernel hands out the body in more or fewer pieces
     "one-site": sites(1),
     "thousand-sites": sites(1000),  # two percent above one, all of it by tasks of each second
+    "fresh-refused": Case(plain("GET", EMPTY), simple(b"GET", b"/login"), 429, is_fresh=True),
+    "fresh-forwarded": Case(plain("GET", WIDE), simple(b"GET", b"/login"), 200, is_fresh=True),
     "http2-refused": Case(plain("GET", EMPTY), simple(b"GET", b"/login"), 429, http2=True),
     "http2-forwarded": Case(plain("GET", WIDE), simple(b"GET", b"/login"), 200, http2=True),
 }

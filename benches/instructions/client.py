@@ -37,6 +37,24 @@ class Http1:
         self.socket.close()
 
 
+class FreshHttp1:
+    """The same with a new connection for each request."""
+
+    def __init__(self, address, request):
+        self.address, self.request = address, request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)
+        Http1(address, self.request).close()
+
+    def ask(self):
+        """Sends the request once; the status of its answer."""
+        client = Http1(self.address, self.request)
+        status = client.ask()
+        client.close()
+        return status
+
+    def close(self):
+        """Nothing is left open."""
+
+
 class Http2:
     """The same request over HTTP/2 and TLS."""
 

@@ -4,7 +4,6 @@
 //! address without a length, because programs that read access logs want an address in the first column.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -13,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use siphasher::sip::SipHasher13;
 
 use super::settings::ClientsShown;
+use crate::net::ip_text::push_ip;
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
 
@@ -51,9 +51,9 @@ impl ClientFormatter {
         let PackedFormat { shown, lengths } = self.format();
         match (client, shown) {
             (Client::UnixSocket, _) => line.push(b'-'),
-            (Client::Ip(ip) | Client::BehindProxy(ip), ClientsShown::Full) => write_ip(ip, line),
+            (Client::Ip(ip) | Client::BehindProxy(ip), ClientsShown::Full) => push_ip(ip, line),
             (Client::Ip(ip) | Client::BehindProxy(ip), ClientsShown::Prefix) => {
-                write_ip(lengths.mask(ip), line)
+                push_ip(lengths.mask(ip), line)
             }
             (Client::Ip(ip) | Client::BehindProxy(ip), ClientsShown::Hash) => write_hex(self.hash(ip), line),
         }
@@ -117,22 +117,6 @@ impl PackedFormat {
             _ => ClientsShown::Hash,
         };
         Self { shown, lengths: PrefixLengths { ipv4, ipv6 } }
-    }
-}
-
-fn write_ip(ip: IpAddr, line: &mut Vec<u8>) {
-    match ip {
-        IpAddr::V4(v4) => {
-            let mut digits = itoa::Buffer::new();
-            for (index, octet) in v4.octets().into_iter().enumerate() {
-                if index > 0 {
-                    line.push(b'.');
-                }
-                line.extend_from_slice(digits.format(octet).as_bytes());
-            }
-        }
-        // Writing to memory cannot fail.
-        IpAddr::V6(v6) => drop(write!(line, "{v6}")),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::net::connection_limit::Permit;
 use crate::net::listener::ListenerKind;
 use crate::net::stream::PeerAddr;
 use crate::policy::attempt::TlsClient;
+use crate::proxy::headers::address_value;
 use crate::time::Clock;
 
 /// A client connection, shared by its socket, its driver and its service.
@@ -26,8 +27,8 @@ pub struct DownstreamConnection {
     pub endpoint: Option<usize>,
     /// The address of the other end.
     pub peer: PeerAddr,
-    /// The peer's address as a header value; `None` for a Unix socket.
-    pub peer_value: Option<HeaderValue>,
+    /// The peer's address, written when the first request is forwarded.
+    peer_value: OnceCell<HeaderValue>,
     /// Phase and deadlines.
     pub state: ConnectionState,
     /// What the peer showed in the handshake of TLS.
@@ -51,12 +52,8 @@ impl DownstreamConnection {
         permit: Permit,
         clock: Clock,
     ) -> Rc<Self> {
-        let peer_value = match peer {
-            PeerAddr::Ip(address) => Some(super::headers::address_value(address.ip())),
-            PeerAddr::Unix => None,
-        };
         let state = ConnectionState::new(clock);
-        let attached = OnceCell::new();
+        let (peer_value, attached) = (OnceCell::new(), OnceCell::new());
         let (tls, head, interim) = (OnceCell::new(), RefCell::default(), RefCell::default());
         Rc::new(Self {
             listener_kind,
@@ -70,6 +67,14 @@ impl DownstreamConnection {
             interim,
             permit,
         })
+    }
+
+    /// The peer's address as a header value; `None` for a Unix socket.
+    pub(super) fn peer_value(&self) -> Option<&HeaderValue> {
+        match self.peer {
+            PeerAddr::Ip(address) => Some(self.peer_value.get_or_init(|| address_value(address.ip()))),
+            PeerAddr::Unix => None,
+        }
     }
 
     /// The permit that counts the connection for its prefix.

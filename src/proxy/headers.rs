@@ -13,12 +13,14 @@ pub mod trailers;
 
 use std::net::IpAddr;
 
+use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
 use self::filter::HeaderFilter;
 use self::passed::PassedHeaders;
+use crate::net::ip_text::push_ip;
 use crate::policy::OwnerCookie;
 
 /// The peer and the rules for the headers of one forwarded request.
@@ -166,9 +168,14 @@ fn append(headers: &mut PassedHeaders, peer: &HeaderValue) {
 /// An address as a header value.
 #[must_use]
 pub fn address_value(ip: IpAddr) -> HeaderValue {
+    let mut text = Vec::with_capacity(LONGEST_ADDRESS);
+    push_ip(ip.to_canonical(), &mut text);
     // An address is always visible ASCII, so the fallback is never used.
-    HeaderValue::from_str(&ip.to_canonical().to_string()).unwrap_or(HeaderValue::from_static("unknown"))
+    HeaderValue::from_maybe_shared(Bytes::from(text)).unwrap_or(HeaderValue::from_static("unknown"))
 }
+
+/// Bytes of an IPv6 address that ends as IPv4 does.
+const LONGEST_ADDRESS: usize = 45;
 
 /// The header that carries a request's id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

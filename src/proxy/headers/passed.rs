@@ -152,7 +152,8 @@ impl PassedHeaders {
                 match self.position(name.as_str().as_bytes()) {
                     None => push_line(name, value, case, bytes),
                     Some(at) if replaced.is_first(at) => {
-                        self.replacements(at).for_each(|value| push_line(name, value, case, bytes));
+                        let values = self.replacements(at);
+                        values.for_each(|value| push_line(name, value, case, bytes));
                     }
                     Some(_) => {}
                 }
@@ -294,8 +295,12 @@ fn trimmed(mut value: &[u8]) -> &[u8] {
 }
 
 /// Appends a line whose name is known in lower case alone.
-pub fn push_line(name: &HeaderName, value: &HeaderValue, case: HeaderCase, bytes: &mut Vec<u8>) {
-    let (start, name) = (bytes.len(), name.as_str().as_bytes());
+pub fn push_line(name: &HeaderName, value: impl AsRef<[u8]>, case: HeaderCase, bytes: &mut Vec<u8>) {
+    push_field(name.as_str().as_bytes(), value.as_ref(), case, bytes);
+}
+
+fn push_field(name: &[u8], value: &[u8], case: HeaderCase, bytes: &mut Vec<u8>) {
+    let start = bytes.len();
     bytes.reserve(name.len() + value.len() + 4);
     bytes.extend_from_slice(name);
     if case == HeaderCase::Preserve
@@ -307,7 +312,7 @@ pub fn push_line(name: &HeaderName, value: &HeaderValue, case: HeaderCase, bytes
             *byte ^= u8::from(*before == b'-' && byte.is_ascii_lowercase()) << 5;
         }
     }
-    push_value(value.as_bytes(), bytes);
+    push_value(value, bytes);
 }
 
 fn push_value(value: &[u8], bytes: &mut Vec<u8>) {

@@ -65,7 +65,7 @@ impl PreparedRequest {
         let RuntimeConfig { rules, client, settings, .. } = &*config.shared;
         let upgrade = UpgradeRequest::of(&request);
         let info = ForwardedInfo {
-            peer: connection.peer_value.as_ref(),
+            peer: connection.peer_value(),
             trusted: client.trusts(connection.peer),
             secure: connection.is_secure(),
             client_header: client.header.name(),

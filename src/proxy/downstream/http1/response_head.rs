@@ -1,9 +1,10 @@
 //! Writes the head of a response, and says how its body is framed.
 
+use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING};
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderName, Response, StatusCode};
 use http_body::Body as _;
 use hyper::ext::ReasonPhrase;
 
@@ -60,12 +61,12 @@ pub(super) fn encode(
         _ if is_empty => ResponseFraming::Empty,
         _ if has(&CONTENT_LENGTH) => ResponseFraming::Length,
         Some(length) => {
-            push_line(&CONTENT_LENGTH, &HeaderValue::from(length), case, &mut bytes);
+            push_line(&CONTENT_LENGTH, itoa::Buffer::new().format(length), case, &mut bytes);
             ResponseFraming::Length
         }
         None if terms.is_old => ResponseFraming::UntilClose,
         None => {
-            push_line(&TRANSFER_ENCODING, &HeaderValue::from_static("chunked"), case, &mut bytes);
+            push_line(&TRANSFER_ENCODING, "chunked", case, &mut bytes);
             ResponseFraming::Chunked
         }
     };
@@ -74,8 +75,8 @@ pub(super) fn encode(
     }
     let stays = may_stay && !closes && terms.keeps_alive && framing != ResponseFraming::UntilClose;
     match (stays, terms.is_old) {
-        (true, true) => push_line(&CONNECTION, &HeaderValue::from_static("keep-alive"), case, &mut bytes),
-        (false, false) => push_line(&CONNECTION, &HeaderValue::from_static("close"), case, &mut bytes),
+        (true, true) => push_line(&CONNECTION, "keep-alive", case, &mut bytes),
+        (false, false) => push_line(&CONNECTION, "close", case, &mut bytes),
         (true, false) | (false, true) => {}
     }
     bytes.extend_from_slice(b"\r\n");
@@ -92,9 +93,8 @@ fn push_status(response: &Response<ResponseBody>, bytes: &mut Vec<u8>) {
 }
 
 thread_local! {
-    /// The time in seconds since 1970, and its header.
-    static LATEST_DATE: std::cell::RefCell<(u64, HeaderValue)> =
-        const { std::cell::RefCell::new((u64::MAX, HeaderValue::from_static(""))) };
+    /// The time in seconds since 1970, and its text.
+    static LATEST_DATE: RefCell<(u64, String)> = const { RefCell::new((u64::MAX, String::new())) };
 }
 
 /// The time as in RFC 9110, 5.6.7, formatted once a second.
@@ -103,12 +103,10 @@ fn push_date(case: HeaderCase, bytes: &mut Vec<u8>) {
     let now = SystemTime::now();
     let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     LATEST_DATE.with_borrow_mut(|(latest, text)| {
-        if *latest != seconds
-            && let Ok(new) = HeaderValue::try_from(httpdate::fmt_http_date(now))
-        {
-            (*latest, *text) = (seconds, new);
+        if *latest != seconds {
+            (*latest, *text) = (seconds, httpdate::fmt_http_date(now));
         }
-        push_line(&DATE, text, case, bytes);
+        push_line(&DATE, text.as_str(), case, bytes);
     });
 }
 
