@@ -5,31 +5,40 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use support::dice::Dice;
-use support::{Answer, Client, Gate, Upstream, binary, post, post_with};
+use support::endpoint::{Form, forwarded, itself, nginx};
+use support::{Answer, Client, Gate, Upstream, binary, free_port, post, post_with};
 
 /// A gate, its clients' connections, and what its requests are changed to.
 struct Side {
     gate: Gate,
+    /// Where its requests go.
+    address: SocketAddr,
     clients: HashMap<Ipv4Addr, Client>,
     /// Number of the next request; `None` where they are sent as they are.
     next: Option<u32>,
 }
 
 impl Side {
-    fn start(file: &str, changes_requests: bool) -> Self {
-        Self { gate: Gate::start(file), clients: HashMap::new(), next: changes_requests.then_some(0) }
+    /// With this file. Where an endpoint decides, all requests are asked there.
+    fn start(file: &str, has_endpoint: bool, changes_requests: bool) -> Self {
+        let endpoint = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let edge =
+            format!("{file}[endpoint.edge]\nkind = \"forward-auth\"\nlisten = \"http://{endpoint}\"\n");
+        let gate = Gate::start(if has_endpoint { &edge } else { file });
+        let address = if has_endpoint { endpoint } else { gate.address };
+        Self { gate, address, clients: HashMap::new(), next: changes_requests.then_some(0) }
     }
 
     /// The answers to this request, sent so many times at once.
     fn ask(&mut self, from: Ipv4Addr, request: &str, times: usize) -> Vec<Answer> {
         let requests: Vec<String> = (0..times).map(|_| self.changed(request)).collect();
-        let client = self.clients.entry(from).or_insert_with(|| self.gate.connect_from(from));
+        let client = self.clients.entry(from).or_insert_with(|| Client::connect_from(from, self.address));
         client.send(requests.concat());
         let is_last = |answer: &Answer| {
             answer.closes() || (request.contains("/1.0") && answer.header("connection").is_none())
@@ -101,8 +110,10 @@ fn shown(line: &str) -> String {
 fn assert_same(repeated: &Answer, fresh: &Answer, what: &str) {
     let text = |answer: &Answer| {
         let is_page = answer.header("content-type").is_some_and(|kind| kind.starts_with("text/html"));
-        let is_shown =
-            |name: &str| !(matches!(name, "date" | "x-request-id") || is_page && name == "content-length");
+        let is_shown = |name: &str| {
+            !(matches!(name, "date" | "x-request-id" | "x-tollgate-receipt")
+                || is_page && name == "content-length")
+        };
         let headers = answer.headers.iter().filter(|(name, _)| is_shown(name));
         let mut lines: Vec<String> = headers.map(|(name, value)| format!("{name}: {value}")).collect();
         lines.sort();
@@ -148,6 +159,25 @@ fn requests() -> Vec<String> {
     ]
 }
 
+/// Questions about requests of one client, as proxies ask them.
+fn questions() -> Vec<String> {
+    let with = |form: Form, method: &str, target: &str, lines: &str| form(method, target, "CLIENT", lines);
+    vec![
+        with(nginx, "POST", "/login", "").replace("/1.0", "/1.1"),
+        with(nginx, "POST", "/login", "X-Original-Body: 7\r\n"),
+        with(nginx, "GET", "/login", "Connection: close\r\n").replace("/1.0", "/1.1"),
+        with(nginx, "GET", "/about", ""),
+        with(forwarded, "POST", "/login", "Accept: text/html\r\n"),
+        with(forwarded, "GET", "/login?token=secret", "X-Original-Body: 0\r\nX-Request-Id: theirs\r\n"),
+        with(forwarded, "HEAD", "/login", "Origin: https://app.example\r\n"),
+        with(forwarded, "POST", "/%6cogin", "X-Key: a\r\n"),
+        with(forwarded, "POST", "/login", "Content-Length: 3\r\n") + "a=b",
+        with(itself, "POST", "/login", ""),
+        with(itself, "HEAD", "/login", ""),
+        with(itself, "GET", "/login", "X-Key: b\r\n"),
+    ]
+}
+
 /// Times are so long that no token comes back while the test runs.
 const LIMITS: [&str; 6] = [
     "[limit.address]\nrate = \"3 per 100h\"\n",
@@ -183,9 +213,13 @@ fn operators(dice: &mut Dice) -> Vec<&'static str> {
 }
 
 fn both_say_the_same(limits: &str, user: &str, seed: u64) {
-    let (upstream, mut dice, requests) = (Upstream::start(), Dice::new(seed), requests());
-    let file = file(&upstream, limits, user);
-    let mut sides = [Side::start(&file, false), Side::start(&file, true)];
+    both_say_the_same_to(&requests(), limits, user, seed);
+}
+
+fn both_say_the_same_to(requests: &[String], limits: &str, user: &str, seed: u64) {
+    let (upstream, mut dice) = (Upstream::start(), Dice::new(seed));
+    let (file, are_questions) = (file(&upstream, limits, user), requests[0].contains("CLIENT"));
+    let mut sides = [false, true].map(|changes| Side::start(&file, are_questions, changes));
     for step in 0..80 {
         if dice.once_in(15) {
             let words = operators(&mut dice);
@@ -196,7 +230,8 @@ fn both_say_the_same(limits: &str, user: &str, seed: u64) {
         // Most come again and again.
         let number =
             if dice.once_in(2) { 0 } else { usize::try_from(dice.within(0..requests.len() as u64)).unwrap() };
-        let (request, times) = (&requests[number], if dice.once_in(5) { 3 } else { 1 });
+        let request = &requests[number].replace("CLIENT", &from.to_string());
+        let times = if dice.once_in(5) { 3 } else { 1 };
         let [repeated, fresh] = sides.each_mut().map(|side| side.ask(from, request, times));
         let what = format!("{limits}seed {seed}, step {step}: {request:?} from {from}");
         assert_eq!(repeated.len(), fresh.len(), "{what}");
@@ -224,6 +259,13 @@ fn a_repeated_head_gets_what_a_new_one_gets_where_refusals_cost_and_keys_differ(
 fn a_repeated_head_gets_what_a_new_one_gets_where_the_body_names_accounts() {
     both_say_the_same(LIMITS[4], "", 5);
     both_say_the_same(LIMITS[5], "user = \"form:user\"", 6);
+}
+
+#[test]
+fn a_repeated_question_gets_what_a_new_one_gets() {
+    for (number, seed) in [0, 2, 3].into_iter().zip(7..) {
+        both_say_the_same_to(&questions(), LIMITS[number], "", seed);
+    }
 }
 
 #[test]

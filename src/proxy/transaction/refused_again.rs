@@ -18,6 +18,7 @@ use crate::engine::{KnownAttempt, Refusal};
 use crate::policy::attempt::AttemptBody;
 use crate::proxy::body::ClientBody;
 use crate::proxy::connection::DownstreamConnection;
+use crate::proxy::request::question::VisibleBody;
 use crate::proxy::request::response_terms::ResponseTerms;
 use crate::proxy::request::target;
 use crate::proxy::respond::{Negotiation, language_of};
@@ -33,9 +34,9 @@ pub(in crate::proxy) struct RefusedAgain {
 }
 
 impl Service {
-    /// Whether some heads of clients were refused, so that the next one may be among them.
+    /// Whether some heads were refused, so that the next one may be among them.
     pub(in crate::proxy) fn may_refuse_again(&self) -> bool {
-        self.connection.endpoint.is_none() && !self.server.refused_heads.is_empty()
+        !self.server.refused_heads.is_empty()
     }
 
     /// Refuses a request whose head was refused before; `None` if it is unknown, or if it is not refused again.
@@ -79,18 +80,19 @@ impl RefusedHead {
 }
 
 impl Server {
-    /// Takes note of the head of a request that was refused.
+    /// Takes note of the head of a request that was refused, or of the question about it.
     pub(super) fn has_refused(
         &self,
         config: &Rc<WorkerConfig>,
         connection: &DownstreamConnection,
         request: &Request<ClientBody>,
+        visible: VisibleBody,
         refusal: &Refusal,
         context: &RequestContext,
     ) {
         // With challenges, each refusal is counted and may carry an offer.
         let has_offers = config.shared.rules.policy.pardon.is_some();
-        if connection.endpoint.is_some() || self.tracer.is_some() || has_offers {
+        if self.tracer.is_some() || has_offers {
             return;
         }
         let head = connection.head.borrow();
@@ -101,11 +103,12 @@ impl Server {
             let pages = shared.refuse_on(connection).pages_of(refusal.route);
             Some(RefusedHead {
                 source,
-                attempt: self.known_attempt(config, connection, request, entry.at)?,
+                attempt: self.known_attempt(config, connection, request, visible, entry.at)?,
                 entry: entry.detached()?,
                 language: language_of(pages, summary.accept(), request.headers()),
                 summary: summary.detached()?,
-                terms: ResponseTerms::of(request),
+                // A question has another method than the request that it asks about.
+                terms: ResponseTerms { is_head: context.summary.is_head(), ..ResponseTerms::of(request) },
                 body_len: body_len(request)?,
             })
         });
@@ -117,6 +120,7 @@ impl Server {
         config: &WorkerConfig,
         connection: &DownstreamConnection,
         request: &Request<ClientBody>,
+        visible: VisibleBody,
         now: Time,
     ) -> Option<KnownAttempt> {
         let (shared, rules) = (&config.shared, &config.shared.rules);
@@ -127,7 +131,7 @@ impl Server {
         let host = target::validate_again(connection, request).ok()?;
         let client = config.client_of(connection, request).ok()?;
         let has_body = !request.body().is_end_stream();
-        let body = if has_body { AttemptBody::Unread } else { AttemptBody::Whole(&[]) };
+        let body = if has_body { AttemptBody::Unread } else { visible.without_any() };
         let attempt = attempt(request, &host, client, shared.tls_of(connection), body);
         let (routes, requirement) = routes_by_head(&rules.policy, &attempt, has_body).ok()?;
         let (routes, may_be_known) = match requirement {

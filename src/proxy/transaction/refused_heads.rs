@@ -48,6 +48,7 @@ pub(super) struct HeadSource {
     hash: u128,
     peer: Option<IpAddr>,
     listener_kind: ListenerKind,
+    endpoint: Option<usize>,
     tls: Option<Box<TlsClient>>,
 }
 
@@ -200,6 +201,7 @@ impl HeadSource {
             hash,
             peer: ip_of(connection.peer),
             listener_kind: connection.listener_kind,
+            endpoint: connection.endpoint,
             tls: connection.tls.get().cloned(),
         }
     }
@@ -208,7 +210,7 @@ impl HeadSource {
         self.hash == hash
             && self.peer == ip_of(connection.peer)
             && self.listener_kind == connection.listener_kind
-            && connection.endpoint.is_none()
+            && self.endpoint == connection.endpoint
             && self.tls.as_ref() == connection.tls.get()
     }
 }

@@ -65,6 +65,11 @@ impl RequestSummary {
         self.accept.as_ref().map_or(0, HeaderValue::len) + self.request_id.len() + origin
     }
 
+    /// Whether the response has no body.
+    pub(super) fn is_head(&self) -> bool {
+        self.head
+    }
+
     pub(super) fn accept(&self) -> Option<&HeaderValue> {
         self.accept.as_ref()
     }

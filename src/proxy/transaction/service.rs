@@ -103,7 +103,7 @@ impl Server {
         match decision {
             HeadDecision::Decided(decision, group) => {
                 if let Decision::Refused(refusal) = &*decision {
-                    self.has_refused(&config, connection, &request, refusal, &context);
+                    self.has_refused(&config, connection, &request, body, refusal, &context);
                 }
                 let routed = RoutedDecision { config, decision, group };
                 self.respond(connection, routed, request.map(IncomingBody::Streaming), context)
