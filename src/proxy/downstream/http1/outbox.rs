@@ -186,10 +186,10 @@ impl Unsent {
         let count = ready!(if self.pieces.is_empty() {
             stream.poll_write(cx, head)
         } else if stream.is_write_vectored() {
-            let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+            let mut slices = [IoSlice::new(&[]); SLICES_AT_ONCE];
             slices[0] = IoSlice::new(head);
             slices[1..].iter_mut().zip(&self.pieces).for_each(|(slice, piece)| *slice = IoSlice::new(piece));
-            stream.poll_write_vectored(cx, &slices[..MAX_SLICES.min(self.pieces.len() + 1)])
+            stream.poll_write_vectored(cx, &slices[..SLICES_AT_ONCE.min(self.pieces.len() + 1)])
         } else {
             let first =
                 if head.is_empty() { self.pieces.front().map_or(&[][..], |piece| piece) } else { head };
@@ -221,6 +221,6 @@ impl Unsent {
 }
 
 /// Pieces that one write takes.
-const MAX_SLICES: usize = 16;
+const SLICES_AT_ONCE: usize = 16;
 /// Bytes that are read ahead of every client.
 const MAX_UNSENT: usize = 64 * 1024;
