@@ -24,7 +24,10 @@ impl BufferedSocket {
 
     /// Reads into the buffer. Returns how many bytes came; 0 is the end.
     pub(in crate::proxy) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        self.buffer.reserve(self.room);
+        // What is left of the buffer is enough if it is not much less: a head that is in use keeps all of it.
+        if self.buffer.capacity() - self.buffer.len() < self.room / 2 {
+            self.buffer.reserve(self.room);
+        }
         let room = self.buffer.capacity() - self.buffer.len();
         let count = ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.buffer))?;
         if count == room {
