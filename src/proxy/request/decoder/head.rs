@@ -145,7 +145,8 @@ fn encoded(head: &Bytes) -> Option<Bytes> {
     let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
     let end = start + memchr(b'\n', &head[start..])?;
     let line = &head[start..end];
-    if !line.iter().any(|byte| is_tolerated(*byte)) {
+    // Without a branch for each byte.
+    if !line.iter().fold(false, |found, byte| found | is_tolerated(*byte)) {
         return None;
     }
     let target = start + memchr(b' ', line)?..start + memrchr(b' ', line)?;
@@ -164,7 +165,7 @@ fn encoded(head: &Bytes) -> Option<Bytes> {
 
 /// Bytes that old clients send as they are, and that a [`Uri`] does not take.
 fn is_tolerated(byte: u8) -> bool {
-    matches!(byte, 0x80..|b'"'| b'<' | b'>' | b'`')
+    (byte >= 0x80) | (byte == b'"') | (byte == b'<') | (byte == b'>') | (byte == b'`')
 }
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
