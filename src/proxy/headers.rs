@@ -78,11 +78,11 @@ fn strip_cookie(headers: &mut PassedHeaders, cookie: &dyn OwnerCookie) {
 /// The protocol that a client asks to switch to. `h2c` is never passed: it would carry requests past the limiter.
 #[must_use]
 pub fn requested_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
-    let has_option = connection_options(headers).any(|option| option.eq_ignore_ascii_case(b"upgrade"));
     let mut protocols = headers.get_all(UPGRADE).iter();
-    let (Some(protocol), None) = (protocols.next().filter(|_| has_option), protocols.next()) else {
+    let (Some(protocol), None) = (protocols.next(), protocols.next()) else { return None };
+    if !connection_options(headers).any(|option| option.eq_ignore_ascii_case(b"upgrade")) {
         return None;
-    };
+    }
     let names_h2c = protocol
         .as_bytes()
         .split(|&b| b == b',')

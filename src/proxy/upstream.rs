@@ -53,7 +53,8 @@ pub struct UpstreamGroup {
     round_robin: Cell<usize>,
 }
 
-/// A connection to an upstream, with its slot among `upstream_max`.
+/// A connection to an upstream, with its slot among `upstream_max`. Boxed when it is made, because each request moves it
+/// several times.
 struct UpstreamConnection {
     socket: BufferedSocket,
     /// For responses; reused, because resetting a timer costs less than making one.
@@ -66,7 +67,7 @@ struct UpstreamConnection {
 /// A connection in use, until the end of its response.
 pub struct ConnectionLease {
     backend: Rc<Backend>,
-    connection: Option<UpstreamConnection>,
+    connection: Option<Box<UpstreamConnection>>,
     /// Whether the connection may be used again: not if the response began before the whole request was sent.
     may_be_reused: bool,
     /// Whom the connection belongs to, if it carries an authentication: nobody after an HTTP/2 request.
@@ -150,8 +151,10 @@ pub struct UpstreamRequest {
     pub headers: Box<PassedHeaders>,
     /// How names are written.
     pub case: HeaderCase,
-    /// The body.
-    pub body: RequestBody,
+    /// The body, if there is one.
+    pub body: Option<Box<RequestBody>>,
+    /// Whether it authenticates its connection, see [`bound::authenticates`].
+    pub authenticates: bool,
     /// Whether it may be sent once more where nothing is known of the first time (RFC 9110, 9.2.2): it is safe, has no
     /// body, and is not an attempt.
     pub is_repeatable: bool,

@@ -69,7 +69,7 @@ pub struct RequestBody {
     /// The bytes of a form that is looked at, if it comes in one piece.
     watched_len: Option<usize>,
     timeout: BodyTimeout,
-    progress: Rc<UploadProgress>,
+    progress: Rc<BodyProgress>,
     settings: Arc<ProxySettings>,
     client_header: Option<HeaderName>,
 }
@@ -90,9 +90,12 @@ impl AheadBody {
     }
 }
 
-/// The progress of a client's body, shared with the task that waits for the response.
+/// The progress of a client's body, for the task that waits for the response; `None` without a body.
+#[derive(Debug, Default)]
+pub struct UploadProgress(Option<Rc<BodyProgress>>);
+
 #[derive(Debug)]
-pub struct UploadProgress {
+struct BodyProgress {
     state: Cell<UploadState>,
     last_progress: Cell<Option<Instant>>,
     has_password: Cell<bool>,
@@ -112,13 +115,16 @@ pub enum UploadState {
 }
 
 impl RequestBody {
-    /// A body with the time-out of these settings for each next piece, and a minimum transfer rate.
-    /// `client_header` is the header with the client's address.
+    /// A body with the time-out of these settings for each next piece, and a minimum transfer rate; `None` if there is
+    /// nothing to send. `client_header` is the header with the client's address. Boxed, because it is moved several times.
     pub fn new(
         source: IncomingBody,
         settings: &Arc<ProxySettings>,
         client_header: Option<&HeaderName>,
-    ) -> (Self, Rc<UploadProgress>) {
+    ) -> (Option<Box<Self>>, UploadProgress) {
+        if source.is_end_stream() {
+            return (None, UploadProgress::default());
+        }
         let state = match &source {
             IncomingBody::Streaming(incoming) | IncomingBody::Prefixed(_, incoming)
                 if !incoming.is_end_stream() =>
@@ -129,17 +135,17 @@ impl RequestBody {
                 UploadState::Complete
             }
         };
-        let progress = Rc::new(UploadProgress {
+        let progress = Rc::new(BodyProgress {
             state: Cell::new(state),
             last_progress: Cell::new(None),
             has_password: Cell::new(false),
         });
         let timeout = BodyTimeout::for_client(settings.body_timeout.to_std());
         let (settings, client_header) = (Arc::clone(settings), client_header.cloned());
-        let shared = Rc::clone(&progress);
+        let shared = UploadProgress(Some(Rc::clone(&progress)));
         let (ahead, watched_len) = (None, None);
-        let body = Self { source, ahead, watched_len, timeout, progress: shared, settings, client_header };
-        (body, progress)
+        let body = Self { source, ahead, watched_len, timeout, progress, settings, client_header };
+        (Some(Box::new(body)), shared)
     }
 
     /// Whether a part of it is still to come from the client.
@@ -209,16 +215,15 @@ impl RequestBody {
         }
     }
 
-    /// The same body, of which the names of the fields are looked at: it is a urlencoded form. Only a small form that
-    /// comes in one piece is.
-    #[must_use]
-    pub fn watched(self) -> Self {
+    /// Looks at the names of the fields: the body is a urlencoded form. Only a small form that comes in one piece is
+    /// looked at.
+    pub fn watch(&mut self) {
         let length = self.source.size_hint().exact().and_then(|length| usize::try_from(length).ok());
-        Self { watched_len: length.filter(|length| *length <= MAX_WATCHED), ..self }
+        self.watched_len = length.filter(|length| *length <= MAX_WATCHED);
     }
 }
 
-impl UploadProgress {
+impl BodyProgress {
     /// Looks at a piece, if it is the whole of a watched form.
     fn watch(&self, bytes: &[u8], watched_len: Option<usize>) {
         if watched_len == Some(bytes.len())
@@ -227,23 +232,25 @@ impl UploadProgress {
             self.has_password.set(query::has_a_password(form));
         }
     }
+}
 
+impl UploadProgress {
     /// The state after the last read.
     #[must_use]
     pub fn state(&self) -> UploadState {
-        self.state.get()
+        self.0.as_ref().map_or(UploadState::Complete, |body| body.state.get())
     }
 
-    /// Whether a [watched](RequestBody::watched) form has a field that is called a password, as far as it was read.
+    /// Whether a [watched](RequestBody::watch) form has a field that is called a password, as far as it was read.
     #[must_use]
     pub fn has_password(&self) -> bool {
-        self.has_password.get()
+        self.0.as_ref().is_some_and(|body| body.has_password.get())
     }
 
     /// When a piece other than the last one was last read.
     #[must_use]
     pub fn last_progress(&self) -> Option<Instant> {
-        self.last_progress.get()
+        self.0.as_ref()?.last_progress.get()
     }
 }
 

@@ -28,19 +28,19 @@ pub struct PassedHeaders {
     received: HeaderMap,
     /// The head that they were parsed from; empty over HTTP/2.
     head: Bytes,
-    /// The names of headers that are removed or replaced.
-    removed: SmallVec<[HeaderName; 6]>,
-    /// What those names begin with and how long they are: excludes most others.
+    /// What is removed, replaced and added.
+    changes: SmallVec<[HeaderChange; 6]>,
+    /// What their names begin with and how long they are: excludes most others.
     marks: NameMarks,
-    added: SmallVec<[HeaderToAdd; 6]>,
 }
 
 #[derive(Debug)]
-struct HeaderToAdd {
+struct HeaderChange {
     name: HeaderName,
-    value: HeaderValue,
-    /// The number among the removed names, if it replaces what was received.
-    replaces: Option<usize>,
+    /// `None` if the header is only removed.
+    value: Option<HeaderValue>,
+    /// Whether what was received by this name goes no further.
+    removes: bool,
 }
 
 /// Marks of names in any spelling.
@@ -49,25 +49,26 @@ struct NameMarks(u64);
 
 impl NameMarks {
     fn of(name: &[u8]) -> u64 {
-        let letter = |at: Option<&u8>| usize::from(at.map_or(0, |byte| byte | 0x20));
-        1 << ((name.len() + 7 * letter(name.first()) + 13 * letter(name.last())) & 63)
+        let letter = |at: Option<&u8>| usize::from(at.map_or(0, |byte| byte & 0x1F));
+        1 << ((name.len() ^ letter(name.first()) << 1 ^ letter(name.last()) << 3) & 63)
     }
 
-    fn add(&mut self, name: &[u8]) {
-        self.0 |= Self::of(name);
+    fn add(&mut self, mark: u64) {
+        self.0 |= mark;
     }
 
-    fn may_have(self, name: &[u8]) -> bool {
-        self.0 & Self::of(name) != 0
+    fn has(self, mark: u64) -> bool {
+        self.0 & mark != 0
     }
 }
 
 impl PassedHeaders {
     /// All headers of a message. `head` is the head that they were parsed from, with its first line; it is empty for a
-    /// message over HTTP/2.
+    /// message over HTTP/2. Boxed in its place, because it is large.
     #[must_use]
-    pub fn new(received: HeaderMap, head: Bytes) -> Self {
-        Self { received, head, ..Self::default() }
+    pub fn new(received: HeaderMap, head: Bytes) -> Box<Self> {
+        let (changes, marks) = (SmallVec::new(), NameMarks(0));
+        Box::write(Box::new_uninit(), Self { received, head, changes, marks })
     }
 
     /// What was received.
@@ -79,9 +80,9 @@ impl PassedHeaders {
     /// The first header with this name.
     #[must_use]
     pub fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
-        let received = || self.received.get(name).filter(|_| !self.removed.contains(name));
-        let added = || self.added.iter().find(|added| added.name == *name).map(|added| &added.value);
-        received().or_else(added)
+        let received = || self.received.get(name).filter(|_| !self.removes(name));
+        let added = || self.changes.iter().find(|change| change.name == *name && change.value.is_some());
+        received().or_else(|| added()?.value.as_ref())
     }
 
     /// Whether there is a header with this name.
@@ -92,54 +93,58 @@ impl PassedHeaders {
 
     /// Removes all headers with this name.
     pub fn remove(&mut self, name: &HeaderName) {
-        self.remove_as(name);
+        self.change(name.clone(), None, true);
     }
 
-    /// Removes a header. Returns its number among the removed ones.
-    fn remove_as(&mut self, name: &HeaderName) -> usize {
-        let bytes = name.as_str().as_bytes();
-        if self.marks.may_have(bytes) {
-            self.added.retain(|added| added.name != *name);
-            if let Some(known) = self.removed.iter().position(|removed| removed == name) {
-                return known;
-            }
-        }
-        self.marks.add(bytes);
-        self.removed.push(name.clone());
-        self.removed.len() - 1
-    }
-
-    /// The number of a removed name in any spelling.
-    fn position(&self, name: &[u8]) -> Option<usize> {
-        if !self.marks.may_have(name) {
-            return None;
-        }
-        self.removed.iter().position(|removed| removed.as_str().as_bytes().eq_ignore_ascii_case(name))
+    /// Whether what was received by this name is removed or replaced.
+    #[must_use]
+    pub fn removes(&self, name: &HeaderName) -> bool {
+        self.removal_of(name.as_str().as_bytes()).is_some()
     }
 
     /// Replaces all headers with this name by one.
     pub fn set(&mut self, name: HeaderName, value: HeaderValue) {
-        let replaces = Some(self.remove_as(&name));
-        self.added.push(HeaderToAdd { name, value, replaces });
+        self.change(name, Some(value), true);
     }
 
     /// Adds a header.
     pub fn append(&mut self, name: HeaderName, value: HeaderValue) {
-        let bytes = name.as_str().as_bytes();
-        let replaces = self.position(bytes);
-        self.marks.add(bytes);
-        self.added.push(HeaderToAdd { name, value, replaces });
+        self.change(name, Some(value), false);
+    }
+
+    fn change(&mut self, name: HeaderName, value: Option<HeaderValue>, removes: bool) {
+        let mark = NameMarks::of(name.as_str().as_bytes());
+        if removes && self.marks.has(mark) {
+            self.changes.retain(|before| before.name != name);
+        }
+        self.marks.add(mark);
+        self.changes.push(HeaderChange { name, value, removes });
+    }
+
+    /// The number of the change that removes a name, in any spelling.
+    #[inline]
+    fn removal_of(&self, name: &[u8]) -> Option<usize> {
+        if self.marks.has(NameMarks::of(name)) { self.find_removal(name) } else { None }
+    }
+
+    fn find_removal(&self, name: &[u8]) -> Option<usize> {
+        let is_removed = |change: &HeaderChange| {
+            change.removes && change.name.as_str().as_bytes().eq_ignore_ascii_case(name)
+        };
+        self.changes.iter().position(is_removed)
     }
 
     /// The same as a map.
     #[must_use]
     pub fn into_map(self) -> HeaderMap {
         let mut map = self.received;
-        for name in &self.removed {
-            map.remove(name);
+        for change in self.changes.iter().filter(|change| change.removes) {
+            map.remove(&change.name);
         }
-        for HeaderToAdd { name, value, .. } in self.added {
-            map.append(name, value);
+        for HeaderChange { name, value, .. } in self.changes {
+            if let Some(value) = value {
+                map.append(name, value);
+            }
         }
         map
     }
@@ -149,7 +154,7 @@ impl PassedHeaders {
         let mut replaced = Replaced::default();
         if self.head.is_empty() {
             for (name, value) in &self.received {
-                match self.position(name.as_str().as_bytes()) {
+                match self.removal_of(name.as_str().as_bytes()) {
                     None => push_line(name, value, case, bytes),
                     Some(at) if replaced.is_first(at) => {
                         let values = self.replacements(at);
@@ -161,8 +166,13 @@ impl PassedHeaders {
         } else {
             self.write_received(case, &mut replaced, bytes);
         }
-        for HeaderToAdd { name, value, replaces } in &self.added {
-            if replaces.is_none_or(|at| !replaced.has(at)) {
+        for HeaderChange { name, value, .. } in &self.changes {
+            let is_replaced = |name: &HeaderName| {
+                self.removal_of(name.as_str().as_bytes()).is_some_and(|at| replaced.has(at))
+            };
+            if let Some(value) = value
+                && !(replaced.has_any() && is_replaced(name))
+            {
                 push_line(name, value, case, bytes);
             }
         }
@@ -173,16 +183,16 @@ impl PassedHeaders {
         // Lines that leave as they came are copied together.
         let mut as_sent = Run::default();
         for line in lines(&self.head) {
-            let ReceivedLine { name, value, .. } = line;
-            match self.position(name) {
+            let name = line.name;
+            match self.removal_of(name) {
                 // Equal lengths are one, see `request::decoder`.
                 None if is_length(name) && std::mem::replace(&mut has_length, true) => {
                     as_sent.end(&self.head, bytes);
                 }
-                None if case == HeaderCase::Preserve && line.is_plain => as_sent.add(line.at),
+                None if case == HeaderCase::Preserve && line.is_plain() => as_sent.add(line.at),
                 None => {
                     as_sent.end(&self.head, bytes);
-                    push_received(name, value, case, bytes);
+                    push_received(name, line.value(), case, bytes);
                 }
                 Some(at) => {
                     as_sent.end(&self.head, bytes);
@@ -196,9 +206,11 @@ impl PassedHeaders {
         as_sent.end(&self.head, bytes);
     }
 
-    /// The values that replace the header with this number among the removed ones.
-    fn replacements(&self, removed: usize) -> impl Iterator<Item = &HeaderValue> {
-        self.added.iter().filter(move |added| added.replaces == Some(removed)).map(|added| &added.value)
+    /// The values of the header that the change with this number removes.
+    fn replacements(&self, at: usize) -> impl Iterator<Item = &HeaderValue> {
+        let name = self.changes.get(at).map(|change| &change.name);
+        let same = self.changes.iter().filter(move |change| Some(&change.name) == name);
+        same.filter_map(|change| change.value.as_ref())
     }
 }
 
@@ -218,6 +230,10 @@ impl Replaced {
 
     fn has(&self, at: usize) -> bool {
         at < 64 && self.0 >> at & 1 == 1
+    }
+
+    fn has_any(&self) -> bool {
+        self.0 != 0
     }
 }
 
@@ -252,38 +268,56 @@ impl Run {
 /// A line of a head.
 struct ReceivedLine<'h> {
     name: &'h [u8],
-    /// Without the blanks around it.
-    value: &'h [u8],
+    /// What follows the colon, with the end of the line.
+    behind: &'h [u8],
     /// Its position, with its end.
     at: Range<usize>,
+}
+
+impl<'h> ReceivedLine<'h> {
     /// Whether it is written as the gate would write it: `name: value` and CR LF.
-    is_plain: bool,
+    fn is_plain(&self) -> bool {
+        let [b' ', value @ .., b'\r', b'\n'] = self.behind else { return false };
+        !matches!(value, [b' ' | b'\t', ..] | [.., b' ' | b'\t'])
+    }
+
+    /// Without the blanks around it.
+    fn value(&self) -> &'h [u8] {
+        let text = self.behind.strip_suffix(b"\n").unwrap_or(self.behind);
+        trimmed(text.strip_suffix(b"\r").unwrap_or(text))
+    }
 }
 
 /// The lines behind the first one of a head.
 fn lines(head: &[u8]) -> impl Iterator<Item = ReceivedLine<'_>> {
     // Empty lines may precede the first one.
     let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(head.len());
-    let mut start = end_of_line(head, start);
+    let mut at = start + line_length(&head[start..]);
+    let mut rest = &head[at..];
     std::iter::from_fn(move || {
-        let end = end_of_line(head, start);
-        let line = head.get(start..end)?;
-        let colon = memchr(b':', line)?;
-        let (name, behind) = (&line[..colon], &line[colon + 1..]);
-        let text = behind.strip_suffix(b"\n").unwrap_or(behind);
-        let value = trimmed(text.strip_suffix(b"\r").unwrap_or(text));
-        let is_plain =
-            behind.len() == value.len() + 3 && behind.starts_with(b" ") && behind.ends_with(b"\r\n");
-        let line = ReceivedLine { name, value, at: start..end, is_plain };
-        start = end;
+        let (line, others) = rest.split_at(line_length(rest));
+        let (name, behind) = parts(line)?;
+        let line = ReceivedLine { name, behind, at: at..at + line.len() };
+        (at, rest) = (line.at.end, others);
         Some(line)
     })
 }
 
-/// Where the next line begins.
-fn end_of_line(head: &[u8], start: usize) -> usize {
-    let rest = head.get(start..).unwrap_or_default();
-    memchr(b'\n', rest).map_or(head.len(), |end| start + end + 1)
+/// What is before the first colon, and behind it. Names are too short for vector instructions.
+fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut rest = line;
+    while let [byte, behind @ ..] = rest {
+        if *byte == b':' {
+            return Some((&line[..line.len() - rest.len()], behind));
+        }
+        rest = behind;
+    }
+    None
+}
+
+/// The length of the first line, with its end.
+fn line_length(rest: &[u8]) -> usize {
+    memchr(b'\n', rest).map_or(rest.len(), |end| end + 1)
 }
 
 /// Without spaces and tabs at both ends (RFC 9110, 5.6.3).
@@ -352,7 +386,7 @@ mod tests {
     const HEAD: &str =
         "\r\nGET / HTTP/1.1\r\nSOAPAction: \"a\"\r\nset-cookie:1\r\nX_y:\t z \r\nSet-Cookie: 2\r\n\r\n";
 
-    fn passed() -> PassedHeaders {
+    fn passed() -> Box<PassedHeaders> {
         let map =
             received(&[("soapaction", "\"a\""), ("set-cookie", "1"), ("x_y", "z"), ("set-cookie", "2")]);
         PassedHeaders::new(map, Bytes::from_static(HEAD.as_bytes()))

@@ -1,7 +1,6 @@
-//! The headers that records and generated responses take from a request, found in one pass.
+//! The headers that checks, records and generated responses take from a request, found in one pass.
 //!
-//! Each look-up by name hashes it; a pass over the names of a browser's request costs less than three of them. What
-//! decides about a request is looked up where it is decided.
+//! Each look-up by name hashes it; a pass over the names of a browser's request costs less than three of them.
 
 use http::{HeaderMap, HeaderValue};
 
@@ -20,8 +19,32 @@ pub struct RecordedHeaders<'a> {
     pub names_client: bool,
     /// Whether it names the scheme that the client speaks, likewise.
     pub names_scheme: bool,
+    /// `Expect`.
+    pub expect: Option<&'a HeaderValue>,
+    /// `Transfer-Encoding`.
+    pub transfer_encoding: Option<&'a HeaderValue>,
+    /// Which of those there are that forwarding reads.
+    pub forwarding: ForwardingHeaders,
     request_id: Option<&'a HeaderValue>,
-    has_several_ids: bool,
+    several: SeveralHeaders,
+}
+
+/// Which of the headers there are that forwarding reads.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ForwardingHeaders {
+    /// `Authorization`.
+    pub authorization: bool,
+    /// `Upgrade`.
+    pub upgrade: bool,
+}
+
+/// Of which headers there are several.
+#[derive(Debug, Default)]
+struct SeveralHeaders {
+    hosts: bool,
+    expectations: bool,
+    codings: bool,
+    ids: bool,
 }
 
 impl<'a> RecordedHeaders<'a> {
@@ -32,11 +55,30 @@ impl<'a> RecordedHeaders<'a> {
         for (name, value) in headers {
             let place = match name.as_str() {
                 "accept" => &mut found.accept,
-                "host" => &mut found.host,
+                "host" => {
+                    found.several.hosts = found.host.is_some();
+                    &mut found.host
+                }
+                "expect" => {
+                    found.several.expectations = found.expect.is_some();
+                    &mut found.expect
+                }
+                "transfer-encoding" => {
+                    found.several.codings = found.transfer_encoding.is_some();
+                    &mut found.transfer_encoding
+                }
+                "authorization" => {
+                    found.forwarding.authorization = true;
+                    continue;
+                }
+                "upgrade" => {
+                    found.forwarding.upgrade = true;
+                    continue;
+                }
                 "referer" => &mut found.referer,
                 "user-agent" => &mut found.user_agent,
                 "x-request-id" => {
-                    found.has_several_ids = found.request_id.is_some();
+                    found.several.ids = found.request_id.is_some();
                     &mut found.request_id
                 }
                 "x-forwarded-for" => {
@@ -59,6 +101,24 @@ impl<'a> RecordedHeaders<'a> {
         found
     }
 
+    /// Whether there is more than one `Host`.
+    #[must_use]
+    pub fn has_several_hosts(&self) -> bool {
+        self.several.hosts
+    }
+
+    /// Whether there is more than one `Expect`.
+    #[must_use]
+    pub fn has_several_expectations(&self) -> bool {
+        self.several.expectations
+    }
+
+    /// Whether there is more than one `Transfer-Encoding`.
+    #[must_use]
+    pub fn has_several_codings(&self) -> bool {
+        self.several.codings
+    }
+
     /// The client's own request id, if it is safe in logs and headers: one header of visible ASCII characters, at most
     /// `MAX_REQUEST_ID_LEN` of them.
     #[must_use]
@@ -66,7 +126,7 @@ impl<'a> RecordedHeaders<'a> {
         let is_usable = |id: &&HeaderValue| {
             (1..=MAX_REQUEST_ID_LEN).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic)
         };
-        self.request_id.filter(|_| !self.has_several_ids).filter(is_usable)
+        self.request_id.filter(|_| !self.several.ids).filter(is_usable)
     }
 }
 

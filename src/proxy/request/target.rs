@@ -6,13 +6,14 @@
 
 use std::borrow::Cow;
 
-use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HOST};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
 
 use crate::policy::{canonical, query};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::{Error, MalformedRequest};
+use crate::proxy::headers::recorded::RecordedHeaders;
 
 /// A host in lower case, without port and trailing dot.
 pub type Host<'a> = Cow<'a, str>;
@@ -24,6 +25,7 @@ pub type Host<'a> = Cow<'a, str>;
 pub(in crate::proxy) fn validate<'a, B>(
     connection: &DownstreamConnection,
     request: &'a Request<B>,
+    recorded: &RecordedHeaders<'a>,
 ) -> Result<Host<'a>, Error> {
     refuse_ambiguous(connection)?;
     if request.method() == Method::CONNECT {
@@ -35,7 +37,7 @@ pub(in crate::proxy) fn validate<'a, B>(
     if request.uri().path_and_query().is_some_and(is_too_long) {
         return Err(Error::TargetTooLong);
     }
-    Ok(check(request)?)
+    Ok(check_recorded(request, recorded)?)
 }
 
 /// Refuses a request as soon as its connection is ambiguous, also by bytes of its body. Returns the host of a request
@@ -48,7 +50,8 @@ pub(in crate::proxy) fn validate_again<'a, B>(
     request: &'a Request<B>,
 ) -> Result<Host<'a>, Error> {
     refuse_ambiguous(connection)?;
-    let host = host(request.headers(), request.version())?;
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let host = host(hosts.next(), hosts.next().is_some(), request.version())?;
     Ok(host_name(host, request.uri().authority().map(Authority::as_str))?)
 }
 
@@ -74,13 +77,20 @@ fn host_name<'a>(
 /// # Errors
 /// See [`MalformedRequest`].
 pub fn check<B>(request: &Request<B>) -> Result<Host<'_>, MalformedRequest> {
+    check_recorded(request, &RecordedHeaders::of(request.headers()))
+}
+
+fn check_recorded<'a, B>(
+    request: &'a Request<B>,
+    recorded: &RecordedHeaders<'a>,
+) -> Result<Host<'a>, MalformedRequest> {
     if request.version() == Version::HTTP_2 {
         check_http2(request.headers())?;
     }
-    check_transfer_encoding(request.headers())?;
-    check_expectation(request.headers(), request.version())?;
+    check_transfer_encoding(recorded)?;
+    check_expectation(recorded, request.version())?;
     let authority = check_authority(request.uri())?;
-    let host = host(request.headers(), request.version())?;
+    let host = host(recorded.host, recorded.has_several_hosts(), request.version())?;
     if let (Some(authority), Some((host, _))) = (authority, host)
         && !authority.eq_ignore_ascii_case(host)
     {
@@ -116,24 +126,25 @@ fn check_path(method: &Method, path: &str) -> Result<(), MalformedRequest> {
     }
 }
 
-fn check_transfer_encoding(headers: &HeaderMap) -> Result<(), MalformedRequest> {
-    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    match (codings.next(), codings.next()) {
-        (None, _) => Ok(()),
-        (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
-        _ => Err(MalformedRequest::TransferEncoding),
+fn check_transfer_encoding(recorded: &RecordedHeaders<'_>) -> Result<(), MalformedRequest> {
+    match recorded.transfer_encoding {
+        None => Ok(()),
+        Some(only) if !recorded.has_several_codings() && only.as_bytes().eq_ignore_ascii_case(b"chunked") => {
+            Ok(())
+        }
+        Some(_) => Err(MalformedRequest::TransferEncoding),
     }
 }
 
 /// RFC 9110, 10.1.1. Servers differ in which of several they take, and in whether they ignore unknown ones.
-fn check_expectation(headers: &HeaderMap, version: Version) -> Result<(), MalformedRequest> {
-    let mut expectations = headers.get_all(EXPECT).iter();
-    match (expectations.next(), expectations.next()) {
-        (None, _) => Ok(()),
+fn check_expectation(recorded: &RecordedHeaders<'_>, version: Version) -> Result<(), MalformedRequest> {
+    let is_known = |only: &HeaderValue| only.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    match recorded.expect {
+        None => Ok(()),
         // RFC 9110, 10.1.1: `Expect` of an HTTP/1.0 request is ignored.
-        (Some(_), _) if version < Version::HTTP_11 => Ok(()),
-        (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"100-continue") => Ok(()),
-        _ => Err(MalformedRequest::Expectation),
+        Some(_) if version < Version::HTTP_11 => Ok(()),
+        Some(only) if !recorded.has_several_expectations() && is_known(only) => Ok(()),
+        Some(_) => Err(MalformedRequest::Expectation),
     }
 }
 
@@ -148,23 +159,26 @@ fn check_authority(uri: &Uri) -> Result<Option<&str>, MalformedRequest> {
 }
 
 /// The `Host` as sent, and the name in it.
-fn host(headers: &HeaderMap, version: Version) -> Result<Option<(&str, &str)>, MalformedRequest> {
-    let mut hosts = headers.get_all(HOST).iter();
-    match (hosts.next(), hosts.next()) {
-        (Some(_), Some(_)) => Err(MalformedRequest::SeveralHosts),
-        (Some(host), None) => {
+fn host(
+    first: Option<&HeaderValue>,
+    are_several: bool,
+    version: Version,
+) -> Result<Option<(&str, &str)>, MalformedRequest> {
+    match first {
+        Some(_) if are_several => Err(MalformedRequest::SeveralHosts),
+        Some(host) => {
             let host = host.to_str().map_err(|_| MalformedRequest::BadHost)?;
             Ok(Some((host, name_of(host)?)))
         }
-        (None, _) if version == Version::HTTP_10 => Ok(None),
-        (None, _) => Err(MalformedRequest::NoHost),
+        None if version == Version::HTTP_10 => Ok(None),
+        None => Err(MalformedRequest::NoHost),
     }
 }
 
 /// The name in `name[:port]`, with the brackets of an IPv6 address.
 fn name_of(host: &str) -> Result<&str, MalformedRequest> {
     let bytes = host.as_bytes();
-    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let is_letter = |byte: &u8| IN_NAMES[usize::from(*byte)];
     let end = match bytes.first() {
         None => return Err(MalformedRequest::NoHost),
         Some(b'[') => {
@@ -194,17 +208,31 @@ fn is_port(digits: &[u8]) -> bool {
 
 fn normalize(name: &str) -> Host<'_> {
     let name = name.strip_suffix('.').unwrap_or(name);
-    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+    // Without a branch for each byte.
+    if name.bytes().fold(false, |has_upper, byte| has_upper | byte.is_ascii_uppercase()) {
         name.to_ascii_lowercase().into()
     } else {
         name.into()
     }
 }
 
+/// Letters, digits, `-`, `.` and `_`.
+const IN_NAMES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        table[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+        byte += 1;
+    }
+    table
+};
+
 const MAX_TARGET: usize = 8 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use http::header::TRANSFER_ENCODING;
+
     use super::*;
 
     fn checked(target: &str, hosts: &[&str]) -> Result<String, MalformedRequest> {

@@ -12,15 +12,23 @@ use crate::policy::Policy;
 use crate::proxy::body::ResponseBody;
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
+use crate::proxy::headers::recorded::ForwardingHeaders;
 use crate::proxy::respond;
 
 /// The summary of a request, and its access record.
 pub(super) struct RequestContext {
     pub(super) summary: RequestSummary,
     pub(super) record: AccessRecord,
+    /// What the request has for those who forward it.
+    pub(super) forwarding: ForwardingHeaders,
 }
 
 impl RequestContext {
+    /// Of a request that is not forwarded.
+    pub(super) fn new(summary: RequestSummary, record: AccessRecord) -> Self {
+        Self { summary, record, forwarding: ForwardingHeaders::default() }
+    }
+
     /// Notes which page may read what the gate answers on this route.
     pub(super) fn permit_origin(&mut self, policy: &Policy, route: Option<&usize>, headers: &HeaderMap) {
         self.summary.permit_origin(policy, route, headers);

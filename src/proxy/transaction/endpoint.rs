@@ -24,6 +24,7 @@ use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::endpoint::EndpointKind;
 use crate::proxy::error::Error;
 use crate::proxy::headers::REQUEST_ID;
+use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::request::question::{Question, asks_nothing};
 use crate::proxy::request::target;
 use crate::time::Span;
@@ -103,7 +104,7 @@ impl Server {
         }
         let is_call = endpoint.kind == EndpointKind::EnvoyRls;
         if is_call || is_report(request) {
-            target::validate(connection, request)?;
+            target::validate(connection, request, &RecordedHeaders::of(request.headers()))?;
             return Ok(if is_call { Asked::Call } else { Asked::Report });
         }
         if request.method() == Method::CONNECT {

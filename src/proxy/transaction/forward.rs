@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, SET_COOKIE};
@@ -32,7 +33,8 @@ use crate::proxy::error::Error;
 use crate::proxy::headers::passed::PassedHeaders;
 use crate::proxy::headers::{self, ForwardedInfo};
 use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
-use crate::proxy::upstream::bound::BoundConnections;
+use crate::proxy::settings::Forwarding;
+use crate::proxy::upstream::bound::{self, BoundConnections};
 use crate::proxy::upstream::plain_response;
 use crate::proxy::upstream::tunnel::{self, UpgradeRequest};
 use crate::proxy::upstream::{RequestSource, UnsentRequest, UpstreamBody, UpstreamRequest};
@@ -40,7 +42,7 @@ use crate::proxy::upstream::{RequestSource, UnsentRequest, UpstreamBody, Upstrea
 /// A request that is ready to be sent.
 pub(super) struct PreparedRequest {
     request: UnsentRequest,
-    progress: Rc<UploadProgress>,
+    progress: UploadProgress,
     /// The configuration of the decision.
     config: Rc<WorkerConfig>,
     /// The number of the upstream group.
@@ -53,17 +55,17 @@ pub(super) struct PreparedRequest {
 }
 
 impl PreparedRequest {
-    /// Prepares a request for the upstream. Boxed, because it is moved several times.
+    /// Prepares a request for the upstream.
     pub(super) fn prepare(
         request: Request<IncomingBody>,
         connection: &DownstreamConnection,
         config: &Rc<WorkerConfig>,
         group: usize,
         attempt: Option<AdmittedAttempt>,
-        RequestContext { summary, record }: &RequestContext,
-    ) -> Box<Self> {
+        RequestContext { summary, record, forwarding }: &RequestContext,
+    ) -> Self {
         let RuntimeConfig { rules, client, settings, .. } = &*config.shared;
-        let upgrade = UpgradeRequest::of(&request);
+        let upgrade = if forwarding.upgrade { UpgradeRequest::of(&request) } else { None };
         let info = ForwardedInfo {
             peer: connection.peer_value(),
             trusted: client.trusts(connection.peer),
@@ -78,10 +80,15 @@ impl PreparedRequest {
         let head = connection.head.take();
         let (method, target) = (parts.method, target(&parts.uri, &head));
         let (mut body, progress) = RequestBody::new(body, settings, client.header.name());
-        if attempt.is_none() && method == Method::POST && is_form(&parts.headers) {
-            body = body.watched();
+        if let Some(body) = &mut body
+            && attempt.is_none()
+            && method == Method::POST
+            && is_form(&parts.headers)
+        {
+            body.watch();
         }
-        let mut headers = Box::new(PassedHeaders::new(parts.headers, head));
+        let authenticates = forwarding.authorization && bound::authenticates(&parts.headers);
+        let mut headers = PassedHeaders::new(parts.headers, head);
         set_host(&mut headers, &parts.uri);
         headers::prepare_request(&mut headers, &info, upgrade.as_ref().map(|upgrade| upgrade.0.clone()));
         if let Some(attempt) = &attempt {
@@ -94,27 +101,19 @@ impl PreparedRequest {
         let (case, reply_timeout) =
             (settings.header_case, config.group(group).forwarding().reply_timeout.to_std());
         let is_safe = matches!(method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let is_repeatable = is_safe && attempt.is_none() && body.is_end_stream() && upgrade.is_none();
+        let is_repeatable = is_safe && attempt.is_none() && body.is_none() && upgrade.is_none();
         let request = UpstreamRequest {
             method: method.clone(),
             target,
             headers,
             case,
             body,
+            authenticates,
             is_repeatable,
             reply_timeout,
         };
-        let request = Some(request);
-        Box::new(Self {
-            request,
-            progress,
-            config: Rc::clone(config),
-            group,
-            upgrade,
-            method,
-            is_http1,
-            attempt,
-        })
+        let (request, config) = (Some(request), Rc::clone(config));
+        Self { request, progress, config, group, upgrade, method, is_http1, attempt }
     }
 
     /// Whether the request is a form with a password that no route covers, as far as it was sent.
@@ -148,10 +147,6 @@ impl PreparedRequest {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return self.switch_protocols(response, connection, record);
         }
-        let timeout = match is_event_stream(response.headers()) {
-            true => forwarding.event_timeout.to_std(),
-            false => forwarding.reply_timeout.to_std(),
-        };
         let (mut read_ahead, mut inspector) = (BodyStart::default(), None);
         let cookie = match self.settle_plan(&response) {
             SettlePlan::Known(settlement) => {
@@ -164,12 +159,14 @@ impl PreparedRequest {
             }
             // Boxed: it is rarely awaited, and would enlarge every request's future.
             SettlePlan::BeforeHead(inspector) => {
+                let timeout = body_timeout(&response, &forwarding);
                 let settled = Box::pin(inspector.read_ahead(response.body_mut(), timeout)).await;
                 let (pieces, cookie) = settled.map_err(body_failure)?;
                 read_ahead = pieces;
                 cookie
             }
         };
+        let timeout = body_timeout(&response, &forwarding);
         let passed = self.passed_headers(&mut response, cookie);
         let ahead = || ReadAhead::new(&server.body_memory.responses, owner, forwarding.response_buffer);
         let relayed = |body| relay(body, &self.config, read_ahead, inspector, timeout, ahead);
@@ -190,10 +187,12 @@ impl PreparedRequest {
         max_bytes: usize,
     ) -> Result<(), Error> {
         match &mut self.request {
-            Some(request) if max_bytes > 0 && self.upgrade.is_none() && request.body.is_awaited() => {
+            Some(UpstreamRequest { body: Some(body), .. })
+                if max_bytes > 0 && self.upgrade.is_none() && body.is_awaited() =>
+            {
                 let memory = server.body_memory.requests.reserve(owner);
                 // Boxed: it is rarely awaited, and would enlarge every request's future.
-                Box::pin(request.body.read_ahead(max_bytes, memory)).await
+                Box::pin(body.read_ahead(max_bytes, memory)).await
             }
             _ => Ok(()),
         }
@@ -235,7 +234,7 @@ impl PreparedRequest {
         cookie: Option<HeaderValue>,
     ) -> Box<PassedHeaders> {
         let received = std::mem::take(response.headers_mut());
-        let mut passed = Box::new(PassedHeaders::new(received, response.body_mut().take_head()));
+        let mut passed = PassedHeaders::new(received, response.body_mut().take_head());
         headers::prepare_response(&mut passed, false);
         if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             // Some clients would wait for so much.
@@ -297,10 +296,10 @@ impl Settlement {
     }
 }
 
-/// The part of a chunked body that arrived with its head, without waiting. An invalid chunk becomes an error response
-/// as long as the head was not sent.
+/// The part of a chunked body that arrived with its head, or all of another one, without waiting. An invalid chunk becomes
+/// an error response as long as the head was not sent.
 async fn first_piece(body: &mut UpstreamBody) -> Result<BodyStart, Error> {
-    if body.size_hint().exact().is_some() {
+    if body.is_end_stream() || body.size_hint().exact().is_some() && !body.has_arrived() {
         return Ok(BodyStart::default());
     }
     let mut start = BodyStart::default();
@@ -320,6 +319,14 @@ fn body_failure(error: BodyError) -> Error {
         BodyError::Stalled => Failure::Timeout,
         BodyError::Broken(_) => Failure::Broken("its body is malformed, or broke off".into()),
     })
+}
+
+/// The time for each next piece of a body.
+fn body_timeout(response: &Response<UpstreamBody>, forwarding: &Forwarding) -> Duration {
+    match !response.body().is_end_stream() && is_event_stream(response.headers()) {
+        true => forwarding.event_timeout.to_std(),
+        false => forwarding.reply_timeout.to_std(),
+    }
 }
 
 /// Whether a response is a stream of events (HTML, "server-sent events"), which may be silent for long.

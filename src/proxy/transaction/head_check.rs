@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use http::{HeaderValue, Request};
 
-use crate::engine::{Decision, DecisionState, PendingDecision};
+use crate::engine::{Decision, DecisionState, PendingDecision, Refusal, Reservation};
 use crate::policy::attempt::Client;
-use crate::policy::{BodyRequirement, MatchedRoutes};
+use crate::policy::{BodyRequirement, DefenceRefusal, MatchedRoutes};
 use crate::proxy::body::ClientBody;
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
@@ -17,9 +17,29 @@ use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
 /// A decision, the configuration it was made by, and the number of the upstream group.
 pub(super) struct RoutedDecision {
     pub(super) config: Rc<WorkerConfig>,
-    /// Boxed, because it is moved several times.
-    pub(super) decision: Box<Decision>,
+    pub(super) decision: BoxedDecision,
     pub(super) group: usize,
+}
+
+/// A [`Decision`] whose large parts are boxed, because it is moved several times.
+pub(super) enum BoxedDecision {
+    Uncounted,
+    Admitted(Box<Reservation>),
+    Refused(Box<Refusal>),
+    Denied,
+    RefusedByDefence(&'static DefenceRefusal),
+}
+
+impl From<Decision> for BoxedDecision {
+    fn from(decision: Decision) -> Self {
+        match decision {
+            Decision::Uncounted => Self::Uncounted,
+            Decision::Admitted(reservation) => Self::Admitted(Box::new(reservation)),
+            Decision::Refused(refusal) => Self::Refused(Box::new(refusal)),
+            Decision::Denied => Self::Denied,
+            Decision::RefusedByDefence(refusal) => Self::RefusedByDefence(refusal),
+        }
+    }
 }
 
 /// A head that was checked, and the configuration it was checked by.
@@ -29,17 +49,16 @@ pub(super) struct CheckedHead {
     pub(super) decision: HeadDecision,
 }
 
-/// The result of checking the head of a request. Decisions are boxed, because they are moved several times; each comes
-/// with the number of the upstream group.
+/// The result of checking the head of a request. Each decision comes with the number of the upstream group.
 pub(super) enum HeadDecision {
-    Decided(Box<Decision>, usize),
+    Decided(BoxedDecision, usize),
     /// The client is redirected to `https://` with this `Location`.
     Redirected(HeaderValue),
     /// An authority checks a name.
     Validation(ValidationAnswer),
     /// A refused client answers an offer.
     Voucher,
-    /// The decision needs the store.
+    /// The decision needs the store. Boxed, because it is moved several times.
     AwaitsStore(Box<PendingDecision>, usize),
     /// The decision needs the body.
     NeedsBody(UnreadAttempt),
@@ -77,7 +96,7 @@ impl HeadDecision {
     pub(super) fn by(state: DecisionState, group: Option<usize>) -> Self {
         let group = group.unwrap_or(0);
         match state {
-            DecisionState::Ready(decision) => Self::Decided(Box::new(decision), group),
+            DecisionState::Ready(decision) => Self::Decided(decision.into(), group),
             DecisionState::Pending(pending) => Self::AwaitsStore(Box::new(pending), group),
         }
     }

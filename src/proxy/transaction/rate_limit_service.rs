@@ -11,17 +11,18 @@ use http::{HeaderMap, Request, Response, StatusCode};
 
 use super::admitted::AdmittedAttempt;
 use super::context::RequestContext;
-use super::head_check::RoutedDecision;
+use super::head_check::{BoxedDecision, RoutedDecision};
 use super::response_future::ResponseFuture;
 use super::server::Server;
 use super::service::attempt;
-use crate::engine::{DecidedAttempt, Decision, LimitStatus, Refusal, Rules, Undecided};
+use crate::engine::{DecidedAttempt, LimitStatus, Refusal, Rules, Undecided};
 use crate::policy::attempt::{Attempt, Client};
 use crate::policy::descriptor::Descriptor;
 use crate::proxy::body::{self, BufferedBody, ClientBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::grpc::{self, CallError};
+use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::request::descriptor::{DescribedRequest, RateLimitRequest};
 use crate::proxy::request::target;
 use crate::proxy::respond::{self, Code, DescriptorStatus, ProblemKind, RateLimitResponse, ShowLimits};
@@ -123,7 +124,7 @@ impl Server {
         let context = self.context(connection, &request, client, false, self.engine.clock().now());
         let host = match malformed {
             Some(error) => Err(error.into()),
-            None => target::validate(connection, &request),
+            None => target::validate(connection, &request, &RecordedHeaders::of(request.headers())),
         };
         let host = match host {
             Ok(host) => host,
@@ -148,13 +149,13 @@ impl Server {
         mut context: RequestContext,
     ) -> Answered {
         let (shared, rules) = (&config.shared, &config.shared.rules);
-        match *decision {
-            Decision::Uncounted => Answered::free(context),
-            Decision::Denied => Answered::undecided(context, &Error::StoreUnavailable),
-            Decision::RefusedByDefence(refusal) => {
+        match decision {
+            BoxedDecision::Uncounted => Answered::free(context),
+            BoxedDecision::Denied => Answered::undecided(context, &Error::StoreUnavailable),
+            BoxedDecision::RefusedByDefence(refusal) => {
                 Answered::undecided(context, &Error::RefusedByDefence(refusal))
             }
-            Decision::Refused(refusal) => {
+            BoxedDecision::Refused(refusal) => {
                 context.record.refused(rules, &refusal);
                 let form = shared.refuse_on(connection);
                 let negotiation = context.summary.negotiation();
@@ -165,8 +166,7 @@ impl Server {
                 let (parts, _) = refused.into_parts();
                 Answered { code: Code::OverLimit, status, headers: parts.headers, ..Answered::free(context) }
             }
-            Decision::Admitted(reservation) => {
-                let reservation = Box::new(reservation);
+            BoxedDecision::Admitted(reservation) => {
                 let outcome = context.record.admitted(rules, &reservation);
                 if let Err(none) = context.record.acquire_permits(shared, &reservation) {
                     reservation.refund(&self.engine, rules);
@@ -195,10 +195,9 @@ impl Server {
     ) -> Answered {
         let config = self.config.current();
         let rules = &config.shared.rules;
-        let decided =
-            |decision| RoutedDecision { config: Rc::clone(&config), decision: Box::new(decision), group: 0 };
+        let decided = |decision| RoutedDecision { config: Rc::clone(&config), decision, group: 0 };
         if let Some(refusal) = self.engine.refusal_by_operator(rules, attempt.client) {
-            return self.answered(connection, decided(Decision::RefusedByDefence(refusal)), context);
+            return self.answered(connection, decided(BoxedDecision::RefusedByDefence(refusal)), context);
         }
         let found = match rules.charges(&self.engine, attempt) {
             Ok(found) => found,
@@ -214,7 +213,7 @@ impl Server {
         let (route, wait) = (found.routes.first().copied(), rules.longest_wait(&statuses));
         let attempt = DecidedAttempt::default();
         let refusal = Refusal { route: route.unwrap_or_default(), wait, statuses, attempt };
-        self.answered(connection, decided(Decision::Refused(refusal)), context)
+        self.answered(connection, decided(BoxedDecision::Refused(Box::new(refusal))), context)
     }
 
     /// The answer to all descriptors together. If one is refused, the request is not made: the others get back what they

@@ -22,7 +22,7 @@ impl Server {
         config: &RuntimeConfig,
         refusal: &Refusal,
         request: Request<IncomingBody>,
-        RequestContext { summary, record }: &RequestContext,
+        RequestContext { summary, record, .. }: &RequestContext,
     ) -> Response<ResponseBody> {
         let form = config.refuse_on(connection);
         let offered = self.offer(connection, config, refusal, record.client(), request.method(), summary);

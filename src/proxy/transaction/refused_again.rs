@@ -51,7 +51,7 @@ impl Service {
         if known.body_len > 0 {
             connection.state.linger();
         }
-        let RequestContext { summary, mut record } = known.context(server, connection, now);
+        let RequestContext { summary, mut record, .. } = known.context(server, connection, now);
         record.refused(&shared.rules, &refusal);
         let negotiation = Negotiation { language: known.language, ..summary.negotiation() };
         let response = server.refusal_response(connection, shared, &refusal, &negotiation, &summary);
@@ -75,7 +75,7 @@ impl RefusedHead {
         let mut entry = self.entry.clone();
         entry.request_id = Some(summary.request_id.clone());
         entry.at = now;
-        RequestContext { summary, record: AccessRecord::with(server, connection, entry) }
+        RequestContext::new(summary, AccessRecord::with(server, connection, entry))
     }
 }
 

@@ -19,7 +19,7 @@ use super::context::{RequestContext, error_response};
 use super::discard_body;
 use super::endpoint::Allowed;
 use super::forward::PreparedRequest;
-use super::head_check::{CheckedHead, HeadDecision, RoutedDecision, UnreadAttempt};
+use super::head_check::{BoxedDecision, CheckedHead, HeadDecision, RoutedDecision, UnreadAttempt};
 use super::request_summary::RequestSummary;
 use super::response_future::ResponseFuture;
 use super::server::Server;
@@ -90,19 +90,20 @@ impl Server {
         body: VisibleBody,
         now: Time,
     ) -> ResponseFuture {
-        let checked = self.check(connection, &request, body, now);
+        let recorded = RecordedHeaders::of(request.headers());
+        let checked = self.check(connection, &request, &recorded, body, now);
         let client = match &checked {
             Ok(head) => head.client,
             Err(_) => self.config.current().client_for_log(connection, &request),
         };
-        let mut context = self.context(connection, &request, client, is_head, now);
+        let mut context = self.context_with(connection, &request, &recorded, client, is_head, now);
         let CheckedHead { config, decision, .. } = match checked {
             Ok(head) => head,
             Err(error) => return context.finish_with_error(&error, connection),
         };
         match decision {
             HeadDecision::Decided(decision, group) => {
-                if let Decision::Refused(refusal) = &*decision {
+                if let BoxedDecision::Refused(refusal) = &decision {
                     self.has_refused(&config, connection, &request, body, refusal, &context);
                 }
                 let routed = RoutedDecision { config, decision, group };
@@ -120,7 +121,7 @@ impl Server {
             HeadDecision::AwaitsStore(pending, group) => {
                 let (server, connection) = (Rc::clone(self), Rc::clone(connection));
                 ResponseFuture::Boxed(Box::pin(async move {
-                    let decision = Box::new(server.await_store(*pending, &config).await);
+                    let decision = server.await_store(*pending, &config).await.into();
                     let routed = RoutedDecision { config, decision, group };
                     let Ok(response) = server
                         .respond(&connection, routed, request.map(IncomingBody::Streaming), context)
@@ -150,10 +151,22 @@ impl Server {
         now: Time,
     ) -> RequestContext {
         let recorded = RecordedHeaders::of(request.headers());
-        let summary = RequestSummary::of(is_head, &recorded, &self.ids);
+        self.context_with(connection, request, &recorded, client, is_head, now)
+    }
+
+    fn context_with<B>(
+        self: &Rc<Self>,
+        connection: &Rc<DownstreamConnection>,
+        request: &Request<B>,
+        recorded: &RecordedHeaders<'_>,
+        client: Client,
+        is_head: bool,
+        now: Time,
+    ) -> RequestContext {
+        let summary = RequestSummary::of(is_head, recorded, &self.ids);
         let id = (summary.request_id.clone(), summary.id_came_back);
-        let record = AccessRecord::begin(self, connection, (request, &recorded), client, id, now);
-        RequestContext { summary, record }
+        let record = AccessRecord::begin(self, connection, (request, recorded), client, id, now);
+        RequestContext { summary, record, forwarding: recorded.forwarding }
     }
 
     /// Decides by the head of a request if possible. Returns the client, too.
@@ -161,10 +174,11 @@ impl Server {
         &self,
         connection: &DownstreamConnection,
         request: &Request<ClientBody>,
+        recorded: &RecordedHeaders<'_>,
         visible: VisibleBody,
         now: Time,
     ) -> Result<CheckedHead, Error> {
-        let host = target::validate(connection, request)?;
+        let host = target::validate(connection, request, recorded)?;
         let has_body = !request.body().is_end_stream();
         let body = if has_body { AttemptBody::Unread } else { visible.without_any() };
         let (config, checked) = with_newest_rules(
@@ -190,8 +204,8 @@ impl Server {
                 // If every body would be refused, the refusal comes before the body is read.
                 let certain = rules.policy.certain_routes(&attempt, &routes);
                 let refusal = self.engine.refuse(rules, &attempt, certain, now)?;
-                let refused =
-                    refusal.map(|refusal| HeadDecision::Decided(Box::new(Decision::Refused(refusal)), 0));
+                let refused = refusal
+                    .map(|refusal| HeadDecision::Decided(BoxedDecision::Refused(Box::new(refusal)), 0));
                 let unread = || UnreadAttempt { requirement, routes, generation: rules.generation };
                 Ok(Ok((client, refused.unwrap_or_else(|| HeadDecision::NeedsBody(unread())))))
             },
@@ -308,9 +322,9 @@ impl Server {
         )?;
         let (state, group) = checked?;
         let decision = match state {
-            DecisionState::Ready(decision) => Box::new(decision),
+            DecisionState::Ready(decision) => decision.into(),
             // Boxed: the futures around it are moved for every request with a body, and few of them ask a store.
-            DecisionState::Pending(pending) => Box::new(Box::pin(self.await_store(pending, &config)).await),
+            DecisionState::Pending(pending) => Box::pin(self.await_store(pending, &config)).await.into(),
         };
         Ok(RoutedDecision { config, decision, group: group.unwrap_or(0) })
     }
@@ -324,14 +338,13 @@ impl Server {
         mut context: RequestContext,
     ) -> ResponseFuture {
         let (shared, rules) = (&config.shared, &config.shared.rules);
-        let reservation = match *decision {
-            Decision::Uncounted => None,
-            Decision::RefusedByDefence(refusal) => {
+        let reservation = match decision {
+            BoxedDecision::Uncounted => None,
+            BoxedDecision::RefusedByDefence(refusal) => {
                 return context.finish_with_error(&Error::RefusedByDefence(refusal), connection);
             }
-            Decision::Denied => return context.finish_with_error(&Error::StoreUnavailable, connection),
-            Decision::Admitted(reservation) => {
-                let reservation = Box::new(reservation);
+            BoxedDecision::Denied => return context.finish_with_error(&Error::StoreUnavailable, connection),
+            BoxedDecision::Admitted(reservation) => {
                 context.permit_origin(&rules.policy, reservation.routes().first(), request.headers());
                 let outcome = context.record.admitted(rules, &reservation);
                 if let Err(none) = context.record.acquire_permits(shared, &reservation) {
@@ -341,10 +354,10 @@ impl Server {
                 }
                 Some((reservation, outcome))
             }
-            Decision::Refused(ref refusal) => {
-                context.record.refused(rules, refusal);
+            BoxedDecision::Refused(refusal) => {
+                context.record.refused(rules, &refusal);
                 context.permit_origin(&rules.policy, Some(&refusal.route), request.headers());
-                let response = self.refuse(connection, shared, refusal, request, &context);
+                let response = self.refuse(connection, shared, &refusal, request, &context);
                 return ResponseFuture::delayed(
                     shared.refuse_on(connection).delay,
                     connection,
@@ -362,7 +375,7 @@ impl Server {
         let mut prepared = PreparedRequest::prepare(request, connection, &config, group, attempt, &context);
         let (server, connection) = (Rc::clone(self), Rc::clone(connection));
         ResponseFuture::Boxed(Box::pin(async move {
-            let RequestContext { summary, mut record } = context;
+            let RequestContext { summary, mut record, .. } = context;
             record.hold(hold).await;
             let sent = prepared.send(&server, &connection, &mut record).await;
             record.set_uncovered_password(prepared.has_uncovered_password());

@@ -18,7 +18,9 @@ use super::fair_queue::FairQueue;
 use super::http1::{PendingResponse, ResponseHead};
 use super::pool::{ConnectionPool, DemandGuard, IdleCloser};
 use super::reuse::ReuseLimit;
-use super::{ConnectionLease, Health, RequestSource, UnsentRequest, UpstreamBody, UpstreamConnection};
+use super::{
+    ConnectionLease, Health, RequestSource, UnsentRequest, UpstreamBody, UpstreamConnection, UpstreamRequest,
+};
 use crate::event::Failure;
 use crate::net::connection_limit::ClientLoad;
 use crate::net::connection_slots::ConnectionSlot;
@@ -39,7 +41,7 @@ pub struct Backend {
 
 /// A connection that carries a request.
 struct LeasedConnection {
-    connection: UpstreamConnection,
+    connection: Box<UpstreamConnection>,
     /// How long it had rested; `None` if it is fresh.
     rested: Option<Duration>,
 }
@@ -81,6 +83,11 @@ impl Backend {
         settings: &ProxySettings,
         source: &RequestSource<'_>,
     ) -> Result<Response<UpstreamBody>, Error> {
+        let Some(&UpstreamRequest { is_repeatable, authenticates, reply_timeout: timeout, .. }) =
+            unsent.as_ref()
+        else {
+            return Err(Error::Upstream(Failure::Connect));
+        };
         let turn = match client.filter(|client| self.fair_queue.has_to_wait(client)) {
             None => self.fair_queue.pass(),
             // Boxed: it is rarely awaited, and would enlarge every request's future.
@@ -88,10 +95,6 @@ impl Backend {
                 Box::pin(self.fair_queue.wait(client)).await.ok_or_else(|| self.failed(Failure::Busy))?
             }
         };
-        let is_repeatable = unsent.as_ref().is_some_and(|request| request.is_repeatable);
-        let timeout = unsent.as_ref().map_or(Duration::ZERO, |request| request.reply_timeout);
-        let authenticates =
-            unsent.as_ref().is_some_and(|request| bound::authenticates(request.headers.received()));
         let bound = self.bound(settings, source);
         let was_bound = bound.is_some();
         let idle = || self.pop_idle(settings, turn.reserved_for_others(), is_repeatable);
@@ -115,7 +118,8 @@ impl Backend {
         }
         let head =
             received.map_err(|error| error.unwrap_or_else(|| self.failed(Failure::Broken(CLOSED.into()))))?;
-        let is_bound = was_bound || bound::is_authenticated(head.response.headers(), authenticates);
+        let is_bound = was_bound
+            || head.has_challenge && bound::is_authenticated(head.response.headers(), authenticates);
         let lease = ConnectionLease {
             backend: Rc::clone(self),
             connection: Some(connection.connection),
@@ -125,8 +129,7 @@ impl Backend {
             owner: (is_bound || authenticates).then(|| source.bound.filter(|_| is_bound).cloned()),
             _turn: turn,
         };
-        let body = UpstreamBody::new(&head, pending.into_upload(), lease);
-        Ok(head.response.map(|()| body))
+        Ok(UpstreamBody::behind(head, pending.into_upload(), lease))
     }
 
     /// The connection that belongs to the source, if it is still open.
@@ -159,7 +162,7 @@ impl Backend {
         timeout: Duration,
         pass_on: &dyn Fn(Response<()>, Bytes),
     ) -> Result<ResponseHead, Option<Error>> {
-        let UpstreamConnection { socket, timer, .. } = &mut connection.connection;
+        let UpstreamConnection { socket, timer, .. } = &mut *connection.connection;
         timer.as_mut().reset(Instant::now() + timeout);
         let received = poll_fn(|cx| {
             loop {
@@ -272,7 +275,7 @@ impl Backend {
 
 /// The result of waiting for a connection.
 enum Acquired {
-    Reused(UpstreamConnection),
+    Reused(Box<UpstreamConnection>),
     New(ConnectionSlot),
 }
 

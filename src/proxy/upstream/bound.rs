@@ -16,7 +16,7 @@ use super::UpstreamConnection;
 
 /// The connections that belong to the connection of a client: one at most for each upstream.
 #[derive(Default)]
-pub struct BoundConnections(RefCell<Vec<(PoolKey, UpstreamConnection)>>);
+pub struct BoundConnections(RefCell<Vec<(PoolKey, Box<UpstreamConnection>)>>);
 
 /// Tells one pool from every other.
 #[derive(Default, Clone)]
@@ -35,14 +35,14 @@ impl BoundConnections {
     }
 
     /// Takes the one to the upstream of this pool.
-    pub(super) fn take(&self, pool: &PoolKey) -> Option<UpstreamConnection> {
+    pub(super) fn take(&self, pool: &PoolKey) -> Option<Box<UpstreamConnection>> {
         let mut connections = self.0.borrow_mut();
         let at = connections.iter().position(|(known, _)| known.is(pool))?;
         Some(connections.swap_remove(at).1)
     }
 
     /// Keeps one, in place of another one to the same upstream.
-    pub(super) fn put(&self, pool: PoolKey, connection: UpstreamConnection) {
+    pub(super) fn put(&self, pool: PoolKey, connection: Box<UpstreamConnection>) {
         drop(self.take(&pool));
         self.0.borrow_mut().push((pool, connection));
     }
@@ -55,7 +55,7 @@ impl PoolKey {
 }
 
 /// Whether a request authenticates its connection.
-pub(super) fn authenticates(request: &HeaderMap) -> bool {
+pub(in crate::proxy) fn authenticates(request: &HeaderMap) -> bool {
     names_a_scheme(request, &AUTHORIZATION)
 }
 

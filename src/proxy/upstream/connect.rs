@@ -19,14 +19,14 @@ pub(super) async fn connect(
     health: &Health,
     slot: ConnectionSlot,
     settings: &ProxySettings,
-) -> Result<UpstreamConnection, Failure> {
+) -> Result<Box<UpstreamConnection>, Failure> {
     let timeout = settings.connect_timeout.to_std();
     let trust = settings.upstream_trust.as_ref();
     let stream = tokio::time::timeout(timeout, open(health, trust)).await;
     let stream = stream.map_err(|_| Failure::ConnectTimeout)??;
     let trust = trust.filter(|_| matches!(stream, NetStream::Tls(_))).cloned();
     let timer = Box::pin(tokio::time::sleep(timeout));
-    Ok(UpstreamConnection { socket: BufferedSocket::new(stream), timer, trust, _permit: slot })
+    Ok(Box::new(UpstreamConnection { socket: BufferedSocket::new(stream), timer, trust, _permit: slot }))
 }
 
 async fn open(health: &Health, trust: Option<&Trust>) -> Result<NetStream, Failure> {

@@ -26,7 +26,7 @@ use super::{Health, UpstreamConnection};
 pub(super) struct ConnectionPool {
     pub(super) key: PoolKey,
     idle: RefCell<Vec<PooledConnection>>,
-    waiting: RefCell<VecDeque<oneshot::Sender<UpstreamConnection>>>,
+    waiting: RefCell<VecDeque<oneshot::Sender<Box<UpstreamConnection>>>>,
     /// Holders of connections that belong to one client, in the order in which they were last used.
     bound: RefCell<VecDeque<Weak<BoundConnections>>>,
     /// Number of waiting requests; those that have gone are not counted.
@@ -36,7 +36,7 @@ pub(super) struct ConnectionPool {
 }
 
 struct PooledConnection {
-    connection: UpstreamConnection,
+    connection: Box<UpstreamConnection>,
     since: Instant,
 }
 
@@ -47,7 +47,7 @@ impl ConnectionPool {
         &self,
         reserved: usize,
         is_safe: impl Fn(Duration) -> bool,
-    ) -> Option<(UpstreamConnection, Duration)> {
+    ) -> Option<(Box<UpstreamConnection>, Duration)> {
         let mut idle = self.idle.borrow_mut();
         let rested = idle.last().filter(|_| idle.len() > reserved)?.since.elapsed();
         // All others have rested longer.
@@ -56,7 +56,7 @@ impl ConnectionPool {
     }
 
     /// Releases a connection: to a waiting request, by closing it for another worker, or to the idle ones.
-    pub(super) fn put(&self, mut connection: UpstreamConnection, demand: &ConnectionDemand) {
+    pub(super) fn put(&self, mut connection: Box<UpstreamConnection>, demand: &ConnectionDemand) {
         let is_needed_elsewhere = demand.count() > self.waiter_count.get();
         if is_needed_elsewhere && (self.waiter_count.get() == 0 || self.yields_to_other_worker()) {
             return;
@@ -78,7 +78,7 @@ impl ConnectionPool {
     }
 
     /// Waits for a released connection, behind the requests that wait already.
-    pub(super) fn wait(&self) -> oneshot::Receiver<UpstreamConnection> {
+    pub(super) fn wait(&self) -> oneshot::Receiver<Box<UpstreamConnection>> {
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().push_back(sender);
         receiver

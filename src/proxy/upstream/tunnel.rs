@@ -31,11 +31,10 @@ pub(in crate::proxy) struct UpgradeRequest(pub(in crate::proxy) HeaderValue);
 impl UpgradeRequest {
     /// The upgrade that a request asks for, if it is eligible. Others are ignored, as RFC 9110, 7.8, allows.
     pub(in crate::proxy) fn of(request: &Request<IncomingBody>) -> Option<Self> {
-        let protocol = headers::requested_upgrade(request.headers())?;
         let is_plain = request.method() == Method::GET
             && request.version() == Version::HTTP_11
             && request.body().is_end_stream();
-        is_plain.then_some(Self(protocol))
+        if is_plain { headers::requested_upgrade(request.headers()).map(Self) } else { None }
     }
 
     /// Whether the upstream's response switches only to requested protocols.
@@ -81,7 +80,7 @@ pub(in crate::proxy) fn open(
     let is_accepted = upgrade.is_some_and(|upgrade| upgrade.is_accepted_by(&response));
     let (mut head, mut body) = response.into_parts();
     let received = std::mem::take(&mut head.headers);
-    let mut passed = Box::new(PassedHeaders::new(received, body.take_head()));
+    let mut passed = PassedHeaders::new(received, body.take_head());
     if !is_accepted {
         body.close();
         return Err(broken());

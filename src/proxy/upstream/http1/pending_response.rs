@@ -73,9 +73,9 @@ impl PendingResponse {
         self.searched = 0;
     }
 
-    /// What is left to send.
-    pub(in crate::proxy::upstream) fn into_upload(self) -> Upload {
-        self.upload
+    /// What is left to send; `None` if the upstream took the whole request.
+    pub(in crate::proxy::upstream) fn into_upload(self) -> Option<Box<Upload>> {
+        (!self.upload.is_complete()).then(|| Box::new(self.upload))
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) enum UploadFraming {
 /// The bytes of a head. Chunks have no length next to them.
 pub(super) fn encode(request: &mut UpstreamRequest) -> (Vec<u8>, UploadFraming) {
     let UpstreamRequest { method, target, headers, case, body, .. } = request;
-    let framing = framing(body);
+    let framing = framing(body.as_deref());
     if framing == UploadFraming::Chunked {
         headers.remove(&CONTENT_LENGTH);
     }
@@ -30,14 +30,13 @@ pub(super) fn encode(request: &mut UpstreamRequest) -> (Vec<u8>, UploadFraming) 
         bytes.extend_from_slice(part);
     }
     headers.write(*case, &mut bytes);
-    let has_length = headers.contains(&CONTENT_LENGTH);
     match framing {
         UploadFraming::Chunked => {
             push_line(&TRANSFER_ENCODING, &HeaderValue::from_static("chunked"), *case, &mut bytes);
         }
         // No chunks are an empty body, and old servers need its length.
         UploadFraming::Length(length)
-            if !has_length && (length > 0 || headers.received().contains_key(TRANSFER_ENCODING)) =>
+            if (length > 0 || headers.removes(&TRANSFER_ENCODING)) && !headers.contains(&CONTENT_LENGTH) =>
         {
             push_line(&CONTENT_LENGTH, &HeaderValue::from(length), *case, &mut bytes);
         }
@@ -47,10 +46,8 @@ pub(super) fn encode(request: &mut UpstreamRequest) -> (Vec<u8>, UploadFraming) 
     (bytes, framing)
 }
 
-fn framing(body: &RequestBody) -> UploadFraming {
-    if body.is_end_stream() {
-        return UploadFraming::Length(0);
-    }
+fn framing(body: Option<&RequestBody>) -> UploadFraming {
+    let Some(body) = body.filter(|body| !body.is_end_stream()) else { return UploadFraming::Length(0) };
     body.size_hint().exact().map_or(UploadFraming::Chunked, UploadFraming::Length)
 }
 

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
+use http::{HeaderMap, Response};
 use http_body::{Body, Frame, SizeHint};
 
 use super::chunked::{ChunkDecoder, Decoded};
@@ -21,7 +21,8 @@ use crate::proxy::upstream::ConnectionLease;
 pub struct UpstreamBody {
     /// `None` after the end.
     lease: Option<ConnectionLease>,
-    upload: Upload,
+    /// What is left to send of the request, if its response came before that.
+    upload: Option<Box<Upload>>,
     unread: Unread,
     keeps_alive: bool,
     /// The head in front of it, as it was received.
@@ -36,19 +37,27 @@ pub(super) enum Unread {
 }
 
 impl UpstreamBody {
-    /// The body behind this head, over the connection of the lease.
-    pub(in crate::proxy::upstream) fn new(
-        head: &ResponseHead,
-        upload: Upload,
+    /// The response with this head and the body behind it, over the connection of the lease.
+    pub(in crate::proxy::upstream) fn behind(
+        head: ResponseHead,
+        upload: Option<Box<Upload>>,
         lease: ConnectionLease,
-    ) -> Self {
-        let unread = Unread::new(head.framing);
-        Self { lease: Some(lease), upload, unread, keeps_alive: head.keeps_alive, head: head.bytes.clone() }
+    ) -> Response<Self> {
+        let ResponseHead { response, bytes, framing, keeps_alive, .. } = head;
+        let (lease, unread) = (Some(lease), Unread::new(framing));
+        response.map(|()| Self { lease, upload, unread, keeps_alive, head: bytes })
     }
 
     /// The bytes of the head in front of it, as they were received.
     pub fn take_head(&mut self) -> Bytes {
         std::mem::take(&mut self.head)
+    }
+
+    /// Whether all of it came with its head, and the whole request was sent before it.
+    pub fn has_arrived(&self) -> bool {
+        let came = self.lease.as_ref().and_then(|lease| lease.connection.as_ref());
+        let came = came.map_or(0, |connection| connection.socket.buffer.len() as u64);
+        self.upload.is_none() && matches!(self.unread, Unread::Length(left) if left <= came)
     }
 
     /// Ends the lease of an empty body now.
@@ -72,14 +81,17 @@ impl UpstreamBody {
 
     fn end(&mut self) {
         let Some(lease) = self.lease.take() else { return };
-        lease.give_back(self.keeps_alive && self.upload.is_complete());
+        let is_sent = self.upload.as_ref().is_none_or(|upload| upload.is_complete());
+        lease.give_back(self.keeps_alive && is_sent);
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
         let Some(socket) = self.lease.as_mut().and_then(ConnectionLease::socket) else {
             return Poll::Ready(Ok(None));
         };
-        if let Poll::Ready(Err(error)) = self.upload.poll_send(&mut socket.stream, cx) {
+        if let Some(upload) = &mut self.upload
+            && let Poll::Ready(Err(error)) = upload.poll_send(&mut socket.stream, cx)
+        {
             // The client is to blame: the health of the upstream stays as it is.
             self.lease = None;
             return Poll::Ready(Err(error));

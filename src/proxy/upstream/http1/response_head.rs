@@ -6,15 +6,15 @@
 use std::mem::MaybeUninit;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
+use http::header::{CONNECTION, CONTENT_LENGTH, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 use httparse::{ParserConfig, Status};
 use hyper::ext::ReasonPhrase;
 use memchr::memchr_iter;
 
 use super::ResponseError;
 use crate::event::BrokenAnswer;
-use crate::proxy::upstream::framing::{self, DeclaredFraming};
+use crate::proxy::upstream::framing::DeclaredFraming;
 
 /// The head of a response.
 pub(in crate::proxy::upstream) struct ResponseHead {
@@ -24,6 +24,8 @@ pub(in crate::proxy::upstream) struct ResponseHead {
     pub(super) framing: BodyFraming,
     /// Whether the upstream keeps the connection open.
     pub(super) keeps_alive: bool,
+    /// Whether it has a `WWW-Authenticate`.
+    pub(in crate::proxy::upstream) has_challenge: bool,
 }
 
 impl ResponseHead {
@@ -65,9 +67,12 @@ pub(super) fn take(
         };
     };
     *searched = 0;
-    let mut head = buffer.split_to(end);
-    unfold(&mut head);
-    parse(head.freeze(), method).map(Some)
+    let head = buffer.split_to(end).freeze();
+    let parsed = match parse(head.clone(), method) {
+        Err(_) if has_fold(&head) => parse(unfolded(&head), method),
+        parsed => parsed,
+    };
+    parsed.map(Some)
 }
 
 /// The end of the empty line after the headers. Empty lines before the first line are skipped, as httparse does.
@@ -103,11 +108,10 @@ fn has_fold(head: &[u8]) -> bool {
     memchr_iter(b'\n', head).any(|at| matches!(head.get(at + 1), Some(b' ' | b'\t')))
 }
 
-/// Makes one line of each folded one (RFC 9112, 5.2). A first line is never continued.
-fn unfold(head: &mut [u8]) {
-    if !has_fold(head) {
-        return;
-    }
+/// A head with one line in place of each folded one (RFC 9112, 5.2), which does not parse. A first line is never
+/// continued.
+fn unfolded(head: &[u8]) -> Bytes {
+    let mut head = head.to_vec();
     let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);
     let ends: Vec<usize> = memchr_iter(b'\n', &head[start..]).map(|at| start + at).skip(1).collect();
     for end in ends {
@@ -118,6 +122,7 @@ fn unfold(head: &mut [u8]) {
             }
         }
     }
+    head.into()
 }
 
 /// The first line that does not parse by itself.
@@ -158,23 +163,32 @@ fn parse(head: Bytes, method: &Method) -> Result<ResponseHead, ResponseError> {
     }
     let headers = response.headers_mut();
     headers.reserve(parsed.headers.len());
+    let (mut declared, mut persistence, mut has_challenge) =
+        (DeclaredFraming::None, Persistence::default(), false);
     for line in &*parsed.headers {
         let malformed = || ResponseError::malformed("a header is malformed");
         let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| malformed())?;
         let value = HeaderValue::from_maybe_shared(head.slice_ref(line.value)).map_err(|_| malformed())?;
-        if name != CONTENT_LENGTH || headers.get(CONTENT_LENGTH) != Some(&value) {
+        let before = declared;
+        declared = declared.with(&name, line.value);
+        if name == CONNECTION {
+            persistence.add(line.value);
+        }
+        has_challenge |= name == WWW_AUTHENTICATE;
+        if name != CONTENT_LENGTH || before != declared {
             headers.append(name, value);
         }
     }
-    let framing = body_framing(&response, method)?;
-    let keeps_alive = framing != BodyFraming::UntilClose && keeps_alive(&response);
-    Ok(ResponseHead { response, bytes: head, framing, keeps_alive })
+    let framing = body_framing(&response, declared, method)?;
+    let keeps_alive = framing != BodyFraming::UntilClose && persistence.keeps_alive(response.version());
+    Ok(ResponseHead { response, bytes: head, framing, keeps_alive, has_challenge })
 }
 
-fn body_framing(response: &Response<()>, method: &Method) -> Result<BodyFraming, ResponseError> {
-    let Some(declared) = framing::declared(response.headers()) else {
-        return Err(ResponseError::malformed("its length is ambiguous"));
-    };
+fn body_framing(
+    response: &Response<()>,
+    declared: DeclaredFraming<'_>,
+    method: &Method,
+) -> Result<BodyFraming, ResponseError> {
     let framing = match declared {
         DeclaredFraming::None => BodyFraming::UntilClose,
         DeclaredFraming::Length(digits) => BodyFraming::Length(length(digits)?),
@@ -182,6 +196,7 @@ fn body_framing(response: &Response<()>, method: &Method) -> Result<BodyFraming,
             return Err(ResponseError::malformed("HTTP/1.0 has no chunks"));
         }
         DeclaredFraming::Chunked => BodyFraming::Chunked,
+        DeclaredFraming::Ambiguous => return Err(ResponseError::malformed("its length is ambiguous")),
     };
     let has_body = !response.status().is_informational()
         && !matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
@@ -189,27 +204,31 @@ fn body_framing(response: &Response<()>, method: &Method) -> Result<BodyFraming,
     Ok(if has_body { framing } else { BodyFraming::Length(0) })
 }
 
-/// The length that a header gives; [`framing`] has looked at its form.
-fn length(value: &HeaderValue) -> Result<u64, ResponseError> {
-    let length = value.to_str().ok().and_then(|digits| digits.parse().ok());
+/// The length that a header gives; [`DeclaredFraming`] has looked at its form.
+fn length(digits: &[u8]) -> Result<u64, ResponseError> {
+    let length = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
     length.filter(|length| *length <= MAX_LENGTH).ok_or(ResponseError::malformed("its length is too large"))
 }
 
-fn keeps_alive(response: &Response<()>) -> bool {
-    let says = |word| has_token(response.headers(), word);
-    match response.version() {
-        Version::HTTP_10 => says("keep-alive") && !says("close"),
-        _ => !says("close"),
-    }
+/// What `Connection` says of the connection.
+#[derive(Debug, Clone, Copy, Default)]
+struct Persistence {
+    says_close: bool,
+    says_keep_alive: bool,
 }
 
-fn has_token(headers: &HeaderMap, word: &str) -> bool {
-    headers.get_all(CONNECTION).iter().any(|value| {
-        value
-            .as_bytes()
-            .split(|byte| *byte == b',')
-            .any(|token| token.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
-    })
+impl Persistence {
+    /// Adds a line.
+    fn add(&mut self, value: &[u8]) {
+        for token in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            self.says_close |= token.eq_ignore_ascii_case(b"close");
+            self.says_keep_alive |= token.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+
+    fn keeps_alive(self, version: Version) -> bool {
+        !self.says_close && (version != Version::HTTP_10 || self.says_keep_alive)
+    }
 }
 
 /// Old applications set more than a request may have.

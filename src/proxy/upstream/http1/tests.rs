@@ -20,7 +20,8 @@ use crate::net::stream::NetStream;
 use crate::proxy::body::{IncomingBody, RequestBody};
 use crate::proxy::buffered_socket::BufferedSocket;
 use crate::proxy::headers::passed::HeaderCase;
-use crate::proxy::upstream::{UpstreamRequest, framing};
+use crate::proxy::upstream::UpstreamRequest;
+use crate::proxy::upstream::framing::DeclaredFraming;
 
 /// What a client found: the head and the body, or nothing.
 type Found = Option<(Version, StatusCode, HeaderMap, Vec<u8>)>;
@@ -54,7 +55,10 @@ fn has_good_length(version: Version, headers: &HeaderMap) -> bool {
         return false;
     }
     let is_number = |length: &http::HeaderValue| length.to_str().unwrap().parse::<u64>().is_ok();
-    framing::declared(headers).is_some() && headers.get(CONTENT_LENGTH).is_none_or(is_number)
+    let framing = headers
+        .iter()
+        .fold(DeclaredFraming::None, |framing, (name, value)| framing.with(name, value.as_bytes()));
+    framing != DeclaredFraming::Ambiguous && headers.get(CONTENT_LENGTH).is_none_or(is_number)
 }
 
 /// What hyper does not take as it should be read: a folded line is one, and several blanks are one.
@@ -94,7 +98,9 @@ async fn read(response: &str, step: usize, method: &Method) -> Found {
     let (body, _) = RequestBody::new(IncomingBody::Buffered(None), &Arc::default(), None);
     let (method, target, headers) = (method.clone(), Bytes::from_static(b"/"), Box::default());
     let (case, reply_timeout) = (HeaderCase::Preserve, Duration::ZERO);
-    let request = UpstreamRequest { method, target, headers, case, body, is_repeatable: true, reply_timeout };
+    let (is_repeatable, authenticates) = (true, false);
+    let request =
+        UpstreamRequest { method, target, headers, case, body, authenticates, is_repeatable, reply_timeout };
     let mut pending = PendingResponse::new(request);
     let head = std::future::poll_fn(|cx| pending.poll_head(&mut socket, |_| {}, cx)).await.ok()?;
     let (mut unread, mut body) = (Unread::new(head.framing), Vec::new());

@@ -1,6 +1,6 @@
 //! Sends a request: its head, and its body as it comes from the client.
 
-use std::io::{Cursor, Write as _};
+use std::io::{self, Cursor, IoSlice, Write as _};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -9,7 +9,6 @@ use bytes::{Buf as _, Bytes};
 use http::HeaderMap;
 use http_body::Body as _;
 use tokio::io::AsyncWrite as _;
-use tokio_util::io::poll_write_buf;
 
 use super::ResponseError;
 use super::request_head::{self, UploadFraming};
@@ -23,7 +22,7 @@ pub(in crate::proxy::upstream) struct Upload {
     /// A head or the line of a chunk, a piece of the body, and the end of its chunk.
     unsent: Chain<Chain<Cursor<Vec<u8>>, Bytes>, &'static [u8]>,
     /// `None` once all of it was read.
-    body: Option<RequestBody>,
+    body: Option<Box<RequestBody>>,
     framing: UploadFraming,
     state: UploadPhase,
     case: HeaderCase,
@@ -42,7 +41,7 @@ impl Upload {
     pub(super) fn new(mut request: UpstreamRequest) -> Self {
         let (lines, framing) = request_head::encode(&mut request);
         let unsent = Cursor::new(lines).chain(Bytes::new()).chain(&b""[..]);
-        let body = Some(request.body).filter(|_| framing != UploadFraming::Length(0));
+        let body = request.body.filter(|_| framing != UploadFraming::Length(0));
         Self { unsent, body, framing, state: UploadPhase::Sending, case: request.case }
     }
 
@@ -70,7 +69,7 @@ impl Upload {
             // The first piece of the body leaves together with the head.
             let waits = !self.has_piece() && self.poll_piece(cx)?.is_pending();
             if self.unsent.has_remaining() {
-                let sent = ready!(poll_write_buf(Pin::new(&mut *stream), cx, &mut self.unsent));
+                let sent = ready!(self.poll_write(stream, cx));
                 self.refuse_after(sent.is_err());
                 continue;
             }
@@ -84,6 +83,15 @@ impl Upload {
                 self.refuse_after(is_err);
             }
         }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Unlike [`poll_write_buf`](tokio_util::io::poll_write_buf), which makes room for dozens of parts.
+    fn poll_write(&mut self, stream: &mut NetStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut parts = [IoSlice::new(&[]); 3];
+        let count = self.unsent.chunks_vectored(&mut parts);
+        let sent = ready!(Pin::new(stream).poll_write_vectored(cx, &parts[..count]))?;
+        self.unsent.advance(sent);
         Poll::Ready(Ok(()))
     }
 
