@@ -64,7 +64,7 @@ pub enum AttemptBody<'a> {
     Unread,
     /// The whole body without its content coding; empty if there is none.
     Whole(&'a [u8]),
-    /// The same, of which is known what it holds. It is not empty.
+    /// The same, with what was found in it so far. It is not empty.
     Searched(SearchedBody<'a>),
     /// Longer than the policy reads, or not shown to it.
     TooLong,
@@ -72,7 +72,7 @@ pub enum AttemptBody<'a> {
     Unsaid,
 }
 
-/// A body, and what was found in it.
+/// A body, and what was found in it so far.
 #[derive(Clone, Copy)]
 pub struct SearchedBody<'a> {
     /// The whole body without its content coding.

@@ -248,7 +248,9 @@ impl RequestFields<'_> {
             AttemptBody::Whole(_) | AttemptBody::Searched(_) => {
                 let search = || Self::search_body(self.attempt, self.field_names);
                 let found = match &self.attempt.body {
-                    AttemptBody::Searched(searched) => BodySearch::of(searched).map(BodySearch::fields),
+                    AttemptBody::Searched(searched) => {
+                        BodySearch::of(searched).map(|known| known.fields(search))
+                    }
                     _ => None,
                 };
                 let found = found.unwrap_or_else(|| self.body.get_or_init(search));

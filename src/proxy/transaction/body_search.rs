@@ -75,7 +75,9 @@ impl Server {
         };
         let coding = coding.filter(|_| !bytes.is_empty());
         if coding.is_none() && bytes.len() <= MAX_AT_ONCE {
-            return Ok(ReadBody { bytes: Some(bytes.clone()), error: None, search: None });
+            // Empty at first: the routes and the charges read the same fields, and what the first of them finds is kept.
+            let search = (!bytes.is_empty()).then(|| (BodySearch::default(), unread.generation));
+            return Ok(ReadBody { bytes: Some(bytes.clone()), error: None, search });
         }
         let config = self.config.current();
         let client = config.client_of(connection, request)?;

@@ -2,6 +2,8 @@
 //!
 //! [`body`](super::body) searches; [`lookup`](super::lookup) knows which module needs which of the fields.
 
+use std::sync::OnceLock;
+
 use smallvec::SmallVec;
 
 use super::super::attempt::SearchedBody;
@@ -144,22 +146,23 @@ impl std::fmt::Debug for FoundInBody {
     }
 }
 
-/// What a policy finds in one body: [`Policy::search_body`](super::super::Policy::search_body). It holds for that policy
-/// alone.
+/// What a policy finds in one body: all at once by [`Policy::search_body`](super::super::Policy::search_body), or, beginning
+/// with nothing, when a step of the decision first needs it. It holds for that policy alone.
 #[derive(Debug, Default)]
 pub struct BodySearch {
-    fields: FoundInBody,
+    fields: OnceLock<FoundInBody>,
     /// By [names](super::super::count::Count::name) of what is counted.
     counts: SmallVec<[(String, Result<u32, UnreadableBody>); 1]>,
 }
 
 impl BodySearch {
     pub(crate) fn new(fields: FoundInBody) -> Self {
-        Self { fields, counts: SmallVec::new() }
+        Self { fields: fields.into(), counts: SmallVec::new() }
     }
 
-    pub(super) fn fields(&self) -> &FoundInBody {
-        &self.fields
+    /// What the fields hold, searched for only once.
+    pub(super) fn fields(&self, search: impl FnOnce() -> FoundInBody) -> &FoundInBody {
+        self.fields.get_or_init(search)
     }
 
     /// What was counted; `None` if it was not.
