@@ -6,6 +6,7 @@
 
 mod unicode;
 
+use memchr::memchr_iter;
 use smallvec::{SmallVec, smallvec};
 use unicode_normalization::UnicodeNormalization;
 
@@ -184,14 +185,12 @@ fn is_swallowed(last: char, letter: char) -> bool {
 /// Whether a folded name contains a tag, an entity, or an escaped byte; `%aa` and `%ae` were folded to `%a`.
 fn has_markup(name: &[u8]) -> bool {
     let mut ands = name.iter().skip_while(|byte| **byte != b'&');
-    let escaped = |window: &[u8]| match window {
-        [b'%', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
+    let is_escape = |at: usize| match name[at + 1..] {
+        [b'a', ..] => true,
+        [high, low, ..] => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
         _ => false,
     };
-    name.contains(&b'<')
-        || ands.any(|byte| *byte == b';')
-        || name.windows(2).any(|window| window == b"%a")
-        || name.windows(3).any(escaped)
+    name.contains(&b'<') || ands.any(|byte| *byte == b';') || memchr_iter(b'%', name).any(is_escape)
 }
 
 impl std::fmt::Debug for Account {

@@ -5,9 +5,11 @@
 use http::HeaderMap;
 use http::header::COOKIE;
 
+use super::pairs::{name_and_value, split};
+
 /// The text between semicolons in all `Cookie` lines, with the blanks around it.
 pub fn pieces(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    headers.get_all(COOKIE).iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b';'))
+    headers.get_all(COOKIE).iter().flat_map(|line| split(line.as_bytes(), b';'))
 }
 
 /// Whether a text may be the name of a cookie: a token (RFC 9110, 5.6.2; RFC 6265, 4.1.1).
@@ -18,10 +20,8 @@ pub fn is_name(text: &str) -> bool {
 
 /// Names and values, without the blanks around them. A name without a value has an empty one, as in PHP.
 pub(super) fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let pairs = pieces(headers).map(|piece| match piece.iter().position(|&byte| byte == b'=') {
-        Some(at) => (piece[..at].trim_ascii(), piece[at + 1..].trim_ascii()),
-        None => (piece.trim_ascii(), &b""[..]),
-    });
+    let pairs = pieces(headers).map(name_and_value);
+    let pairs = pairs.map(|(name, value)| (name.trim_ascii(), value.trim_ascii()));
     pairs.filter(|(name, _)| !name.is_empty())
 }
 

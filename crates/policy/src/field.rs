@@ -18,7 +18,6 @@ mod multipart;
 mod name;
 mod nesting;
 mod ntlm;
-mod pairs;
 
 use http::{HeaderMap, HeaderName};
 use smallvec::{SmallVec, smallvec};
@@ -30,7 +29,6 @@ pub(super) use self::lookup::{FieldNames, FieldSlots, MAX_NAME_READS, RequestFie
 pub(super) use self::multipart::parts as multipart_parts;
 use self::name::FieldName;
 pub(super) use self::nesting::is_too_deep;
-pub(super) use self::pairs::{name_and_value, split};
 use super::attempt::{Attempt, AttemptBody};
 use super::key::{MAX_VALUES, TooManyValues};
 

@@ -3,8 +3,6 @@
 //! It knows names only, not whether such a file exists. [`path_info`](super::path_info) derives further paths from
 //! them, and [`matcher`](super::matcher) compares segments.
 
-use memchr::{memchr, memrchr};
-
 /// A script's name without its extension.
 pub(super) fn script_stem(segment: &[u8]) -> Option<&[u8]> {
     stem(segment, is_script)
@@ -24,7 +22,8 @@ pub(super) fn takes_a_path(segment: &[u8]) -> bool {
 ///
 /// `index` alone is the index for negotiation by name (MultiViews) and for the routers of many frameworks.
 pub(super) fn is_index(segment: &[u8]) -> bool {
-    is_index_by(segment, &SERVED_FIRST) || LONG_INDEXES.iter().any(|long| is_short_name(segment, long))
+    let is_short = || segment.contains(&b'~') && LONG_INDEXES.iter().any(|long| is_short_name(segment, long));
+    is_index_by(segment, &SERVED_FIRST) || is_short()
 }
 
 /// Whether a server could be configured to use this name as a directory's index.
@@ -45,7 +44,7 @@ fn is_index_by(segment: &[u8], names: &[&str]) -> bool {
 pub(super) fn is_short_name(segment: &[u8], long: &[u8]) -> bool {
     // The tilde is no further than the length of the name.
     let head = &segment[..segment.len().min(long.len() + 1)];
-    let Some(tilde) = memchr(b'~', head) else { return false };
+    let Some(tilde) = head.iter().position(|&byte| byte == b'~') else { return false };
     let (start, rest) = segment.split_at(tilde);
     let long: Vec<u8> = long.iter().copied().filter(|&b| b != b' ').collect();
     rest.get(1).is_some_and(u8::is_ascii_digit)
@@ -56,7 +55,7 @@ pub(super) fn is_short_name(segment: &[u8], long: &[u8]) -> bool {
 fn stem(segment: &[u8], is_known: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
     // Only the last bytes are read: a segment may be long.
     let end = segment.len().saturating_sub(MAX_EXTENSION_LEN + 1);
-    let dot = end + memrchr(b'.', &segment[end..])?;
+    let dot = end + segment[end..].iter().rposition(|&byte| byte == b'.')?;
     if dot == 0 {
         return None;
     }

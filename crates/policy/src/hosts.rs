@@ -86,9 +86,11 @@ impl RouteHosts {
         for list in lists {
             found.extend_from_slice(list);
         }
-        // Few come from several lists, and sorting what is sorted costs a comparison each.
-        found.sort_unstable();
-        found.dedup();
+        if found.len() > self.any.len() {
+            // Few come from several lists, and sorting what is sorted costs a comparison each.
+            found.sort_unstable();
+            found.dedup();
+        }
         found
     }
 }

@@ -36,6 +36,7 @@ mod on_error;
 pub mod outcome;
 mod owner;
 mod owner_memory;
+mod pairs;
 mod pardon;
 mod password_key;
 mod password_name;

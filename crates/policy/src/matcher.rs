@@ -226,7 +226,7 @@ struct StrictMatcher;
 
 impl SegmentMatcher for LenientMatcher {
     fn matches_segment(&self, literal: &[u8], segment: &[u8]) -> bool {
-        may_fit(literal, segment) && literal_fits(literal, segment, self.0)
+        literal == segment || (may_fit(literal, segment) && literal_fits(literal, segment, self.0))
     }
 
     fn allows_rest(&self, pattern: &[Segment], matched: &[&[u8]]) -> bool {

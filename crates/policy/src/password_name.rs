@@ -12,7 +12,7 @@ pub(super) fn is_called_a_password(name: &str) -> bool {
                 return true;
             }
             let last = last_part(word);
-            if is_word(last) {
+            if last.len() < word.len() && is_word(last) {
                 return true;
             }
             if !is_addition(last) {
@@ -51,8 +51,7 @@ fn is_word(word: &str) -> bool {
 
 /// Whether a word behind that for a password leaves it one: `password_confirmation`, `pass_word`, `pwdTextBox`.
 fn is_addition(word: &str) -> bool {
-    lower(word)
-        .is_some_and(|(bytes, length)| ADDITIONS.iter().any(|known| known.as_bytes() == &bytes[..length]))
+    lower(word).is_some_and(|(bytes, length)| is_known_addition(&bytes[..length]))
 }
 
 /// A short word in lower case.
@@ -101,46 +100,21 @@ fn is_known(word: &[u8]) -> bool {
     }
 }
 
+/// Words of forms, of repetitions and of what is made of a password.
+#[rustfmt::skip]
+fn is_known_addition(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"word" | b"wd" | b"field" | b"input" | b"text" | b"txt" | b"box" | b"textbox" | b"edit"
+            | b"control" | b"value" | b"val" | b"new" | b"old" | b"current" | b"confirm"
+            | b"confirmation" | b"confirmed" | b"again" | b"repeat" | b"repeated" | b"retype"
+            | b"verify" | b"check" | b"hash" | b"md" | b"sha" | b"enc" | b"encrypted" | b"crypt"
+            | b"raw" | b"plain" | b"user" | b"login"
+    )
+}
+
 /// Words that mean a password at the end of a word.
 const LONG_WORDS: [&str; 6] = ["password", "passwd", "passwort", "passphrase", "kennwort", "passcode"];
-
-/// Words of forms, of repetitions and of what is made of a password.
-const ADDITIONS: [&str; 34] = [
-    "word",
-    "wd",
-    "field",
-    "input",
-    "text",
-    "txt",
-    "box",
-    "textbox",
-    "edit",
-    "control",
-    "value",
-    "val",
-    "new",
-    "old",
-    "current",
-    "confirm",
-    "confirmation",
-    "confirmed",
-    "again",
-    "repeat",
-    "repeated",
-    "retype",
-    "verify",
-    "check",
-    "hash",
-    "md",
-    "sha",
-    "enc",
-    "encrypted",
-    "crypt",
-    "raw",
-    "plain",
-    "user",
-    "login",
-];
 
 /// Bytes of the longest word that is looked at.
 const MAX_WORD: usize = 16;

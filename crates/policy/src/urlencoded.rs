@@ -23,11 +23,12 @@ pub(super) fn decode(text: &[u8], wide: bool) -> Cow<'_, [u8]> {
     let (plain, mut rest) = text.split_at(first);
     let mut decoded = Vec::with_capacity(text.len());
     decoded.extend_from_slice(plain);
+    // What is left begins with one of the two.
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
         match byte {
             b'+' => decoded.push(b' '),
-            b'%' => match (if wide { wide_letter(after) } else { None }, byte_in_hex(after)) {
+            _ => match (if wide { wide_letter(after) } else { None }, byte_in_hex(after)) {
                 (Some(letter), _) => {
                     decoded.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
                     rest = &after[5..];
@@ -38,8 +39,10 @@ pub(super) fn decode(text: &[u8], wide: bool) -> Cow<'_, [u8]> {
                 }
                 (None, None) => decoded.push(byte),
             },
-            _ => decoded.push(byte),
         }
+        let plain = rest.iter().position(|byte| matches!(byte, b'%' | b'+')).unwrap_or(rest.len());
+        decoded.extend_from_slice(&rest[..plain]);
+        rest = &rest[plain..];
     }
     Cow::Owned(decoded)
 }

@@ -11,7 +11,8 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 
 use super::UnreadableBody;
-use crate::field::{multipart_parts, name_and_value, split};
+use crate::field::multipart_parts;
+use crate::pairs::{name_and_value, split};
 use crate::urlencoded::readings;
 
 /// The number of these fields that the request has a server resolve; 0 if it has no document.

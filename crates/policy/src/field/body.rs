@@ -37,8 +37,7 @@ fn find_strictly(
     body: &[u8],
     found: &mut FoundInBody,
 ) -> Result<(), AmbiguousBody> {
-    legibility::check_headers(headers).map_err(|_| AmbiguousBody)?;
-    let kind = kind.ok_or(AmbiguousBody)?;
+    let kind = kind.filter(|kind| legibility::is_legible(kind)).ok_or(AmbiguousBody)?;
     let is_plain_form = kind.eq_ignore_ascii_case(FORM);
     let is = |word: &str| {
         !is_plain_form && kind.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
@@ -74,7 +73,7 @@ fn find_strictly(
 
 /// Whether the headers leave open that a body is readable.
 pub(super) fn is_legible_by_head(headers: &HeaderMap) -> bool {
-    legibility::check_headers(headers).is_ok() && content_type(headers).is_some()
+    content_type(headers).is_some_and(legibility::is_legible)
 }
 
 /// The content type; empty if there is none, `None` if there are several.

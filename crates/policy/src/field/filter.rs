@@ -102,7 +102,10 @@ impl NameFilter {
         let mut checked = 0;
         while let Some((&byte, after)) = rest.split_first() {
             let mut class = CLASSES[usize::from(byte)];
-            if class == ENCODED {
+            // Most are letters, which are no special class.
+            if class < EQUALS {
+                rest = after;
+            } else if class == ENCODED {
                 could_be_wide |= matches!(rest, [b'%', b'u' | b'U', ..]);
                 let mut letters = DecodedChars { rest, is_wide };
                 let letter = letters.next().unwrap_or_default();
@@ -123,7 +126,7 @@ impl NameFilter {
             } else {
                 rest = after;
             }
-            if class == SEPARATOR || class == END {
+            if class >= EQUALS {
                 is_separated = true;
                 if class == END && checked < hash.length {
                     checked = hash.length;

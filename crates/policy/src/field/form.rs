@@ -5,13 +5,13 @@
 
 use memchr::memchr2;
 
+use super::super::pairs::name_and_value;
+#[cfg(test)]
+use super::super::pairs::split;
 use super::super::urlencoded::{decode, first_byte, readings};
 use super::body_fields::FoundInBody;
 use super::encoding::TextEncoding;
 use super::lookup::FieldNames;
-use super::pairs::name_and_value;
-#[cfg(test)]
-use super::pairs::split;
 
 /// Adds the values of all fields; scans the text once. With `encodings`, names and values may also be percent-encoded
 /// bytes of these.

@@ -12,11 +12,11 @@ use smallvec::SmallVec;
 
 use super::super::attempt::Attempt;
 use super::super::cookies;
+use super::super::pairs::{name_and_value, readings_of_a_cookie, split};
 use super::super::urlencoded::{DecodedChars, readings};
 use super::body_fields::{BodyFields, FoundInBody};
 use super::filter::{NameFilter, NameKinds};
 use super::name::{FieldName, ends_a_name, letters, separates};
-use super::pairs::{name_and_value, readings_of_a_cookie, split};
 use super::{Field, TooManyValues, Values};
 
 /// The names of fields; their positions are slots.

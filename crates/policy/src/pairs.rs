@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr_iter};
 
-use super::super::urlencoded::decode;
+use super::urlencoded::decode;
 
-pub(crate) fn name_and_value(field: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn name_and_value(field: &[u8]) -> (&[u8], &[u8]) {
     let end = memchr(b'=', field).unwrap_or(field.len());
     (&field[..end], field.get(end + 1..).unwrap_or_default())
 }
 
-pub(crate) fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+pub(super) fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let ends = memchr_iter(separator, text).chain([text.len()]);
     ends.scan(0, move |start, end| text.get(std::mem::replace(start, end + 1)..end))
 }
