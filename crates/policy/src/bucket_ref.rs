@@ -153,7 +153,9 @@ impl KeyHasher {
         let named =
             limit.is_of_accounts().then_some(NamedAccount { name, owner: values.owner, listed: None });
         // No selector names a password.
-        let source = KeyInputs { attempt: &values.attempt(), origin: values.address, passwords: &[] };
+        let attempt = values.attempt();
+        let source =
+            KeyInputs { attempt: &attempt, host: attempt.host, origin: values.address, passwords: &[] };
         self.keys(limit, class, source, named.as_ref()).ok()?.first().copied()
     }
 }

@@ -7,7 +7,7 @@ mod target;
 
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use self::target::{ChargeTarget, for_strangers};
 
@@ -18,9 +18,9 @@ use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
 use super::defence::{AttemptNotes, ReadAttempt};
 use super::facts::AttemptFacts;
-use super::field::{Passwords, RequestFields, has_authorization};
+use super::field::{Passwords, RequestFields};
 use super::identity::{Identity, IdentityReaders};
-use super::key::{KeyHasher, KeyInputs, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
+use super::key::{KeyHasher, KeyInputs, MAX_VALUES, NamedAccount, TooManyValues};
 use super::legibility::UnknownCharset;
 use super::owner::OwnerClaim;
 use super::owner_memory::RememberedClient;
@@ -188,6 +188,7 @@ impl Proven {
 struct ChargePlan<'b> {
     route: &'b Route,
     attempt: &'b Attempt<'b>,
+    host: &'b str,
     origin: AddressFacts,
     hasher: &'b KeyHasher,
     cost: u32,
@@ -225,10 +226,10 @@ impl Policy {
         now: Time,
     ) -> Result<Charges, Unchargeable> {
         let request = RequestFields::with(attempt, self.names.field_names());
-        let mut found = Charges { routes, ..Charges::default() };
+        let mut found = Charges::default();
         let mut proven: Option<Proven> = None;
         let origin = self.origin_of(attempt.client);
-        for index in found.routes.clone() {
+        for &index in &routes {
             let route = &self.routes[index];
             let identity = self.identity_state(index, &request, hasher, remembered, now)?;
             let cost = self.cost_of(route, attempt)?;
@@ -248,11 +249,11 @@ impl Policy {
                 None => here,
                 Some(so_far) => so_far.and(here),
             });
-            let known = route.with_known_host(attempt);
             let is_beside = identity.is_beside_authorization();
             let locations = CredentialLocations::of(self.slotted(index), &request, is_beside);
+            let host = route.known_host(attempt);
             let plan =
-                ChargePlan { route, attempt: &known, origin, hasher, cost, cost_factor, locations, identity };
+                ChargePlan { route, attempt, host, origin, hasher, cost, cost_factor, locations, identity };
             for &limit in &route.limits {
                 match self.charge(limit, &plan, &mut found) {
                     // A candidate refuses nothing, not even what it cannot charge.
@@ -263,10 +264,12 @@ impl Policy {
                 }
             }
         }
-        let Proven { account, claim, client } = proven.unwrap_or_default();
+        if let Some(Proven { account, claim, client }) = proven {
+            found.unsettled.is_single_account = account.is_some();
+            (found.unsettled.claim, found.unsettled.client) = (claim, client);
+        }
         found.facts.is_bait = found.unsettled.notes.has("bait");
-        found.unsettled =
-            Unsettled { is_single_account: account.is_some(), claim, client, ..found.unsettled };
+        found.routes = routes;
         if found.charges.len() > 1 {
             found.charges.sort_by_key(|charge| charge.limit);
         }
@@ -358,7 +361,7 @@ impl Policy {
             owner_memory: self.owner_memory.as_deref(),
             is_remembered: remembered.is_known,
             keeps_passwords: self.keeps_passwords(route),
-            reads_passwords: self.needs_passwords(route) || has_authorization(request.attempt),
+            reads_passwords: self.needs_passwords(route) || request.has_authorization(),
             shows_passwords: route.defences.needs().passwords,
             lists_users: self.lists_users,
         };
@@ -407,21 +410,23 @@ impl Policy {
         if of_this > MAX_VALUES { Err(TooManyValues) } else { Ok(()) }
     }
 
-    /// The identities that an attempt is charged as under a limit; empty if the limit does not apply to it.
-    fn charge_targets(&self, limit: &Limit, plan: &ChargePlan<'_>) -> SmallVec<[ChargeTarget; 1]> {
-        let IdentityState::Known(identity) = &plan.identity else {
-            return smallvec![ChargeTarget::AnyIdentity];
+    /// The identities that an attempt is charged as under a limit; none if the limit does not apply to it.
+    fn charge_targets<'p>(
+        &'p self,
+        limit: &'p Limit,
+        plan: &'p ChargePlan<'_>,
+    ) -> impl Iterator<Item = ChargeTarget> + use<'p> {
+        let (any, named): (_, &[_]) = match &plan.identity {
+            IdentityState::Known(identity) if limit.is_of_passwords() && identity.is_of_owner() => {
+                (None, &[])
+            }
+            IdentityState::Known(identity) if limit.is_of_accounts() => (None, &identity.named),
+            _ => (Some(ChargeTarget::AnyIdentity), &[]),
         };
-        if limit.is_of_passwords() && identity.is_of_owner() {
-            return SmallVec::new();
-        }
-        if !limit.is_of_accounts() {
-            return smallvec![ChargeTarget::AnyIdentity];
-        }
-        let named = identity.named.iter();
-        let targets = named.filter_map(|named| match named.owner {
-            Some(_) if limit.key.contains(&KeyPart::Owner) => Some(ChargeTarget::Account(*named)),
-            None if limit.key.contains(&KeyPart::Owner) => None,
+        let is_of_owners = limit.is_of_owners();
+        let targets = named.iter().filter_map(move |named| match named.owner {
+            Some(_) if is_of_owners => Some(ChargeTarget::Account(*named)),
+            None if is_of_owners => None,
             Some(_) if !limit.is_account() => Some(ChargeTarget::Account(named.without_owner())),
             Some(_) if limit.kind == LimitKind::Cap => {
                 Some(ChargeTarget::RefilledOnly(named.without_owner()))
@@ -431,12 +436,12 @@ impl Policy {
             _ if named.is_of_strangers() && limit.kind == LimitKind::Cap => None,
             _ => Some(ChargeTarget::Account(*named)),
         });
-        targets.collect()
+        any.into_iter().chain(targets)
     }
 
     /// Whether this route has its own limit for known owners.
     fn has_owner_limit(&self, route: &Route) -> bool {
-        let is = |limit: &Limit| limit.mode == Mode::Enforce && limit.key.contains(&KeyPart::Owner);
+        let is = |limit: &Limit| limit.mode == Mode::Enforce && limit.is_of_owners();
         route.limits.iter().any(|&limit| is(&self.limits[limit]))
     }
 }
@@ -459,7 +464,7 @@ impl ChargePlan<'_> {
             IdentityState::Known(identity) => &identity.tried,
             IdentityState::NotNeeded | IdentityState::Unknown => &[],
         };
-        KeyInputs { attempt: self.attempt, origin: self.origin, passwords }
+        KeyInputs { attempt: self.attempt, host: self.host, origin: self.origin, passwords }
     }
 
     /// The tag of what is counted once, and the tokens that the attempt costs; `None` if that is not known yet.

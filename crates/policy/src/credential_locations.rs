@@ -4,7 +4,7 @@
 //! routes read in one location are charged once, and credentials in both locations are charged twice.
 //! [`inspection`](super::inspection) and [`field`](super::field) tell a guess from a remembered name.
 
-use super::field::{Field, RequestFields, are_in_own_headers, has_authorization};
+use super::field::{Field, RequestFields, are_in_own_headers};
 use super::route::SlottedRoute;
 
 /// The locations in which a route finds credentials: at least one of the two.
@@ -27,7 +27,7 @@ impl CredentialLocations {
     /// The locations for a route. `read` is whether its fields were found as well as Basic, if they were read.
     pub(super) fn of(slotted: SlottedRoute<'_>, request: &RequestFields<'_>, read: Option<bool>) -> Self {
         let attempt = request.attempt;
-        if !has_authorization(attempt) {
+        if !request.has_authorization() {
             return Self { is_in_authorization: false, is_beside: true };
         }
         let is_counted = slotted.route.reads_cost() && slotted.route.may_have_body(attempt);

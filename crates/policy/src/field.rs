@@ -201,13 +201,7 @@ pub(super) fn has_authorization(attempt: &Attempt<'_>) -> bool {
     authorization::is_there(attempt.headers)
 }
 
-/// Whether one of these fields is in a header, with any value.
-pub(super) fn are_in_headers(fields: &[Field], attempt: &Attempt<'_>) -> bool {
-    (fields.iter().any(Field::is_in_authorization) && has_authorization(attempt))
-        || are_in_own_headers(fields, attempt)
-}
-
-/// As [`are_in_headers`], without `Authorization`.
+/// Whether one of these fields is in a header, with any value; `Authorization` is left out.
 pub(super) fn are_in_own_headers(fields: &[Field], attempt: &Attempt<'_>) -> bool {
     fields.iter().any(|field| match field {
         Field::Header(name) => attempt.headers.keys().any(|sent| is_read_as(sent, name)),

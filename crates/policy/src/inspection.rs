@@ -12,8 +12,7 @@ use smallvec::SmallVec;
 use super::attempt::{Attempt, AttemptBody};
 use super::cookies;
 use super::field::{
-    Field, FieldNames, Half, MAX_NAME_READS, NameKinds, RequestFields, are_in_headers, are_in_own_headers,
-    values_of,
+    Field, FieldNames, Half, MAX_NAME_READS, NameKinds, RequestFields, are_in_own_headers, values_of,
 };
 use super::method::{MethodReadings, is_get_or_head};
 use super::password_name::is_called_a_password;
@@ -115,7 +114,7 @@ fn is_in_head(route: &Route, slots: &RouteFieldSlots, request: &RequestFields<'_
         || may_have_document()
         || [&route.reading.user, &route.reading.password, &route.matching.when]
             .into_iter()
-            .any(|fields| are_in_headers(fields, request.attempt))
+            .any(|fields| request.are_in_headers(fields))
 }
 
 /// Whether a cookie carries what makes an attempt.

@@ -143,6 +143,8 @@ impl std::fmt::Debug for KeyHasher {
 #[derive(Clone, Copy)]
 pub(super) struct KeyInputs<'k> {
     pub(super) attempt: &'k Attempt<'k>,
+    /// The host of the request, as far as buckets distinguish hosts.
+    pub(super) host: &'k str,
     pub(super) origin: AddressFacts,
     /// The hashes of the passwords, each once; `None` where there is none, or one that cannot be read.
     pub(super) passwords: &'k [Option<u128>],
@@ -257,7 +259,7 @@ fn write_identity(
     NamedAccount { name, owner, .. }: &NamedAccount,
     client: Client,
 ) {
-    if limit.key.contains(&KeyPart::User) {
+    if limit.is_of_users() {
         write_name(hasher, limit, *name, client);
     }
     if let Some(OwnerId(owner)) = owner {
@@ -289,7 +291,7 @@ fn extend(
     hashers: &mut SmallVec<[SipHasher13; 1]>,
     part: &KeyPart,
     lengths: PrefixLengths,
-    KeyInputs { attempt, origin, passwords }: KeyInputs<'_>,
+    KeyInputs { attempt, host, origin, passwords }: KeyInputs<'_>,
 ) -> Result<(), TooManyValues> {
     // Without a value, or a known one, the client is charged, as for attempts without an account.
     let absent = |hasher: &mut SipHasher13| {
@@ -300,9 +302,7 @@ fn extend(
         // `write_identity` wrote account and owner together.
         KeyPart::User | KeyPart::Owner | KeyPart::All => {}
         KeyPart::Ip => hashers.iter_mut().for_each(|hasher| write_client(hasher, lengths, attempt.client)),
-        KeyPart::Host => {
-            hashers.iter_mut().for_each(|hasher| write_bytes(hasher, b'n', attempt.host.as_bytes()))
-        }
+        KeyPart::Host => hashers.iter_mut().for_each(|hasher| write_bytes(hasher, b'n', host.as_bytes())),
         KeyPart::Header(name) => {
             let values = attempt.headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
             *hashers = fan_out(hashers, b'h', values, absent)?;
@@ -479,6 +479,7 @@ mod tests {
         let limit = Limit { key: parts.to_vec(), ..Limit::new("address", spec) };
         let source = KeyInputs {
             attempt: &attempt(client, &headers),
+            host: "a",
             origin: AddressFacts::default(),
             passwords: &[],
         };

@@ -122,6 +122,8 @@ pub struct Policy {
     lists_users: bool,
     /// Whether a route is a second step.
     has_second_steps: bool,
+    /// Whether a route names an upstream.
+    names_upstreams: bool,
 }
 
 /// The routes that a request is counted for, indices into [`Policy::routes`].
@@ -175,6 +177,7 @@ impl Policy {
         let lists_users = limits.iter().any(|limit| limit.rates.lists_users())
             || routes.iter().any(|route| route.defences.needs().accounts);
         let has_second_steps = routes.iter().any(|route| route.step.is_some());
+        let names_upstreams = routes.iter().any(|route| route.upstream.is_some());
         Self {
             owner_cookie: None,
             pardon: None,
@@ -191,6 +194,7 @@ impl Policy {
             reads_authorization,
             lists_users,
             has_second_steps,
+            names_upstreams,
         }
     }
 
@@ -291,7 +295,7 @@ impl Policy {
                     matches
                 }
             };
-        let has_authorization = self.reads_authorization && field::has_authorization(attempt);
+        let has_authorization = self.reads_authorization && inspection.fields.has_authorization();
         let mut match_reading = |reading: &[&[u8]]| {
             for possible in &possible {
                 let mut search = RouteSearch { any: true, basic: has_authorization };
@@ -331,6 +335,9 @@ impl Policy {
         let mut found = <[SmallVec<[PossibleRoute<'p>; 2]>; 3]>::default();
         for index in self.routes_at(attempt.host) {
             let SlottedRoute { route, slots } = self.slotted(index);
+            if slots.needs_header && !inspection.fields.are_in_headers(&route.matching.when) {
+                continue;
+            }
             let readings = inspection.method_readings(route, slots);
             for (reading, found) in MethodReading::ALL.into_iter().zip(&mut found) {
                 if !readings.has(reading) {
@@ -395,7 +402,7 @@ impl Policy {
         attempt: &Attempt<'_>,
         routes: &[usize],
     ) -> Result<Option<BodyRequirement>, Unchargeable> {
-        let mut found: Option<BodyRequirement> = None;
+        let (mut found, mut are_charsets_known) = (None::<BodyRequirement>, false);
         for route in routes.iter().map(|&route| &self.routes[route]) {
             let Needs { body: needs_whole, is_strict, .. } = route.defences.needs();
             if !needs_whole && !route.reads_bodies() {
@@ -412,16 +419,17 @@ impl Policy {
                     && (needs_cost
                         || is_uncertain
                         || (needs_accounts && !self.only_candidates_need_accounts(route))));
-            if is_needed {
+            let so_far = found.unwrap_or(BodyRequirement { max_bytes: 0, is_needed: false });
+            if is_needed && !so_far.is_needed {
                 BodyCoding::of(attempt.headers)?;
             }
-            if is_needed && needs_accounts {
+            if is_needed && needs_accounts && !are_charsets_known {
                 legibility::check_charsets(attempt.headers)?;
+                are_charsets_known = true;
             }
             if needs_cost {
                 legibility::check_headers(attempt.headers)?;
             }
-            let so_far = found.unwrap_or(BodyRequirement { max_bytes: 0, is_needed: false });
             found = Some(BodyRequirement {
                 max_bytes: so_far.max_bytes.max(route.reading.body),
                 is_needed: so_far.is_needed || is_needed,
@@ -446,7 +454,7 @@ impl Policy {
     /// The upstream of a request: that of the first route that matches its single strict reading.
     #[must_use]
     pub fn upstream_of(&self, attempt: &Attempt<'_>) -> Option<usize> {
-        let at_host = self.routes_at(attempt.host);
+        let at_host = if self.names_upstreams { self.routes_at(attempt.host) } else { RoutePositions::new() };
         if at_host.iter().all(|&index| self.routes[index].upstream.is_none()) {
             return None;
         }
@@ -476,8 +484,8 @@ impl Policy {
     /// Position of the rate limit that this limit belongs to; its own if it is the rate limit.
     #[must_use]
     pub fn rate_limit_of(&self, limit: usize) -> usize {
-        let rates = self.limits.iter().take(limit + 1).enumerate().rev();
-        rates.filter(|(_, limit)| limit.kind == LimitKind::Rate).map(|(at, _)| at).next().unwrap_or(limit)
+        let is_rate = |at: &usize| self.limits.get(*at).is_some_and(|limit| limit.kind == LimitKind::Rate);
+        (0..=limit).rev().find(is_rate).unwrap_or(limit)
     }
 }
 

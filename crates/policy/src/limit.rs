@@ -173,7 +173,7 @@ impl Limit {
     /// they are.
     #[must_use]
     pub fn charges_strangers(&self) -> bool {
-        self.kind == LimitKind::Rate && !self.key.contains(&KeyPart::Owner)
+        self.kind == LimitKind::Rate && !self.is_of_owners()
     }
 
     /// Whether attempts and failures of some weight count as several here: where there is a bucket for each address, and
@@ -197,6 +197,9 @@ impl Limit {
     ) -> Option<(usize, &str, Spec)> {
         if self.exempts(attempt.client) {
             return None;
+        }
+        if self.rates.classes().is_empty() {
+            return Some((0, "", self.spec));
         }
         let class = account.and_then(|account| self.rates.of_user(account));
         let class = class.or_else(|| self.rates.of_headers(attempt.headers));
@@ -230,7 +233,8 @@ impl Limit {
     /// attacker does not learn which accounts exist or are under attack, or which passwords were tried.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
-        self.is_of_accounts() || self.is_of_passwords()
+        let hides = |part: &KeyPart| matches!(part, KeyPart::User | KeyPart::Owner | KeyPart::Password);
+        self.key.iter().any(hides)
     }
 
     /// Whether the key contains an account or an owner.
@@ -242,7 +246,17 @@ impl Limit {
     /// Whether there is a bucket for each password. Such buckets never leave the memory of their process.
     #[must_use]
     pub fn is_of_passwords(&self) -> bool {
-        self.key.contains(&KeyPart::Password)
+        self.key.iter().any(|part| matches!(part, KeyPart::Password))
+    }
+
+    /// Whether there is a bucket for each account.
+    pub(super) fn is_of_users(&self) -> bool {
+        self.key.iter().any(|part| matches!(part, KeyPart::User))
+    }
+
+    /// Whether there is a bucket for each owner.
+    pub(super) fn is_of_owners(&self) -> bool {
+        self.key.iter().any(|part| matches!(part, KeyPart::Owner))
     }
 
     /// Whether clients see its numbers.
@@ -254,8 +268,7 @@ impl Limit {
     /// Whether all clients share the bucket of an account, so that one client can empty it for the others.
     #[must_use]
     pub fn is_account(&self) -> bool {
-        self.key.contains(&KeyPart::User)
-            && !self.key.iter().any(|part| matches!(part, KeyPart::Ip | KeyPart::Owner))
+        self.is_of_users() && !self.key.iter().any(|part| matches!(part, KeyPart::Ip | KeyPart::Owner))
     }
 
     /// Whether a token that its bucket lacks is a failure of the account.

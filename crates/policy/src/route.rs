@@ -115,6 +115,8 @@ pub(super) struct RouteFieldSlots {
     pub(super) when: FieldSlots,
     /// The fields of `when` that are not in `user`.
     pub(super) when_but_user: FieldSlots,
+    /// Whether only requests with one of certain headers match.
+    pub(super) needs_header: bool,
 }
 
 /// A route with the slots of its fields.
@@ -133,6 +135,9 @@ impl RouteFieldSlots {
             password: field_names.slots_for(&route.reading.password),
             when: field_names.slots_for(&route.matching.when),
             when_but_user: field_names.slots_for(&other),
+            needs_header: !route.matching.when.is_empty()
+                && route.matching.when.iter().all(Field::is_header)
+                && !route.reading.cost.tells_attempts(),
         }
     }
 }
@@ -305,10 +310,10 @@ impl Route {
             && self.matches_when(slots, request)
     }
 
-    /// The attempt, without its host if no route names it: a client does not get a bucket for each invented host.
-    pub(super) fn with_known_host<'a>(&self, attempt: &Attempt<'a>) -> Attempt<'a> {
+    /// The host of an attempt, empty if no route names it: a client does not get a bucket for each invented host.
+    pub(super) fn known_host<'a>(&self, attempt: &Attempt<'a>) -> &'a str {
         let is_other = self.matching.other_than.as_ref().is_some_and(|known| !known.matches(attempt.host));
-        Attempt { host: if is_other { "" } else { attempt.host }, ..*attempt }
+        if is_other { "" } else { attempt.host }
     }
 
     /// Whether one of the fields of `when` is present, or could be, and what `cost` counts.

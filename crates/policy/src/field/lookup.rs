@@ -360,12 +360,13 @@ pub(crate) struct RequestFields<'a> {
     query: OnceCell<FoundValues>,
     cookies: OnceCell<FoundValues>,
     pub(super) body: OnceCell<FoundInBody>,
+    authorization: OnceCell<bool>,
 }
 
 impl<'a> RequestFields<'a> {
     pub(crate) fn with(attempt: &'a Attempt<'a>, field_names: &'a FieldNames) -> Self {
-        let (fields, query, cookies, body) = Default::default();
-        Self { attempt, field_names, fields, query, cookies, body }
+        let (fields, query, cookies, body, authorization) = Default::default();
+        Self { attempt, field_names, fields, query, cookies, body, authorization }
     }
 
     /// The parts of the query between two `&` that could contain a name of this kind.
@@ -386,6 +387,17 @@ impl<'a> RequestFields<'a> {
 
     fn cookies(&self) -> &FoundValues {
         self.cookies.get_or_init(|| FoundValues::in_cookies(self.attempt.headers, self.field_names))
+    }
+
+    /// Whether there is an `Authorization` that may be a guess.
+    pub(crate) fn has_authorization(&self) -> bool {
+        *self.authorization.get_or_init(|| super::has_authorization(self.attempt))
+    }
+
+    /// Whether one of these fields is in a header, with any value.
+    pub(crate) fn are_in_headers(&self, fields: &[Field]) -> bool {
+        (fields.iter().any(Field::is_in_authorization) && self.has_authorization())
+            || super::are_in_own_headers(fields, self.attempt)
     }
 
     /// Whether one of these fields is in the query, with any value.
