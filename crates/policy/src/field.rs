@@ -22,9 +22,9 @@ mod ntlm;
 use http::{HeaderMap, HeaderName};
 use smallvec::{SmallVec, smallvec};
 
-pub use self::body_fields::BodySearch;
 use self::body_fields::FoundInBody;
 pub(super) use self::filter::NameKinds;
+pub use self::lookup::BodySearch;
 pub(super) use self::lookup::{FieldNames, FieldSlots, MAX_NAME_READS, RequestFields};
 pub(super) use self::multipart::parts as multipart_parts;
 use self::name::FieldName;
@@ -239,13 +239,10 @@ impl RequestFields<'_> {
             }
             AttemptBody::Whole(_) | AttemptBody::Searched(_) => {
                 let search = || Self::search_body(self.attempt, self.field_names);
-                let found = match &self.attempt.body {
-                    AttemptBody::Searched(searched) => {
-                        BodySearch::of(searched).map(|known| known.fields(search))
-                    }
-                    _ => None,
+                let found = match self.searched() {
+                    Some(known) => known.fields(search),
+                    None => self.body.get_or_init(search),
                 };
-                let found = found.unwrap_or_else(|| self.body.get_or_init(search));
                 found.copy_values(&slots.in_body, values)
             }
         }

@@ -284,8 +284,8 @@ mod tests {
     use http::{HeaderMap, Method};
     use proptest::prelude::*;
 
-    use super::super::attempt::{Attempt, AttemptBody, Client};
-    use super::super::field::Field;
+    use super::super::attempt::{Attempt, AttemptBody, Client, SearchedBody};
+    use super::super::field::{BodySearch, Field};
     use super::super::key::KeyPart;
     use super::super::{Limit, LimitKind, Policy};
     use super::*;
@@ -324,8 +324,18 @@ mod tests {
             descriptor: None,
             tls: None,
         };
-        let found = policy().charges(&attempt, &KeyHasher::seeded(1), Time::default()).ok()?;
-        Some((found.accounts?, found.charges.iter().map(|charge| charge.key).collect()))
+        let (policy, hasher) = (policy(), KeyHasher::seeded(1));
+        let charged = |body| {
+            let found = policy.charges(&Attempt { body, ..attempt }, &hasher, Time::default()).ok()?;
+            Some((found.accounts?, found.charges.iter().map(|charge| charge.key).collect()))
+        };
+        let (whole, search) = (charged(AttemptBody::Whole(body)), BodySearch::default());
+        // What the first search found is what the second one would find.
+        for _ in 0..if body.is_empty() { 0 } else { 2 } {
+            let searched = SearchedBody { bytes: body, found: &search };
+            assert_eq!(charged(AttemptBody::Searched(searched)), whole);
+        }
+        whole
     }
 
     fn body() -> impl Strategy<Value = Vec<u8>> {

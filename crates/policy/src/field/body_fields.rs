@@ -2,12 +2,8 @@
 //!
 //! [`body`](super::body) searches; [`lookup`](super::lookup) knows which module needs which of the fields.
 
-use std::sync::OnceLock;
-
 use smallvec::SmallVec;
 
-use super::super::attempt::SearchedBody;
-use super::super::legibility::UnreadableBody;
 use super::member::FoldedName;
 use super::name::FieldName;
 use super::{Field, TooManyValues, Values};
@@ -143,39 +139,5 @@ impl Drop for FoundInBody {
 impl std::fmt::Debug for FoundInBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "FoundInBody({} fields hidden)", self.slots.len())
-    }
-}
-
-/// What a policy finds in one body: all at once by [`Policy::search_body`](super::super::Policy::search_body), or, beginning
-/// with nothing, when a step of the decision first needs it. It holds for that policy alone.
-#[derive(Debug, Default)]
-pub struct BodySearch {
-    fields: OnceLock<FoundInBody>,
-    /// By [names](super::super::count::Count::name) of what is counted.
-    counts: SmallVec<[(String, Result<u32, UnreadableBody>); 1]>,
-}
-
-impl BodySearch {
-    pub(crate) fn new(fields: FoundInBody) -> Self {
-        Self { fields: fields.into(), counts: SmallVec::new() }
-    }
-
-    /// What the fields hold, searched for only once.
-    pub(super) fn fields(&self, search: impl FnOnce() -> FoundInBody) -> &FoundInBody {
-        self.fields.get_or_init(search)
-    }
-
-    /// What was counted; `None` if it was not.
-    pub(crate) fn count(&self, name: &str) -> Option<Result<u32, UnreadableBody>> {
-        self.counts.iter().find(|(known, _)| known == name).map(|(_, found)| *found)
-    }
-
-    pub(crate) fn add_count(&mut self, name: String, found: Result<u32, UnreadableBody>) {
-        self.counts.push((name, found));
-    }
-
-    /// What was found in this body.
-    pub(crate) fn of<'a>(searched: &SearchedBody<'a>) -> Option<&'a Self> {
-        searched.found.downcast_ref()
     }
 }

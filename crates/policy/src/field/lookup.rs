@@ -5,13 +5,15 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::sync::OnceLock;
 
 use http::HeaderMap;
 use memchr::{memchr, memchr2_iter};
 use smallvec::SmallVec;
 
-use super::super::attempt::Attempt;
+use super::super::attempt::{Attempt, AttemptBody, SearchedBody};
 use super::super::cookies;
+use super::super::legibility::UnreadableBody;
 use super::super::pairs::{name_and_value, readings_of_a_cookie, split};
 use super::super::urlencoded::{DecodedChars, readings};
 use super::body_fields::{BodyFields, FoundInBody};
@@ -254,7 +256,7 @@ impl PrefixSearch<'_> {
 }
 
 /// The values of each of the [`FieldNames`] that was sent.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct FoundValues(Vec<Option<Result<Values, TooManyValues>>>);
 
 impl FoundValues {
@@ -386,7 +388,19 @@ impl<'a> RequestFields<'a> {
     }
 
     fn cookies(&self) -> &FoundValues {
-        self.cookies.get_or_init(|| FoundValues::in_cookies(self.attempt.headers, self.field_names))
+        let read = || FoundValues::in_cookies(self.attempt.headers, self.field_names);
+        match self.searched() {
+            Some(known) => known.cookies.get_or_init(read),
+            None => self.cookies.get_or_init(read),
+        }
+    }
+
+    /// What was found in the same request so far.
+    pub(super) fn searched(&self) -> Option<&'a BodySearch> {
+        match &self.attempt.body {
+            AttemptBody::Searched(searched) => BodySearch::of(searched),
+            _ => None,
+        }
     }
 
     /// Whether there is an `Authorization` that may be a guess.
@@ -422,6 +436,42 @@ impl<'a> RequestFields<'a> {
         } else {
             self.cookies().copy_values(&slots.in_cookies, values)
         }
+    }
+}
+
+/// What a policy finds in a request with a body: all at once by [`Policy::search_body`](super::super::Policy::search_body), or, beginning
+/// with nothing, when a step of the decision first needs it. It holds for that policy alone.
+#[derive(Debug, Default)]
+pub struct BodySearch {
+    fields: OnceLock<FoundInBody>,
+    /// What the cookies of its request hold.
+    cookies: OnceLock<FoundValues>,
+    /// By [names](super::super::count::Count::name) of what is counted.
+    counts: SmallVec<[(String, Result<u32, UnreadableBody>); 1]>,
+}
+
+impl BodySearch {
+    pub(crate) fn new(fields: FoundInBody) -> Self {
+        Self { fields: fields.into(), ..Self::default() }
+    }
+
+    /// What the fields hold, searched for only once.
+    pub(super) fn fields(&self, search: impl FnOnce() -> FoundInBody) -> &FoundInBody {
+        self.fields.get_or_init(search)
+    }
+
+    /// What was counted; `None` if it was not.
+    pub(crate) fn count(&self, name: &str) -> Option<Result<u32, UnreadableBody>> {
+        self.counts.iter().find(|(known, _)| known == name).map(|(_, found)| *found)
+    }
+
+    pub(crate) fn add_count(&mut self, name: String, found: Result<u32, UnreadableBody>) {
+        self.counts.push((name, found));
+    }
+
+    /// What was found so far.
+    pub(crate) fn of<'a>(searched: &SearchedBody<'a>) -> Option<&'a Self> {
+        searched.found.downcast_ref()
     }
 }
 
