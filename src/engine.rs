@@ -59,7 +59,7 @@ use crate::policy::key::KeyHasher;
 use crate::policy::{
     Charge, Charges, DefenceRefusal, MatchedRoutes, Policy, Remembered, RememberedClient, Unchargeable,
 };
-use crate::store::memory::{CombinedVerdict, Stale, TooLarge, Withdrawal};
+use crate::store::memory::{Stale, TooLarge, Withdrawal};
 use crate::store::shared::Unavailable;
 use crate::store::{DecidedBy, Store, TakeState};
 use crate::time::{Clock, Span, Time};
@@ -274,14 +274,16 @@ impl Engine {
         }
         Self::raise_cost(rules, &mut found, false, now);
         if let Some(verdict) = Self::banned_verdict(rules, &found, attempt.client, now) {
-            let statuses = self.limit_statuses(rules, &found, &verdict);
+            let statuses = LimitStatus::all_of(&found, &verdict);
+            self.emit_decisions(rules, &found, &statuses);
             return Ok(DecisionState::Ready(self.conclude(rules, found, statuses, None, now)));
         }
         let client = self.ask_for_client(rules, attempt, &found, own, now)?;
         let state = self.store.take(&rules.withdrawals(&found), now);
         let take = state.map_err(|stale| self.undecided(stale))?;
         if let (TakeState::Done(verdict), None) = (&take, &client) {
-            let mut statuses = self.limit_statuses(rules, &found, verdict);
+            let mut statuses = LimitStatus::all_of(&found, verdict);
+            self.emit_decisions(rules, &found, &statuses);
             rules.count_consecutive(&mut statuses, verdict.admitted, now);
             let admitted_by = verdict.admitted.then_some(DecidedBy::Memory);
             return Ok(DecisionState::Ready(self.conclude(rules, found, statuses, admitted_by, now)));
@@ -357,7 +359,8 @@ impl Engine {
         let now = self.store.time(own);
         let mut found = self.charges_of(rules, attempt, routes, own, now)?;
         if let Some(verdict) = Self::banned_verdict(rules, &found, attempt.client, now) {
-            let statuses = self.limit_statuses(rules, &found, &verdict);
+            let statuses = LimitStatus::all_of(&found, &verdict);
+            self.emit_decisions(rules, &found, &statuses);
             return Ok(Some(Refusal::of(&rules.policy, &found, statuses, now)));
         }
         if self.must_ask_for_client(rules, &found, now) {
@@ -376,7 +379,8 @@ impl Engine {
         now: Time,
     ) -> Result<Option<Refusal>, Stale> {
         let Some(verdict) = self.store.refuse(&rules.withdrawals(found), now)? else { return Ok(None) };
-        let mut statuses = self.limit_statuses(rules, found, &verdict);
+        let mut statuses = LimitStatus::all_of(found, &verdict);
+        self.emit_decisions(rules, found, &statuses);
         rules.count_consecutive(&mut statuses, false, now);
         Ok(Some(Refusal::of(&rules.policy, found, statuses, now)))
     }
@@ -452,17 +456,15 @@ impl Engine {
         notes.refusal()
     }
 
-    /// The status of each limit; also emits each limit's decision.
-    fn limit_statuses(&self, rules: &Rules, found: &Charges, outcome: &CombinedVerdict) -> LimitStatuses {
+    /// Emits each limit's decision.
+    fn emit_decisions(&self, rules: &Rules, found: &Charges, statuses: &LimitStatuses) {
         let (generation, route) = (rules.generation, found.routes.first().copied().unwrap_or_default());
-        let statuses = LimitStatus::all_of(found, outcome);
-        for (limit, decision) in limit_status::decisions(&rules.policy, &statuses) {
+        for (limit, decision) in limit_status::decisions(&rules.policy, statuses) {
             self.events.emit(&Event::Decided { generation, route, limit, decision });
         }
         for &limit in &found.exempt {
             self.events.emit(&Event::Decided { generation, route, limit, decision: LimitDecision::Exempt });
         }
-        statuses
     }
 }
 

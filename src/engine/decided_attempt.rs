@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use super::limit_status::{self, LimitStatus, LimitStatuses, longest_wait};
-use crate::bucket::{Admission, Effect};
+use crate::bucket::Effect;
 use crate::event::{AttemptRecord, LimitDecision, LimitRecord};
 use crate::policy::{AttemptFacts, Charges, LimitKind, Policy};
 use crate::time::{Span, Time};
@@ -86,10 +86,10 @@ fn limit_records(policy: &Policy, statuses: &[LimitStatus]) -> SmallVec<[LimitRe
 
 /// As [`longest_wait`](limit_status::longest_wait), for one bucket, whether it enforces or not.
 fn wait_of(policy: &Policy, status: &LimitStatus) -> Option<Span> {
+    if status.verdict.is_admitted() {
+        return Some(Span::ZERO);
+    }
     let mut enforcing = *status;
     enforcing.charge.effect = Effect::Enforce { owner: 0 };
-    match status.verdict.admission {
-        Admission::Held { .. } | Admission::Admitted => Some(Span::ZERO),
-        Admission::Refused { .. } | Admission::NeverFits => longest_wait(policy, &[enforcing]),
-    }
+    longest_wait(policy, &[enforcing])
 }

@@ -33,8 +33,11 @@ impl Refusal {
 impl LimitStatus {
     /// These charges with their verdicts.
     pub(super) fn all_of(found: &Charges, decided: &CombinedVerdict) -> LimitStatuses {
-        let both = found.charges.iter().zip(&decided.verdicts);
-        both.map(|(charge, verdict)| Self { charge: *charge, verdict: *verdict }).collect()
+        let mut all = LimitStatuses::new();
+        for (charge, verdict) in found.charges.iter().zip(&decided.verdicts) {
+            all.push(Self { charge: *charge, verdict: *verdict });
+        }
+        all
     }
 
     /// Whether this limit refused the attempt.

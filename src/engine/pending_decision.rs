@@ -3,7 +3,7 @@
 //! The engine keeps the charges of the attempt until the verdict arrives, and then counts its refusals in a row.
 
 use super::remembered_clients::PendingClient;
-use super::{Decision, Engine, Rules};
+use super::{Decision, Engine, LimitStatus, Rules};
 use crate::policy::Charges;
 use crate::store::memory::CombinedVerdict;
 use crate::store::shared::Unavailable;
@@ -58,8 +58,10 @@ impl Engine {
     ) -> Decision {
         let Ok((combined, decided_by)) = taken else { return Decision::Denied };
         let withdrawals = rules.withdrawals(&found);
-        let mut statuses = self.limit_statuses(rules, &found, &combined);
-        for (at, op) in rules.consecutive(&statuses, combined.admitted) {
+        let mut statuses = LimitStatus::all_of(&found, &combined);
+        self.emit_decisions(rules, &found, &statuses);
+        for at in 0..statuses.len() {
+            let Some(op) = rules.consecutive(&statuses, at, combined.admitted) else { continue };
             let Some(verdict) = self.store.apply_and_wait(&withdrawals[at], decided_by, op).await else {
                 continue;
             };

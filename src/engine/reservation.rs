@@ -74,7 +74,7 @@ impl Reservation {
     /// As [`settle`](Self::settle). Returns a `Set-Cookie` if the client becomes known as an owner; `is_secure` is
     /// whether it uses TLS.
     pub fn settle_and_claim(
-        self,
+        self: Box<Self>,
         engine: &Engine,
         rules: &Rules,
         judged: impl Into<Judgement>,
@@ -82,13 +82,18 @@ impl Reservation {
     ) -> Option<HeaderValue> {
         let judged = judged.into();
         let claim = self.claim().filter(|_| judged.outcome == Outcome::Success).cloned();
-        self.settle(engine, rules, judged);
+        self.settle_by(engine, rules, judged);
         claim?.grant(engine.clock().now(), is_secure)
     }
 
     /// Settles the attempt by its outcome. `rules` have to be those that decided; with others nothing is refunded.
     pub fn settle(self, engine: &Engine, rules: &Rules, judged: impl Into<Judgement>) {
-        let Judgement { outcome, weight, is_said } = judged.into();
+        self.settle_by(engine, rules, judged.into());
+    }
+
+    /// As [`settle`](Self::settle), which nobody may do twice.
+    fn settle_by(&self, engine: &Engine, rules: &Rules, judged: Judgement) {
+        let Judgement { outcome, weight, is_said } = judged;
         let (generation, route) = (self.generation, self.route());
         engine.events.emit(&Event::Settled { generation, route, outcome });
         if rules.generation != generation {
@@ -126,7 +131,7 @@ impl Reservation {
     }
 
     fn tell_if_guessed(&self, engine: &Engine, rules: &Rules, outcome: Outcome) {
-        let (failures, at) = (self.attempt.facts.failures_before, engine.time());
+        let failures = self.attempt.facts.failures_before;
         let is_row = limit_status::counts_rows(&rules.policy, &self.statuses);
         let is_guess = is_row && outcome == Outcome::Success && failures >= GuessWorked::MIN_FAILURES;
         // An earlier route, which any client can have count the attempt as well, may have nobody to tell.
@@ -135,6 +140,7 @@ impl Reservation {
             routes.clone().find(|route| route.defences.alarms().next().is_some()).or_else(|| routes.next());
         let who = route.zip(self.attempt.facts.account);
         if let Some((route, account)) = who.filter(|_| is_guess) {
+            let at = engine.time();
             engine.events.emit(&Event::GuessWorked(GuessWorked { route, account, failures, at }));
         }
     }
