@@ -139,22 +139,28 @@ impl AccountFold {
     }
 
     fn push(&mut self, letter: char) {
-        // MediaWiki reads an underscore as a blank.
-        if letter.is_whitespace() || letter == '_' {
-            self.is_behind_blank = true;
-        } else if letter == unicode::UNKNOWN {
-            self.has_unknown = true;
-        } else if !letter.is_control() {
-            if std::mem::take(&mut self.is_behind_blank) && !self.folded.is_empty() {
-                self.folded.push(' ');
-                self.last = ' ';
-            }
-            // Swedish collations read `ü` as y, others as u.
-            let letter = if letter == 'y' { 'u' } else { letter };
-            if !is_swallowed(self.last, letter) {
-                self.folded.push(letter);
-                self.last = letter;
-            }
+        match letter {
+            // Most letters are none of those below.
+            'a'..='z' | '0'..='9' => self.push_visible(letter),
+            // MediaWiki reads an underscore as a blank.
+            '_' => self.is_behind_blank = true,
+            _ if letter.is_whitespace() => self.is_behind_blank = true,
+            unicode::UNKNOWN => self.has_unknown = true,
+            _ if letter.is_control() => {}
+            _ => self.push_visible(letter),
+        }
+    }
+
+    fn push_visible(&mut self, letter: char) {
+        if std::mem::take(&mut self.is_behind_blank) && !self.folded.is_empty() {
+            self.folded.push(' ');
+            self.last = ' ';
+        }
+        // Swedish collations read `ü` as y, others as u.
+        let letter = if letter == 'y' { 'u' } else { letter };
+        if !is_swallowed(self.last, letter) {
+            self.folded.push(letter);
+            self.last = letter;
         }
     }
 
