@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use memchr::memmem;
 use smallvec::SmallVec;
 
@@ -21,8 +21,7 @@ use super::{Negotiation, RefusalPages, RefuseSettings, refusal, retry_after};
 use crate::bucket::Spec;
 use crate::engine::Refusal;
 use crate::policy::{Limit, Policy};
-use crate::proxy::body::ResponseBody;
-use crate::proxy::headers::carried::ReadyLines;
+use crate::proxy::headers::carried::{CarriedHeaders, ReadyLines};
 use crate::proxy::headers::request_id::RequestIds;
 use crate::time::Span;
 
@@ -32,6 +31,15 @@ pub struct RefusalCache {
     slots: RefCell<Box<[Option<CachedRefusal>]>>,
     /// An id of no request, in letters and digits that no format escapes.
     mark: HeaderValue,
+}
+
+/// A refusal, as it is sent.
+#[derive(Debug)]
+pub struct RenderedRefusal {
+    /// Status and body, and all headers unless they are kept.
+    pub response: Response<Bytes>,
+    /// The headers but the length of the body, if they are kept for the next refusal.
+    pub lines: Option<Rc<ReadyLines>>,
 }
 
 #[derive(Debug)]
@@ -76,8 +84,8 @@ impl RefusalCache {
         policy: &Policy,
         refused: &Refusal,
         negotiation: &Negotiation<'_>,
-    ) -> Response<ResponseBody> {
-        let fresh = || refusal(settings, policy, refused, negotiation).map(ResponseBody::generated);
+    ) -> RenderedRefusal {
+        let fresh = || RenderedRefusal::from(refusal(settings, policy, refused, negotiation));
         let Some(wait) =
             retry_after::shown_wait(policy, refused).filter(|_| is_cacheable(settings, negotiation))
         else {
@@ -113,11 +121,10 @@ impl CachedRefusal {
         Self { key, status: head.status, lines: Rc::new(head.headers.into()), pieces: pieces.into() }
     }
 
-    fn render(&self, negotiation: &Negotiation<'_>) -> Response<ResponseBody> {
-        let body = ResponseBody::generated(self.body(negotiation.request_id));
-        let mut response = Response::new(body.with_ready(&self.lines, negotiation.request_id));
+    fn render(&self, negotiation: &Negotiation<'_>) -> RenderedRefusal {
+        let mut response = Response::new(self.body(negotiation.request_id));
         *response.status_mut() = self.status;
-        response
+        RenderedRefusal { response, lines: Some(Rc::clone(&self.lines)) }
     }
 
     fn body(&self, request_id: &HeaderValue) -> Bytes {
@@ -138,6 +145,23 @@ impl CachedRefusal {
             body.extend_from_slice(piece);
         }
         body.into()
+    }
+}
+
+impl RenderedRefusal {
+    /// The headers, with this id of the request.
+    #[must_use]
+    pub fn into_headers(self, request_id: HeaderValue) -> HeaderMap {
+        match self.lines {
+            Some(lines) => CarriedHeaders::Ready(lines, request_id).into_map(),
+            None => self.response.into_parts().0.headers,
+        }
+    }
+}
+
+impl From<Response<Bytes>> for RenderedRefusal {
+    fn from(response: Response<Bytes>) -> Self {
+        Self { response, lines: None }
     }
 }
 

@@ -4,19 +4,15 @@
 mod hidden;
 mod localized;
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use http::header::CONTENT_LENGTH;
-use http_body::Body as _;
 use smallvec::smallvec;
 
 use super::*;
 use crate::bucket::{Admission, Continuous, Effect, Key, Receipt, Spec, Time, Verdict};
 use crate::engine::{DecidedAttempt, LimitStatus};
 use crate::policy::{Charge, Limit};
-use crate::proxy::body::{ResponseBody, complete_headers};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -98,15 +94,12 @@ fn refused_as(accept: &'static str) -> Response<Bytes> {
 }
 
 /// A response as the connection sends it.
-fn sent(mut response: Response<ResponseBody>) -> Response<Bytes> {
-    complete_headers(&mut response);
-    let mut response = response.map(|mut body| {
-        let frame = Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop()));
-        let Poll::Ready(Some(Ok(frame))) = frame else { panic!("the body is here") };
-        frame.into_data().unwrap()
-    });
-    let length = HeaderValue::from(response.body().len());
-    response.headers_mut().insert(CONTENT_LENGTH, length);
+fn sent(rendered: RenderedRefusal, id: &HeaderValue) -> Response<Bytes> {
+    let (status, body) = (rendered.response.status(), rendered.response.body().clone());
+    let mut headers = rendered.into_headers(id.clone());
+    headers.insert(CONTENT_LENGTH, body.len().into());
+    let mut response = Response::new(body);
+    (*response.status_mut(), *response.headers_mut()) = (status, headers);
     response
 }
 
@@ -452,7 +445,8 @@ fn a_remembered_refusal_is_a_fresh_one_but_for_its_id() {
                     language: PageLanguage::default(),
                     offer: None,
                 };
-                let given = sent(cache.refusal(1, &settings, &policy, &refused(nanos), &negotiation));
+                let given =
+                    sent(cache.refusal(1, &settings, &policy, &refused(nanos), &negotiation), request_id);
                 let fresh = refusal(&settings, &policy, &refused(nanos), &negotiation);
                 assert_eq!((lines(given.headers()), given.body()), (lines(fresh.headers()), fresh.body()));
             }
@@ -473,13 +467,13 @@ fn a_refusal_is_not_remembered_across_a_change_of_the_rules() {
     };
     let named = |generation, name: &'static str, settings: &Arc<RefuseSettings>| {
         let given = cache.refusal(generation, settings, &policy(&[name]), &refused(SECOND), &negotiation);
-        let response = sent(given);
+        let response = sent(given, &id);
         response.headers()["ratelimit"].to_str().unwrap().to_owned()
     };
     assert!(named(1, "address", &settings).starts_with("\"address\""));
     assert!(named(2, "client", &settings).starts_with("\"client\""));
     let other =
         Arc::new(RefuseSettings { status: StatusCode::SERVICE_UNAVAILABLE, ..RefuseSettings::default() });
-    let response = cache.refusal(2, &other, &policy(&["client"]), &refused(SECOND), &negotiation);
-    assert_eq!(response.status(), 503);
+    let given = cache.refusal(2, &other, &policy(&["client"]), &refused(SECOND), &negotiation);
+    assert_eq!(given.response.status(), 503);
 }

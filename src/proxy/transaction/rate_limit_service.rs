@@ -159,12 +159,11 @@ impl Server {
                 context.record.refused(rules, &refusal);
                 let form = shared.refuse_on(connection);
                 let negotiation = context.summary.negotiation();
-                let mut refused =
+                let rendered =
                     self.refusal_cache.refusal(rules.generation, form, &rules.policy, &refusal, &negotiation);
                 let status = DescriptorStatus::of(Code::OverLimit, &rules.policy, &refusal.statuses);
-                body::complete_headers(&mut refused);
-                let (parts, _) = refused.into_parts();
-                Answered { code: Code::OverLimit, status, headers: parts.headers, ..Answered::free(context) }
+                let headers = rendered.into_headers(context.summary.request_id.clone());
+                Answered { code: Code::OverLimit, status, headers, ..Answered::free(context) }
             }
             BoxedDecision::Admitted(reservation) => {
                 let outcome = context.record.admitted(rules, &reservation);

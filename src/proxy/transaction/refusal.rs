@@ -11,7 +11,7 @@ use crate::engine::{Refusal, Rules};
 use crate::policy::attempt::Client;
 use crate::proxy::body::{IncomingBody, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
-use crate::proxy::respond::{Negotiation, language_of, shows_offer};
+use crate::proxy::respond::{Negotiation, RenderedRefusal, language_of, shows_offer};
 use crate::proxy::runtime_config::RuntimeConfig;
 
 impl Server {
@@ -45,7 +45,12 @@ impl Server {
         summary: &RequestSummary,
     ) -> Response<ResponseBody> {
         let (Rules { generation, policy, .. }, form) = (&*config.rules, config.refuse_on(connection));
-        let mut response = self.refusal_cache.refusal(*generation, form, policy, refusal, negotiation);
+        let RenderedRefusal { response, lines } =
+            self.refusal_cache.refusal(*generation, form, policy, refusal, negotiation);
+        let mut response = response.map(|body| match lines {
+            Some(lines) => ResponseBody::generated(body).with_ready(lines, negotiation.request_id),
+            None => ResponseBody::generated(body),
+        });
         summary.allow_origin(&mut response);
         response
     }

@@ -13,7 +13,6 @@ use crate::proxy::connection::DownstreamConnection;
 use crate::time::Span;
 
 /// A response, now or later.
-#[expect(clippy::large_enum_variant, reason = "a flood of refusals should allocate nothing for it")]
 pub enum ResponseFuture {
     /// A response; `None` after it was polled.
     Ready(Option<Response<ResponseBody>>),

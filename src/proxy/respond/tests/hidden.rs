@@ -115,7 +115,7 @@ fn a_remembered_refusal_by_an_account_is_a_fresh_one_but_for_its_id() {
     ];
     for admissions in cases.iter().chain(&cases) {
         let what = refused_by(*admissions);
-        let given = sent(cache.refusal(1, &settings, &policy, &what, &negotiation));
+        let given = sent(cache.refusal(1, &settings, &policy, &what, &negotiation), &id);
         let fresh = refusal(&settings, &policy, &what, &negotiation);
         assert_eq!(
             (lines(given.headers()), given.body()),

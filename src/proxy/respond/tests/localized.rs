@@ -124,7 +124,7 @@ fn refusals_of_several_languages_are_remembered_apart() {
         let negotiation =
             Negotiation { accept: Some(&accept), head: false, request_id: &id, language, offer: None };
         let (policy, what) = (policy(&["address"]), refused(9 * SECOND));
-        let given = sent(cache.refusal(1, &settings, &policy, &what, &negotiation));
+        let given = sent(cache.refusal(1, &settings, &policy, &what, &negotiation), &id);
         assert_eq!(given.body(), refusal(&settings, &policy, &what, &negotiation).body());
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Its length is the one that the client or the buffer gave; a body of unknown length is sent in chunks.
 
-use http::HeaderValue;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http_body::Body as _;
 
@@ -32,13 +31,13 @@ pub(super) fn encode(request: &mut UpstreamRequest) -> (Vec<u8>, UploadFraming) 
     headers.write(*case, &mut bytes);
     match framing {
         UploadFraming::Chunked => {
-            push_line(&TRANSFER_ENCODING, &HeaderValue::from_static("chunked"), *case, &mut bytes);
+            push_line(&TRANSFER_ENCODING, "chunked", *case, &mut bytes);
         }
         // No chunks are an empty body, and old servers need its length.
         UploadFraming::Length(length)
             if (length > 0 || headers.removes(&TRANSFER_ENCODING)) && !headers.contains(&CONTENT_LENGTH) =>
         {
-            push_line(&CONTENT_LENGTH, &HeaderValue::from(length), *case, &mut bytes);
+            push_line(&CONTENT_LENGTH, itoa::Buffer::new().format(length), *case, &mut bytes);
         }
         UploadFraming::Length(_) => {}
     }
