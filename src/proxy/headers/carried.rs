@@ -80,3 +80,29 @@ impl From<HeaderMap> for ReadyLines {
         Self { map, title_case, lower_case }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_lines_and_the_map_say_the_same() {
+        let lines = [("retry-after", "9"), ("x-request-id", "mark"), ("vary", "Accept")];
+        let map: HeaderMap = lines
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .into_iter()
+            .collect();
+        let ready = || CarriedHeaders::Ready(Rc::new(map.clone().into()), HeaderValue::from_static("7"));
+        let written = |case| {
+            let mut bytes = Vec::new();
+            ready().write(case, &mut bytes);
+            String::from_utf8(bytes).unwrap()
+        };
+        let title_case = "Retry-After: 9\r\nVary: Accept\r\nX-Request-Id: 7\r\n";
+        assert_eq!(written(HeaderCase::Preserve), title_case);
+        assert_eq!(written(HeaderCase::Lower), title_case.to_lowercase().replace("accept\r", "Accept\r"));
+        let mut expected = map.clone();
+        expected.insert(REQUEST_ID, HeaderValue::from_static("7"));
+        assert_eq!(ready().into_map(), expected);
+    }
+}
