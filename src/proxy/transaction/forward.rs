@@ -150,7 +150,7 @@ impl PreparedRequest {
         let (mut read_ahead, mut inspector) = (BodyStart::default(), None);
         let cookie = match self.settle_plan(&response) {
             SettlePlan::Known(settlement) => {
-                read_ahead = first_piece(response.body_mut()).await?;
+                read_ahead = first_piece(response.body_mut(), self.is_http1).await?;
                 settlement.and_then(Settlement::settle)
             }
             SettlePlan::Streaming(streaming) => {
@@ -297,9 +297,11 @@ impl Settlement {
 }
 
 /// The part of a chunked body that arrived with its head, or all of another one, without waiting. An invalid chunk becomes
-/// an error response as long as the head was not sent.
-async fn first_piece(body: &mut UpstreamBody) -> Result<BodyStart, Error> {
-    if body.is_end_stream() || body.size_hint().exact().is_some() && !body.has_arrived() {
+/// an error response as long as the head was not sent. A stream of HTTP/2 may stand still: what arrived for it stays with the
+/// connection to the upstream, of which there are few.
+async fn first_piece(body: &mut UpstreamBody, is_http1: bool) -> Result<BodyStart, Error> {
+    let may_be_taken = body.size_hint().exact().is_none() || is_http1 && body.has_arrived();
+    if body.is_end_stream() || !may_be_taken {
         return Ok(BodyStart::default());
     }
     let mut start = BodyStart::default();
