@@ -60,8 +60,7 @@ impl Engine {
         let withdrawals = rules.withdrawals(&found);
         let mut statuses = LimitStatus::all_of(&found, &combined);
         self.emit_decisions(rules, &found, &statuses);
-        for at in 0..statuses.len() {
-            let Some(op) = rules.consecutive(&statuses, at, combined.admitted) else { continue };
+        for (at, op) in rules.consecutive(&statuses, combined.admitted) {
             let Some(verdict) = self.store.apply_and_wait(&withdrawals[at], decided_by, op).await else {
                 continue;
             };

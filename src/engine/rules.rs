@@ -102,8 +102,7 @@ impl Rules {
     /// Counts refusals in a row for growing waits; an admitted attempt breaks the row. A wait that begins with this
     /// refusal becomes part of its verdict, so that the refusal tells the client the full wait.
     pub(super) fn count_consecutive(&self, statuses: &mut LimitStatuses, admitted: bool, now: Time) {
-        for at in 0..statuses.len() {
-            let Some(op) = self.consecutive(statuses, at, admitted) else { continue };
+        for (at, op) in self.consecutive(statuses, admitted) {
             let Withdrawal { buckets, bucket, .. } = self.withdrawal(&statuses[at].charge);
             // A limit that was changed meanwhile counts nothing, which errs on the strict side.
             match buckets.in_memory().apply(&bucket, now, op) {
@@ -113,11 +112,15 @@ impl Rules {
         }
     }
 
-    /// The operation that counts a refusal in a row at the limit of the status at this position, if it counts any.
-    pub(super) fn consecutive(&self, statuses: &LimitStatuses, at: usize, admitted: bool) -> Option<Op> {
-        let LimitStatus { charge, verdict } = &statuses[at];
-        let is_refused = || limit_status::is_refused_by_owner(&self.policy, statuses, charge.limit);
-        self.policy.limits[charge.limit].op_of_decision(admitted, verdict.left, is_refused)
+    /// The operations that count refusals in a row, each with the position of its status. All of them go by the verdicts
+    /// before the first of them is applied.
+    pub(super) fn consecutive(&self, statuses: &LimitStatuses, admitted: bool) -> SmallVec<[(usize, Op); 2]> {
+        let count = |(at, LimitStatus { charge, verdict }): (usize, &LimitStatus)| {
+            let is_refused = || limit_status::is_refused_by_owner(&self.policy, statuses, charge.limit);
+            let op = self.policy.limits[charge.limit].op_of_decision(admitted, verdict.left, is_refused)?;
+            Some((at, op))
+        };
+        statuses.iter().enumerate().filter_map(count).collect()
     }
 
     pub(super) fn index_of(&self, limit: &str, kind: LimitKind) -> Option<usize> {
