@@ -231,6 +231,8 @@ impl App {
     ) -> Result<(), AppStartError> {
         let asked = self.endpoint_addresses().into_iter().map(|(_, address)| address).collect();
         let addresses = [self.addresses(), self.admin_addresses(), asked].concat();
+        // Before anybody hears that this process serves: it would end at once, without draining.
+        let stop = signals::stop();
         let (trigger, shutdown) = shutdown::channel();
         let drain = Arc::new(Notify::new());
         let control = self.control(&drain);
@@ -247,6 +249,7 @@ impl App {
         service_manager::ready();
         let until = async {
             tokio::select! {
+                () = stop => {}
                 () = until => {}
                 () = drain.notified() => {}
             }

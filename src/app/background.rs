@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::reload::Reload;
-use super::signals::{self, Signals};
+use super::signals::Signals;
 use super::supervisor::supervise;
 use super::ticks::next_tick;
 use super::upgrade::BinaryUpgrade;
@@ -68,7 +68,6 @@ impl Parts {
         let (fds, heartbeats) = (Arc::new(fds), &self.serving.heartbeats);
         let binary_upgrade = BinaryUpgrade { parts: self, fds: &fds, trigger, heartbeats };
         tokio::select! {
-            () = signals::stop() => None,
             () = until => None,
             process = binary_upgrade.serve(&mut upgrade) => Some(process),
             () = self.supervised("reload", async || reload.serve(self, &mut hang_up).await) => None,

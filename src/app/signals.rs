@@ -64,12 +64,30 @@ impl SignalStream {
     }
 }
 
-/// Waits for SIGTERM or SIGINT.
-pub(super) async fn stop() {
+/// Waits for SIGTERM or SIGINT; one that comes after the call and before the wait ends it at once.
+pub(super) fn stop() -> impl Future<Output = ()> {
     let (mut terminate, mut interrupt) =
         (SignalStream::listen(SignalKind::terminate()), SignalStream::listen(SignalKind::interrupt()));
-    tokio::select! {
-        () = terminate.next() => {}
-        () = interrupt.next() => {}
+    async move {
+        tokio::select! {
+            () = terminate.next() => {}
+            () = interrupt.next() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::stop;
+
+    #[tokio::test]
+    async fn a_signal_that_comes_before_the_wait_ends_it() {
+        let stopped = stop();
+        kill_process(getpid(), Signal::TERM).unwrap();
+        tokio::time::timeout(Duration::from_secs(5), stopped).await.unwrap();
     }
 }
