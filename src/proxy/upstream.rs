@@ -153,7 +153,7 @@ pub struct UpstreamRequest {
     pub case: HeaderCase,
     /// The body, if there is one.
     pub body: Option<Box<RequestBody>>,
-    /// Whether it authenticates its connection, see [`bound::authenticates`].
+    /// Whether it authenticates its connection, as NTLM and Negotiate do.
     pub authenticates: bool,
     /// Whether it may be sent once more where nothing is known of the first time (RFC 9110, 9.2.2): it is safe, has no
     /// body, and is not an attempt.
