@@ -297,8 +297,8 @@ impl Settlement {
 }
 
 /// The part of a chunked body that arrived with its head, or all of another one, without waiting. An invalid chunk becomes
-/// an error response as long as the head was not sent. A stream of HTTP/2 may stand still: what arrived for it stays with the
-/// connection to the upstream, of which there are few.
+/// an error response as long as the head was not sent. Over HTTP/2 a stream may stand still, so a body of known length stays
+/// with its connection to the upstream, of which there are few.
 async fn first_piece(body: &mut UpstreamBody, is_http1: bool) -> Result<BodyStart, Error> {
     let may_be_taken = body.size_hint().exact().is_none() || is_http1 && body.has_arrived();
     if body.is_end_stream() || !may_be_taken {
