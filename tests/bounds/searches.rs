@@ -95,7 +95,10 @@ fn waits_beside(gate: &Gate, (kind, body): (&str, &[u8]), during: Duration) -> [
             client.send(head(kind, body.len()));
             client.send_what_goes(body);
             // Searches give way to everything else on the machine: one may take longer than any patience.
-            while !is_over.load(Ordering::Relaxed) && client.rest(Duration::from_millis(5)).is_empty() {}
+            let is_waiting = |client: &mut Client| client.rest(Duration::from_millis(5)).is_empty();
+            while !is_over.load(Ordering::Relaxed) && is_waiting(&mut client) {
+                std::hint::spin_loop();
+            }
         }
     };
     let mut waits = Vec::new();
