@@ -82,9 +82,13 @@ impl TextEncoding {
             Self::Utf7 => return from_utf7(text),
             Self::Ebcdic => return text.iter().map(|byte| from_ebcdic(*byte)).collect(),
             Self::Utf16(order) => {
-                let mut decoded = Vec::with_capacity(text.len() / 2);
-                utf16_letters(text, order).for_each(|letter| push(&mut decoded, letter));
-                decoded
+                let reader = match order {
+                    ByteOrder::Big => encoding_rs::UTF_16BE,
+                    ByteOrder::Little => encoding_rs::UTF_16LE,
+                };
+                // Half a unit at the end is none.
+                let (decoded, _) = reader.decode_without_bom_handling(&text[..text.len() & !1]);
+                decoded.into_owned().into_bytes()
             }
             Self::Utf32(order) => {
                 let mut decoded = Vec::with_capacity(text.len() / 4);

@@ -39,6 +39,8 @@ pub(crate) struct NameFilter {
     hashes: Vec<(u64, NameKinds)>,
     /// Bytes of the longest name.
     longest: usize,
+    /// Bytes of the shortest name; 0 if a name has characters beyond ASCII, whose capitals may be shorter.
+    shortest: usize,
     /// The first bytes, as sent, that could begin one of the names.
     begins: [u128; 2],
     /// Whether a name has characters beyond ASCII.
@@ -55,9 +57,11 @@ impl NameFilter {
             Ok(at) => self.hashes[at].1 |= kind,
             Err(at) => self.hashes.insert(at, (hash.value, kind)),
         }
-        self.longest = self.longest.max(hash.length);
-        let is_ascii_only = |byte: u8| byte.is_ascii_alphanumeric() && !matches!(byte, b'i' | b'k' | b's');
         let is_first = self.hashes.len() == 1;
+        self.longest = self.longest.max(hash.length);
+        let shortest = if name.text().is_ascii() { hash.length } else { 0 };
+        self.shortest = if is_first { shortest } else { self.shortest.min(shortest) };
+        let is_ascii_only = |byte: u8| byte.is_ascii_alphanumeric() && !matches!(byte, b'i' | b'k' | b's');
         self.are_ascii_only = (is_first || self.are_ascii_only) && name.text().bytes().any(is_ascii_only);
         self.has_beyond_ascii |= !name.text().is_ascii();
         for first in 0..=u8::MAX {
@@ -80,6 +84,11 @@ impl NameFilter {
         self.begins
     }
 
+    /// Whether what was sent has too few bytes for each name, in any encoding.
+    pub(super) fn is_too_short(&self, sent: &[u8]) -> bool {
+        sent.len() < self.shortest
+    }
+
     /// Whether a name could begin with this byte.
     pub(super) fn could_begin(&self, first: u8) -> bool {
         self.begins[usize::from(first >> 7)] >> (first & 0x7F) & 1 == 1
@@ -93,6 +102,11 @@ impl NameFilter {
             self.scan_name(sent, true, &mut kinds);
         }
         kinds
+    }
+
+    /// Whether no name has this character, which is no separator.
+    pub(super) fn is_in_no_name(&self, letter: char) -> bool {
+        !self.has_beyond_ascii && !folds_to_ascii(letter)
     }
 
     /// Adds the kinds of the name, and of its part before a bracket. Returns whether old ASP could read it in another
@@ -114,12 +128,12 @@ impl NameFilter {
                     Ok(byte @ (b'%' | b'+' | b'=')) => byte,
                     Ok(byte) if byte.is_ascii() => CLASSES[usize::from(byte)],
                     _ if separates(letter) => SEPARATOR,
-                    _ if self.has_beyond_ascii || folds_to_ascii(letter) => {
+                    _ if self.is_in_no_name(letter) => return could_be_wide,
+                    _ => {
                         hash.separate(std::mem::take(&mut is_separated));
                         hash.push_letter(letter);
                         continue;
                     }
-                    _ => return could_be_wide,
                 };
             } else if class == EQUALS {
                 break;
@@ -177,9 +191,9 @@ const SEPARATOR: u8 = 0xfe;
 /// A separator at which an application may stop reading.
 const END: u8 = 0xfd;
 
-/// Whether a character becomes ASCII in lower case, as the Kelvin sign does.
+/// Whether a character is ASCII in lower case, as the Kelvin sign is.
 fn folds_to_ascii(letter: char) -> bool {
-    letter.to_lowercase().all(|lower| lower.is_ascii())
+    letter.is_ascii() || letter == '\u{212a}'
 }
 
 /// FNV-1a, <http://www.isthe.com/chongo/tech/comp/fnv/>.
@@ -242,6 +256,14 @@ mod tests {
                 _ => byte.to_ascii_lowercase(),
             };
             assert_eq!(CLASSES[usize::from(byte)], class, "{letter:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_kelvin_sign_folds_to_ascii() {
+        for letter in '\0'..=char::MAX {
+            let is_ascii = letter.to_lowercase().all(|lower| lower.is_ascii());
+            assert_eq!(folds_to_ascii(letter), is_ascii, "{letter:?}");
         }
     }
 

@@ -78,6 +78,9 @@ impl<'n> FormReader<'n> {
 
     fn read(&self, field: &[u8], found: &mut FoundInBody) {
         let (sent, value) = name_and_value(field);
+        if self.names.is_too_short(sent) {
+            return;
+        }
         let mut is_named = false;
         self.names.for_each_match(sent, |name| {
             is_named = true;

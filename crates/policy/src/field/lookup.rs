@@ -115,6 +115,11 @@ impl FieldNames {
         self.filter.first_bytes()
     }
 
+    /// Whether a name that was sent has too few bytes for each of the names, in any encoding.
+    pub(super) fn is_too_short(&self, sent: &[u8]) -> bool {
+        self.filter.is_too_short(sent)
+    }
+
     /// Whether a name that was sent could be one of the names, as far as its first byte shows.
     pub(super) fn could_begin(&self, first: u8) -> bool {
         self.filter.could_begin(first)
@@ -151,6 +156,9 @@ impl FieldNames {
                 && last.replace(slot) != Some(slot)
             {
                 callback(slot);
+            }
+            if self.filter.is_in_no_name(letter) && !separates(letter) {
+                return;
             }
             search.push(letter);
             if search.names_left.is_empty() {
