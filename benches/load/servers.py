@@ -100,6 +100,10 @@ class Tollgate(Server):
         return values
 
 
+class AlsoTollgate(Tollgate):
+    """Another build of ours."""
+
+
 class Nginx(Server):
     """nginx with limit_req."""
 
@@ -142,7 +146,8 @@ class Haproxy(Server):
         self.sink.close()
 
 
-SERVERS = {"tollgate": Tollgate, "nginx": Nginx, "haproxy": Haproxy}
+ALSO = "also"
+SERVERS = {"tollgate": Tollgate, ALSO: AlsoTollgate, "nginx": Nginx, "haproxy": Haproxy}
 
 
 class Upstream(Process):
