@@ -4,6 +4,7 @@
 //! and limits instead of names, so that a counter is one array index away.
 
 mod alarm;
+mod attempt;
 mod connection;
 mod failure;
 mod pardon;
@@ -15,9 +16,9 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use ipnet::IpNet;
-use smallvec::SmallVec;
 
 pub use self::alarm::{AlarmChange, GuessWorked};
+pub use self::attempt::{AttemptEnd, AttemptRecord, LimitDecision, LimitRecord};
 pub use self::connection::{ConnectionEvent, RejectReason};
 pub use self::failure::{BrokenAnswer, Failure};
 pub use self::pardon::PardonResult;
@@ -27,7 +28,7 @@ pub use crate::policy::outcome::Outcome;
 
 use crate::bucket::Continuous;
 use crate::policy::attempt::Client;
-use crate::policy::{AttemptFacts, DefenceCounter, Mode, Policy};
+use crate::policy::{DefenceCounter, Mode, Policy};
 use crate::time::{Span, Time};
 
 /// Any event.
@@ -125,19 +126,6 @@ pub enum Event<'a> {
     },
     /// A task panicked: its connection is closed, the others go on.
     Panicked,
-}
-
-/// The decision of one limit on an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LimitDecision {
-    /// The bucket had the tokens.
-    Admit,
-    /// The bucket did not have the tokens.
-    Refuse,
-    /// The bucket did not have the tokens, but the limit only observes.
-    Observe,
-    /// The limit exempts this client.
-    Exempt,
 }
 
 /// An operator's change to the buckets of a client or an account.
@@ -344,83 +332,6 @@ pub struct WiringSigns {
     pub has_own_id: bool,
     /// Whether it is a form with a password that no route covers.
     pub has_uncovered_password: bool,
-}
-
-/// What the limits said of one attempt, and what came of it.
-#[derive(Debug, Clone)]
-pub struct AttemptRecord {
-    /// The rules that decided: positions refer to them.
-    pub policy: Arc<Policy>,
-    /// Position of the route.
-    pub route: usize,
-    /// Each limit's decision, in the order of the file; sub-limits count as part of their limit.
-    pub limits: SmallVec<[LimitRecord; 2]>,
-    /// What else is known of the attempt.
-    pub facts: AttemptFacts,
-    /// When the limits decided, by the clock of the store: later than the arrival if a body had to be read.
-    pub decided: Time,
-    /// The outcome of an admitted attempt, once it is settled.
-    pub outcome: Option<Outcome>,
-    /// When it was settled.
-    pub settled: Option<Time>,
-}
-
-/// The decision of one limit on an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LimitRecord {
-    /// Position of the limit.
-    pub limit: usize,
-    /// The decision.
-    pub decision: LimitDecision,
-    /// Whole tokens left in its bucket; zero if it exempts the client.
-    pub left: u32,
-    /// The time until it would admit the attempt; zero if it did, `None` if time does not help.
-    pub wait: Option<Span>,
-}
-
-impl AttemptRecord {
-    /// The name of the route.
-    #[must_use]
-    pub fn route_name(&self) -> &str {
-        self.policy.routes.get(self.route).map_or("", |route| &route.name)
-    }
-
-    /// The name of a limit.
-    #[must_use]
-    pub fn limit_name(&self, record: &LimitRecord) -> &str {
-        self.policy.limits.get(record.limit).map_or("", |limit| &limit.name)
-    }
-
-    /// The first limit with this decision.
-    #[must_use]
-    pub fn first(&self, decision: LimitDecision) -> Option<&LimitRecord> {
-        self.limits.iter().find(|record| record.decision == decision)
-    }
-
-    /// The name of the first limit that refused, if one did.
-    #[must_use]
-    pub fn refused_by(&self) -> Option<&str> {
-        self.first(LimitDecision::Refuse).map(|record| self.limit_name(record))
-    }
-
-    /// The name of the first observing limit that would have refused, if one would. Candidates do not count.
-    #[must_use]
-    pub fn would_refuse(&self) -> Option<&str> {
-        let would = |record: &&LimitRecord| record.decision == LimitDecision::Observe;
-        self.without_candidates().find(would).map(|record| self.limit_name(record))
-    }
-
-    /// Whole tokens left in the scarcest bucket; `None` if no limit applies to the client.
-    #[must_use]
-    pub fn left(&self) -> Option<u32> {
-        let applies = |record: &&LimitRecord| record.decision != LimitDecision::Exempt;
-        self.without_candidates().filter(applies).map(|record| record.left).min()
-    }
-
-    fn without_candidates(&self) -> impl Iterator<Item = &LimitRecord> {
-        let is_candidate = |at: usize| self.policy.limits.get(at).is_some_and(|l| l.candidate_of.is_some());
-        self.limits.iter().filter(move |record| !is_candidate(record.limit))
-    }
 }
 
 /// A listener to events.

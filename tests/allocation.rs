@@ -158,7 +158,6 @@ fn refused_attempt() -> (Policy, AccessLogEntry) {
         limits: std::iter::once(record).collect(),
         facts: AttemptFacts::default(),
         decided: Time::default(),
-        outcome: None,
         settled: None,
     };
     let entry = AccessLogEntry {

@@ -12,9 +12,8 @@ use http::header::{CONTENT_ENCODING, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use libfuzzer_sys::fuzz_target;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-use tollgate::policy::outcome::{
-    BodyPrefix, Glob, JsonPointer, Outcome, OutcomeRule, OutcomeRules, ResponseView,
-};
+use tollgate::policy::outcome::{Outcome, OutcomeRule, OutcomeRules};
+use tollgate::policy::response::{BodyPrefix, Glob, JsonPointer, ResponseView};
 
 fuzz_target!(|input: &[u8]| {
     let at = input.windows(2).position(|pair| pair == b"\n\n").unwrap_or(input.len());

@@ -42,7 +42,7 @@ struct GateView<'g> {
 }
 
 /// What became of the attempt.
-enum ExplainedOutcome {
+enum ExplainedDecision {
     /// Refused for this time, or for good.
     Refused(Option<Span>),
     /// Held for this time, then forwarded.
@@ -88,11 +88,11 @@ impl Explanation {
         };
         // One engine, one thread: the rules are the newest, and nothing is frozen.
         let Ok(decision) = engine.decide_in_memory(&rules, &attempt, now) else { return Ok(steps) };
-        let (after, outcome) = match &decision {
-            Decision::Admitted(admitted) => (&admitted.statuses, ExplainedOutcome::Forwarded(admitted.hold)),
-            Decision::Refused(refusal) => (&refusal.statuses, ExplainedOutcome::Refused(refusal.wait)),
-            Decision::RefusedByDefence(refusal) => (&before, ExplainedOutcome::RefusedByDefence(refusal)),
-            Decision::Uncounted | Decision::Denied => (&before, ExplainedOutcome::Forwarded(Span::ZERO)),
+        let (after, decision) = match &decision {
+            Decision::Admitted(admitted) => (&admitted.statuses, ExplainedDecision::Forwarded(admitted.hold)),
+            Decision::Refused(refusal) => (&refusal.statuses, ExplainedDecision::Refused(refusal.wait)),
+            Decision::RefusedByDefence(refusal) => (&before, ExplainedDecision::RefusedByDefence(refusal)),
+            Decision::Uncounted | Decision::Denied => (&before, ExplainedDecision::Forwarded(Span::ZERO)),
         };
         steps.limits(
             &rules,
@@ -106,7 +106,7 @@ impl Explanation {
                 )
             }),
         );
-        Ok(steps.outcome(&view, &rules, &attempt, &outcome))
+        Ok(steps.decided(&view, &rules, &attempt, &decision))
     }
 
     /// By the rules and buckets in force; takes nothing.
@@ -125,8 +125,8 @@ impl Explanation {
         let parts = RequestParts::of(request);
         let Some(attempt) = steps.request(&view, &parts, request, &rules.policy) else { return Ok(steps) };
         if let Some(refusal) = engine.refusal_by_operator(rules, attempt.client) {
-            let outcome = ExplainedOutcome::RefusedByDefence(refusal);
-            return Ok(steps.outcome(&view, rules, &attempt, &outcome));
+            let decision = ExplainedDecision::RefusedByDefence(refusal);
+            return Ok(steps.decided(&view, rules, &attempt, &decision));
         }
         let found = match rules.charges(engine, &attempt) {
             Ok(found) => found,
@@ -146,12 +146,12 @@ impl Explanation {
             }),
         );
         let is_refused = statuses.iter().any(|status| status.refuses());
-        let outcome = match found.unsettled.notes.refusal() {
-            Some(refusal) => ExplainedOutcome::RefusedByDefence(refusal),
-            None if is_refused => ExplainedOutcome::Refused(rules.longest_wait(&statuses)),
-            None => ExplainedOutcome::Forwarded(Rules::longest_hold(&statuses)),
+        let decision = match found.unsettled.notes.refusal() {
+            Some(refusal) => ExplainedDecision::RefusedByDefence(refusal),
+            None if is_refused => ExplainedDecision::Refused(rules.longest_wait(&statuses)),
+            None => ExplainedDecision::Forwarded(Rules::longest_hold(&statuses)),
         };
-        Ok(steps.outcome(&view, rules, &attempt, &outcome))
+        Ok(steps.decided(&view, rules, &attempt, &decision))
     }
 
     fn step(&mut self, name: &'static str, says: impl Into<String>) {
@@ -302,30 +302,30 @@ impl Explanation {
         }
     }
 
-    fn outcome(
+    fn decided(
         self,
         view: &GateView<'_>,
         rules: &Rules,
         attempt: &Attempt<'_>,
-        outcome: &ExplainedOutcome,
+        decision: &ExplainedDecision,
     ) -> Self {
         let group = rules.policy.upstream_of(attempt).and_then(|group| view.upstreams.get(group));
         let group = group.or(view.upstreams.first());
         let forwarded = format!("forwarded to {}", group.map_or("", String::as_str));
-        self.answer(match *outcome {
-            ExplainedOutcome::Refused(Some(wait)) => {
+        self.answer(match *decision {
+            ExplainedDecision::Refused(Some(wait)) => {
                 format!("{}: try again in {}", view.status, describe::time(wait))
             }
-            ExplainedOutcome::RefusedByDefence(DefenceRefusal { status, why, .. }) => {
+            ExplainedDecision::RefusedByDefence(DefenceRefusal { status, why, .. }) => {
                 format!("{}: {why}", status.as_u16())
             }
-            ExplainedOutcome::Refused(None) => {
+            ExplainedDecision::Refused(None) => {
                 "refused: the attempt costs more than a bucket holds".to_owned()
             }
-            ExplainedOutcome::Forwarded(hold) if hold > Span::ZERO => {
+            ExplainedDecision::Forwarded(hold) if hold > Span::ZERO => {
                 format!("held for {}, then {forwarded}", describe::time(hold))
             }
-            ExplainedOutcome::Forwarded(_) => forwarded,
+            ExplainedDecision::Forwarded(_) => forwarded,
         })
     }
 }

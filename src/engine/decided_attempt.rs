@@ -57,7 +57,7 @@ impl DecidedAttempt {
         let mut limits: SmallVec<[LimitRecord; 2]> = limit_records(&rules.policy, statuses);
         limits.extend(exempt);
         let (policy, facts, decided) = (rules.policy.clone(), self.facts, self.decided);
-        Box::new(AttemptRecord { policy, route, limits, facts, decided, outcome: None, settled: None })
+        Box::new(AttemptRecord { policy, route, limits, facts, decided, settled: None })
     }
 }
 

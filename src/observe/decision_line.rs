@@ -5,11 +5,10 @@
 
 use std::io::Write;
 
+use super::attempt_fields::{facts, of_decision};
 use super::client_format::ClientFormatter;
-use super::json_fields::{decimal, key, moment, number, put, text, thousandths};
-use crate::defences::OWNERS;
-use crate::event::{AccessLogEntry, AttemptRecord, LimitDecision, LimitRecord, Outcome};
-use crate::time::Span;
+use super::json_fields::{fields, key, moment, number, put, text, thousandths};
+use crate::event::{AccessLogEntry, AttemptRecord, LimitRecord};
 
 /// Appends the decision as an object, without a line feed. `second` is the request's second, by RFC 3339 without its
 /// zone. `wait` is in seconds, `null` if time does not help; `outcome` is `null` before the attempt is settled. `nanoseconds`
@@ -26,29 +25,17 @@ pub(super) fn write(
     thousandths(line, entry.at.as_nanos() / 1_000_000 % 1_000);
     line.extend_from_slice(b"Z\"");
     text(line, "request_id", entry.request_id.as_ref().map(|id| id.as_bytes()));
-    text(line, "route", Some(attempt.route_name().as_bytes()));
-    text(line, "limit", Some(attempt.limit_name(record).as_bytes()));
-    text(line, "verdict", Some(verdict_name(record.decision).as_bytes()));
+    fields(line, &of_decision(attempt, record));
     line.extend_from_slice(b",\"client\":\"");
     clients.write(entry.client, line);
     line.push(b'"');
     key(line, "account");
     account(line, attempt.facts.account);
-    key(line, "left");
-    number(line, record.left);
-    key(line, "wait");
-    wait(line, record.wait);
-    text(line, "outcome", attempt.outcome.map(|outcome| outcome_name(outcome).as_bytes()));
-    let word = |is: bool| if is { "true" } else { "false" };
-    key(line, OWNERS.key);
-    put(line, &[word(attempt.facts.is_owner), ",\"attack\":", word(attempt.facts.is_alarmed)]);
-    put(line, &[",\"bait\":", word(attempt.facts.is_bait)]);
-    key(line, "failures");
-    number(line, attempt.facts.failures_before);
+    fields(line, &facts(attempt, record));
     key(line, "nanoseconds");
     number(line, entry.at.as_nanos() % 1_000_000_000);
     moment(line, "decided_us", entry.at, Some(attempt.decided));
-    moment(line, "settled_us", entry.at, attempt.settled);
+    moment(line, "settled_us", entry.at, attempt.settled_at());
     line.push(b'}');
 }
 
@@ -61,38 +48,11 @@ pub(super) fn account(line: &mut Vec<u8>, account: Option<u64>) {
     }
 }
 
-/// A wait in seconds; `null` without one.
-pub(super) fn wait(line: &mut Vec<u8>, wait: Option<Span>) {
-    match wait {
-        Some(wait) => decimal(line, wait, 1_000_000),
-        None => put(line, &["null"]),
-    }
-}
-
-/// The word for a decision, in logs and metrics.
-pub(super) fn verdict_name(decision: LimitDecision) -> &'static str {
-    match decision {
-        LimitDecision::Admit => "admit",
-        LimitDecision::Refuse => "refuse",
-        LimitDecision::Observe => "observe",
-        LimitDecision::Exempt => "exempt",
-    }
-}
-
-/// The word for an outcome, in logs and metrics.
-pub(super) fn outcome_name(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Success => "success",
-        Outcome::Failure => "failure",
-        Outcome::Neutral => "neutral",
-        Outcome::Error => "error",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::samples::{attempt, entry};
+    use crate::event::AttemptEnd;
+    use crate::observe::samples::{AT, attempt, entry};
     use crate::observe::settings::ClientsShown;
     use crate::policy::key::PrefixLengths;
 
@@ -117,7 +77,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_null() {
         let mut unknown = attempt();
-        (unknown.facts.account, unknown.outcome) = (None, Some(Outcome::Failure));
+        (unknown.facts.account, unknown.settled) = (None, Some(AttemptEnd::dropped(AT)));
         unknown.limits[1].wait = None;
         let parsed: serde_json::Value = serde_json::from_str(&line(&unknown, 1)).unwrap();
         assert!(parsed["account"].is_null() && parsed["wait"].is_null(), "{parsed}");

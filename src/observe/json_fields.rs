@@ -5,6 +5,36 @@
 use super::escape;
 use crate::time::{Span, Time};
 
+/// The value of a field, in whose place there may be `null`.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum FieldText<'a> {
+    /// A word or a name.
+    Word(Option<&'a str>),
+    /// A whole number.
+    Count(Option<u32>),
+    /// A span in seconds.
+    Seconds(Option<Span>),
+    /// Whether something is so.
+    Is(bool),
+}
+
+/// Appends fields.
+pub(super) fn fields(line: &mut Vec<u8>, fields: &[(&'static str, FieldText<'_>)]) {
+    for &(name, value) in fields {
+        if let FieldText::Word(word) = value {
+            text(line, name, word.map(str::as_bytes));
+            continue;
+        }
+        key(line, name);
+        match value {
+            FieldText::Count(Some(count)) => number(line, count),
+            FieldText::Seconds(Some(span)) => decimal(line, span, 1_000_000),
+            FieldText::Is(is) => put(line, &[if is { "true" } else { "false" }]),
+            _ => put(line, &["null"]),
+        }
+    }
+}
+
 /// Appends text that needs no escape.
 pub(super) fn put(line: &mut Vec<u8>, parts: &[&str]) {
     parts.iter().for_each(|part| line.extend_from_slice(part.as_bytes()));

@@ -24,6 +24,7 @@ use self::alarms::AlarmGauges;
 use self::buckets::BucketMetrics;
 pub(super) use self::exposition::{CONTENT_TYPE, OPEN_CONTENT_TYPE, accepts_open_metrics};
 use self::responses::ResponseMetrics;
+pub(super) use self::rules::RoutesPage;
 use self::rules::RuleCounters;
 use self::store::StoreCounters;
 use crate::defences::PARDONS;
@@ -169,10 +170,9 @@ impl Metrics {
         self.spans_dropped.clone()
     }
 
-    /// The routes in force, each with its outcomes since the start: successes, failures, neutral ones, errors.
-    #[must_use]
-    pub fn outcomes_of_routes(&self) -> Vec<(Arc<str>, [u64; 4])> {
-        self.rules.outcomes_of_routes()
+    /// The routes in force, and what came of their attempts since the start.
+    pub(super) fn routes_page(&self) -> RoutesPage {
+        self.rules.routes_page()
     }
 
     /// The counter of dropped decision-log lines, for the log to increment.

@@ -66,7 +66,6 @@ pub(super) fn attempt() -> AttemptRecord {
             ..AttemptFacts::default()
         },
         decided: AT,
-        outcome: None,
         settled: None,
     }
 }

@@ -12,7 +12,7 @@ use http::header::{AUTHORIZATION, LOCATION};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use super::line::{DecisionFields, GateFields, LoggedRequest};
-use crate::event::Outcome;
+use crate::event::AttemptEnd;
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::{Policy, canonical};
 use crate::time::Time;
@@ -44,8 +44,8 @@ pub(super) enum Told {
     Uncounted,
     /// This limit refused the attempt.
     Refused(Box<str>),
-    /// The outcome, and when it was settled.
-    Settled(Outcome, Time),
+    /// How it was settled.
+    Settled(AttemptEnd),
     /// The gate admitted the attempt and could not forward it.
     Undone,
 }
@@ -83,7 +83,7 @@ impl LoggedAttempt {
             has_body,
             status: StatusCode::from_u16(request.status).ok()?,
             response: location.map(|location| (LOCATION, location)).into_iter().collect(),
-            told: gate.map_or(Told::Response, |gate| told(gate, request.arrived)),
+            told: gate.map_or(Told::Response, told),
             decision: request.decision.as_ref().map(|DecisionFields { route, request_id }| {
                 let id = request_id.as_deref().unwrap_or_default();
                 format!("{route} {id} {}", request.arrived.as_nanos()).into()
@@ -109,10 +109,10 @@ impl LoggedAttempt {
     }
 }
 
-fn told(gate: &GateFields<'_>, arrived: Time) -> Told {
+fn told(gate: &GateFields<'_>) -> Told {
     match (&gate.refused_by, gate.settled) {
         (Some(limit), _) => Told::Refused((&**limit).into()),
-        (None, Some((outcome, after))) => Told::Settled(outcome, arrived.after(after)),
+        (None, Some(end)) => Told::Settled(end),
         (None, None) if gate.is_attempt => Told::Undone,
         (None, None) => Told::Uncounted,
     }

@@ -14,7 +14,7 @@ use super::seen_paths::SeenPaths;
 use super::tally::RefusedClients;
 use super::timeline::Timeline;
 use crate::engine::Reservation;
-use crate::event::Outcome;
+use crate::event::AttemptEnd;
 use crate::observe::timestamp::rfc3339;
 use crate::time::Time;
 
@@ -63,8 +63,8 @@ struct ReplayDriver {
 
 enum LogEvent {
     Attempt(Box<LoggedAttempt>),
-    /// The attempts of each policy that wait for this outcome.
-    Settled(Vec<Option<Box<Reservation>>>, Outcome),
+    /// The attempts of each policy that are settled so.
+    Settled(Vec<Option<Box<Reservation>>>, AttemptEnd),
 }
 
 /// Attempts that the two policies decide on differently.
@@ -125,9 +125,9 @@ impl ReplayDriver {
                 self.log.late += u64::from(is_late);
                 self.decide(&attempt);
             }
-            LogEvent::Settled(reservations, outcome) => {
+            LogEvent::Settled(reservations, end) => {
                 for (run, reservation) in self.runs.iter().zip(reservations) {
-                    reservation.into_iter().for_each(|taken| run.settle(*taken, Some(outcome), self.now));
+                    reservation.into_iter().for_each(|taken| run.settle(*taken, end, self.now));
                 }
             }
         }
@@ -149,15 +149,12 @@ impl ReplayDriver {
                 }
             }
         }
-        if let Told::Settled(outcome, at) = attempt.told {
+        if let Told::Settled(end) = attempt.told {
             let taken = replayed.into_iter().map(|replayed| replayed?.reservation).collect();
-            return self.timeline.schedule(at, LogEvent::Settled(taken, outcome));
+            return self.timeline.schedule(end.at, LogEvent::Settled(taken, end));
         }
         for (run, replayed) in self.runs.iter().zip(replayed) {
-            let Some(Replayed { outcome, reservation: Some(taken), .. }) = replayed else { continue };
-            // An attempt that was refused then and is not now has no outcome in the log: it counts as failed.
-            let outcome = (attempt.told != Told::Undone).then(|| outcome.unwrap_or(Outcome::Failure));
-            run.settle(*taken, outcome, now);
+            replayed.into_iter().for_each(|replayed| run.settle_by_response(replayed, &attempt.told, now));
         }
     }
 

@@ -10,7 +10,8 @@ use crate::policy::client_fact::ClientFact;
 use crate::policy::field::Field;
 use crate::policy::key::KeyPart;
 use crate::policy::matcher::Pattern;
-use crate::policy::outcome::{OutcomeRule, OutcomeRules, ResponseView};
+use crate::policy::outcome::{OutcomeRule, OutcomeRules};
+use crate::policy::response::ResponseView;
 use crate::policy::{Cost, Limit, Mode, Policy, Route, RouteDefences, RouteMatch, RouteReading};
 
 /// The columns of a log in addition to client, method, target and status.

@@ -12,7 +12,7 @@ mod timestamp;
 use std::borrow::Cow;
 
 pub use self::pattern::{LogPattern, LogPatternError};
-use crate::event::Outcome;
+use crate::event::AttemptEnd;
 use crate::policy::attempt::Client;
 use crate::time::{Span, Time};
 
@@ -100,8 +100,8 @@ pub struct GateFields<'a> {
     pub refused_by: Option<Cow<'a, str>>,
     /// From the arrival to the decision.
     pub decided: Span,
-    /// The outcome, and the time from the arrival until it was settled.
-    pub settled: Option<(Outcome, Span)>,
+    /// How it was settled.
+    pub settled: Option<AttemptEnd>,
 }
 
 /// Why a line cannot be read.

@@ -13,10 +13,10 @@ use super::report::{GateDifferences, PolicyReport};
 use super::tally::LimitTally;
 use crate::defences::OWNERS;
 use crate::engine::{Decision, Engine, LimitStatus, Reservation, Rules};
-use crate::event::{AttemptRecord, Events, LimitDecision, Outcome};
+use crate::event::{AttemptEnd, AttemptRecord, Events, LimitDecision, Outcome};
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
-use crate::policy::outcome::ResponseView;
+use crate::policy::response::ResponseView;
 use crate::policy::{LimitKind, Policy};
 use crate::time::{Clock, Time};
 
@@ -143,19 +143,27 @@ impl PolicyRun {
         Some(replayed)
     }
 
-    /// Settles an attempt; without an outcome it is undone.
-    pub(super) fn settle(&self, reservation: Reservation, outcome: Option<Outcome>, now: Time) {
+    /// Settles an attempt as the gate did.
+    pub(super) fn settle(&self, reservation: Reservation, end: AttemptEnd, now: Time) {
         self.clock.set(now);
-        match outcome {
-            Some(outcome) => reservation.settle(&self.engine, &self.rules, outcome),
-            None => reservation.refund(&self.engine, &self.rules),
+        reservation.settle(&self.engine, &self.rules, end.outcome);
+    }
+
+    /// Settles an attempt by its response, or undoes it.
+    pub(super) fn settle_by_response(&self, replayed: Replayed, told: &Told, now: Time) {
+        let Some(taken) = replayed.reservation else { return };
+        self.clock.set(now);
+        match told {
+            Told::Undone => taken.refund(&self.engine, &self.rules),
+            // An attempt that was refused then and is not now has no outcome in the log: it counts as failed.
+            _ => taken.settle(&self.engine, &self.rules, replayed.outcome.unwrap_or(Outcome::Failure)),
         }
     }
 
     /// The outcome by the log; `None` if the application did not see the attempt.
     fn outcome(&self, attempt: &LoggedAttempt) -> Option<Outcome> {
         match &attempt.told {
-            Told::Settled(outcome, _) => return Some(*outcome),
+            Told::Settled(end) => return Some(end.outcome),
             Told::Refused(_) | Told::Undone => return None,
             Told::Response | Told::Uncounted => {}
         }

@@ -16,7 +16,8 @@ use proptest::prelude::*;
 use tollgate::bucket::{Continuous, Distinct, Escalation, Floor, Interval, PeriodStart, Rolling, Span, Spec};
 use tollgate::config::{Loaded, Sources, combined, load, worst_cases};
 use tollgate::policy::OwnerCookie;
-use tollgate::policy::outcome::{Glob, JsonPointer, Outcome, OutcomeRule, Statuses};
+use tollgate::policy::outcome::{Outcome, OutcomeRule};
+use tollgate::policy::response::{Glob, JsonPointer, Statuses};
 use tollgate::policy::{Cost, Limit, LimitKind, Mode, Unit};
 use toml::de::{DeTable, DeValue};
 

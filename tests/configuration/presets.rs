@@ -16,7 +16,8 @@ use tollgate::policy::Policy;
 use tollgate::policy::account::Account;
 use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::field::{Half, values};
-use tollgate::policy::outcome::{BodyPrefix, Outcome, ResponseView};
+use tollgate::policy::outcome::Outcome;
+use tollgate::policy::response::{BodyPrefix, ResponseView};
 
 /// One file: a request, its answer, and what has to come of it.
 struct Recorded {

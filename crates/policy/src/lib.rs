@@ -45,6 +45,7 @@ mod permits;
 pub mod query;
 mod random;
 pub mod rates;
+pub mod response;
 mod route;
 pub mod second_step;
 mod session_value;

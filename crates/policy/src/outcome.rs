@@ -4,22 +4,14 @@
 //! reads responses and decides nothing about tokens. A rule that depends on unread parts of the body is undecided, and
 //! if that makes a difference, the outcome is a failure.
 
-mod body;
-mod charset;
-mod coding;
-mod cookie;
-mod date;
-mod glob;
-mod pointer;
 mod rule;
 
-use http::{HeaderMap, HeaderName, Method, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 
-pub use self::glob::Glob;
-pub use self::pointer::JsonPointer;
-pub use self::rule::{OutcomeRule, Statuses};
+pub use self::rule::OutcomeRule;
 
-use self::body::BodyView;
+use super::response::body::BodyView;
+use super::response::{BodyPrefix, ResponseView};
 
 /// The outcome of an admitted attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,6 +28,26 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Self; 4] = [Self::Success, Self::Failure, Self::Neutral, Self::Error];
+
+    /// Its word, in logs, metrics and traces.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::Neutral => "neutral",
+            Self::Error => "error",
+        }
+    }
+
+    /// The outcome of this word.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.name() == name)
+    }
+
     /// The outcome of an attempt that two routes count. The gate cannot know which of them the application used: so a
     /// failure by either is a failure, and a success has to be one by both.
     #[must_use]
@@ -95,26 +107,6 @@ pub struct OutcomeRules {
     pub header: Option<HeaderName>,
 }
 
-/// The head of a response, and the method of its request.
-#[derive(Debug, Clone, Copy)]
-pub struct ResponseView<'a> {
-    /// The method of the request.
-    pub method: &'a Method,
-    /// The status of the response.
-    pub status: StatusCode,
-    /// The headers of the response, as the application sent them.
-    pub headers: &'a HeaderMap,
-}
-
-/// The read part of a response body.
-#[derive(Clone, Copy)]
-pub struct BodyPrefix<'a> {
-    /// The first bytes as received, encoded as the headers declare.
-    pub bytes: &'a [u8],
-    /// Whether the body is complete.
-    pub complete: bool,
-}
-
 impl Default for OutcomeRules {
     fn default() -> Self {
         let none = Vec::new;
@@ -123,9 +115,6 @@ impl Default for OutcomeRules {
 }
 
 impl OutcomeRules {
-    /// Bytes of a body that are read at most, before and after decoding.
-    pub const MAX_BODY_READ: usize = 64 * 1024;
-
     /// Whether any rule reads bodies.
     #[must_use]
     pub fn read_bodies(&self) -> bool {
@@ -147,8 +136,8 @@ impl OutcomeRules {
         is_judged.then(|| self.weighed(checked, response, &view))
     }
 
-    /// The judgement by head and body. `body` has to hold all bytes, or the first [`MAX_BODY_READ`](Self::MAX_BODY_READ);
-    /// bytes beyond are not read.
+    /// The judgement by head and body. `body` has to hold all bytes, or the first [`BodyPrefix::MAX`]; bytes beyond are not
+    /// read.
     #[must_use]
     pub fn by_body(&self, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Judgement {
         if let Some(outcome) = self.said(response.headers) {
@@ -256,12 +245,6 @@ const MASKING_STATUSES: [StatusCode; 7] = [
     StatusCode::PRECONDITION_FAILED,
     StatusCode::RANGE_NOT_SATISFIABLE,
 ];
-
-impl std::fmt::Debug for BodyPrefix<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "BodyPrefix({} bytes, complete: {})", self.bytes.len(), self.complete)
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,8 @@ use tollgate_grammar::kind::Checked as _;
 use tollgate_grammar::{Findings, Located, RawItem, Spot};
 
 use super::super::raw;
-use crate::policy::outcome::{Glob, JsonPointer, Outcome, OutcomeRule, OutcomeRules};
+use crate::policy::outcome::{Outcome, OutcomeRule, OutcomeRules};
+use crate::policy::response::{Glob, JsonPointer};
 
 /// The rules of a route. Where there are some and `otherwise` is absent, any other answer is a failure.
 pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {

@@ -7,7 +7,7 @@ use tollgate_grammar::kind::Kind;
 use tollgate_grammar::schema::Schema;
 use tollgate_grammar::{Findings, Located};
 
-use crate::policy::outcome::Statuses;
+use crate::policy::response::Statuses;
 
 /// Statuses of answers.
 pub enum StatusKind {}

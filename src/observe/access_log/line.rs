@@ -5,11 +5,11 @@
 
 use http::{HeaderValue, Uri, Version};
 
-use crate::event::{AccessLogEntry, AttemptRecord, LimitDecision};
+use crate::event::{AccessLogEntry, AttemptRecord};
+use crate::observe::attempt_fields::of_request;
 use crate::observe::client_format::ClientFormatter;
-use crate::observe::decision_line::{outcome_name, wait};
 use crate::observe::escape;
-use crate::observe::json_fields::{decimal, key, moment, number, put, text, thousandths};
+use crate::observe::json_fields::{decimal, fields, key, moment, number, put, text, thousandths};
 
 /// `client - - [time] "request" status bytes "referer" "user agent"`, and `refused_by="limit"` or `would_refuse="limit"`
 /// only where that is so: programs that read the format take other lines as ever, and most ignore what follows. The request
@@ -70,30 +70,13 @@ pub(super) fn json(line: &mut Vec<u8>, second: &str, clients: &ClientFormatter, 
     key(line, "added_us");
     decimal(line, entry.added, 1);
     let attempt = entry.attempt.as_deref();
-    decided(line, attempt);
+    fields(line, &of_request(attempt));
     text(line, "request_id", bytes(&entry.request_id));
     text(line, "referer", bytes(&entry.referer));
     text(line, "user_agent", bytes(&entry.user_agent));
     moment(line, "decided_us", entry.at, attempt.map(|attempt| attempt.decided));
-    moment(line, "settled_us", entry.at, attempt.and_then(|attempt| attempt.settled));
+    moment(line, "settled_us", entry.at, attempt.and_then(AttemptRecord::settled_at));
     put(line, &[",\"complete\":", if entry.complete { "true" } else { "false" }, "}\n"]);
-}
-
-/// The fields of an attempt; all are `null` for another request.
-fn decided(line: &mut Vec<u8>, attempt: Option<&AttemptRecord>) {
-    let refused_by = attempt.and_then(AttemptRecord::refused_by).map(str::as_bytes);
-    text(line, "route", attempt.map(|attempt| attempt.route_name().as_bytes()));
-    text(line, "refused_by", refused_by);
-    text(line, "limit", refused_by);
-    key(line, "wait");
-    wait(line, attempt.and_then(|attempt| attempt.first(LimitDecision::Refuse)?.wait));
-    key(line, "left");
-    match attempt.and_then(AttemptRecord::left) {
-        Some(left) => number(line, left),
-        None => put(line, &["null"]),
-    }
-    text(line, "outcome", attempt.and_then(|attempt| attempt.outcome).map(|it| outcome_name(it).as_bytes()));
-    text(line, "would_refuse", attempt.and_then(AttemptRecord::would_refuse).map(str::as_bytes));
 }
 
 fn bytes(value: &Option<HeaderValue>) -> Option<&[u8]> {

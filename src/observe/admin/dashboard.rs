@@ -11,7 +11,7 @@ use http::header::{self, HeaderValue};
 use http::{Method, StatusCode};
 use sha2::{Digest, Sha256};
 
-use super::pages::{HistoryPage, OutcomesPart, RoutePart, RoutesPage};
+use super::pages::HistoryPage;
 use super::response::{AdminResponse, json_response, not_allowed, respond};
 use crate::observe::history::{AttemptHistory, HistoryStep, HourOfAttempts};
 use crate::observe::metrics::Metrics;
@@ -50,7 +50,7 @@ impl DashboardApi {
         match page {
             DashboardPath::Page => whole_page(),
             DashboardPath::History => json_response(StatusCode::OK, &history(&self.history.hour())),
-            DashboardPath::Routes => json_response(StatusCode::OK, &routes(&self.metrics)),
+            DashboardPath::Routes => json_response(StatusCode::OK, &self.metrics.routes_page()),
         }
     }
 }
@@ -84,15 +84,6 @@ fn history(hour: &HourOfAttempts) -> HistoryPage {
         refused: list(|step| step.refused),
         observed: list(|step| step.observed),
     }
-}
-
-/// The routes in force, each with its outcomes since the start.
-fn routes(metrics: &Metrics) -> RoutesPage {
-    let route = |(route, counts): (Arc<str>, [u64; 4])| {
-        let [success, failure, neutral, error] = counts;
-        RoutePart { name: route.to_string(), outcomes: OutcomesPart { success, failure, neutral, error } }
-    };
-    RoutesPage { routes: metrics.outcomes_of_routes().into_iter().map(route).collect() }
 }
 
 struct DashboardPage {

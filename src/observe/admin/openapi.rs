@@ -14,8 +14,9 @@ use super::pages::{
     BanRequest, BansPage, BucketsPage, CheckPage, ClientsPage, CreditRequest, DrainPage, EndedPage,
     ExemptionsPage, ExplainPage, ExplainedRequest, HistoryPage, LastingRequest, LimitRequest, LimitsPage,
     ModePage, ModeRequest, PrefixPart, PrefixRequest, ProblemPage, RateRequest, RatesPage, ReloadPage,
-    ResetRequest, RoutesPage, StatusPage,
+    ResetRequest, StatusPage,
 };
+use crate::observe::metrics::RoutesPage;
 
 /// The document.
 #[must_use]

@@ -234,32 +234,6 @@ records! {
         observed: Vec<Option<u64>>,
     }
 
-    /// The routes in force.
-    pub RoutesPage {
-        /// In the order of the file.
-        routes: Vec<RoutePart>,
-    }
-
-    /// A route in force.
-    pub RoutePart {
-        /// Its name.
-        name: String,
-        /// What came of its attempts since the start.
-        outcomes: OutcomesPart,
-    }
-
-    /// What came of attempts.
-    pub OutcomesPart {
-        /// Right passwords.
-        success: u64,
-        /// Wrong ones.
-        failure: u64,
-        /// Neither.
-        neutral: u64,
-        /// Without an answer of the application.
-        error: u64,
-    }
-
     /// A reload that was taken.
     pub ReloadPage {
         /// What has changed, in words.

@@ -11,11 +11,39 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+use tollgate_grammar::records;
 
 use crate::defences::COUNTERS;
 use crate::event::{LimitDecision, Outcome};
-use crate::observe::decision_line::{outcome_name, verdict_name};
 use crate::policy::{DefenceCounter, Limit, LimitKind, Mode, Policy};
+
+records! {
+    /// The routes in force.
+    pub(in crate::observe) RoutesPage {
+        /// In the order of the file.
+        routes: Vec<RoutePart>,
+    }
+
+    /// A route in force.
+    pub(in crate::observe) RoutePart {
+        /// Its name.
+        name: String,
+        /// What came of its attempts since the start.
+        outcomes: OutcomesPart,
+    }
+
+    /// What came of attempts.
+    pub(in crate::observe) OutcomesPart {
+        /// Right passwords.
+        success: u64,
+        /// Wrong ones.
+        failure: u64,
+        /// Neither.
+        neutral: u64,
+        /// Without an answer of the application.
+        error: u64,
+    }
+}
 
 /// Counts decisions and outcomes of attempts.
 #[derive(Debug, Default)]
@@ -40,11 +68,11 @@ struct RuleGeneration {
     limits: Vec<(Arc<str>, LimitKind)>,
     /// For each route the limits that apply to it, by position, ascending.
     decisions: Vec<Box<[LimitCounters]>>,
-    attempts: Vec<[Counter; OUTCOMES.len()]>,
+    attempts: Vec<[Counter; Outcome::ALL.len()]>,
 }
 
 /// A limit of a route, with its counters.
-type LimitCounters = (usize, [Counter; DECISIONS.len()]);
+type LimitCounters = (usize, [Counter; LimitDecision::ALL.len()]);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DecisionLabels {
@@ -109,7 +137,7 @@ impl RuleCounters {
         let Some(rules) = find(&generations, generation) else { return };
         let of_route = rules.decisions.get(route).map_or(&[][..], |limits| limits);
         match of_route.binary_search_by_key(&limit, |(limit, _)| *limit) {
-            Ok(at) => drop(of_route[at].1[decision_index(decision)].inc()),
+            Ok(at) => drop(of_route[at].1[decision as usize].inc()),
             Err(_) => self.count_by_name(rules, route, limit, decision),
         }
     }
@@ -117,24 +145,28 @@ impl RuleCounters {
     pub(super) fn settled(&self, generation: u64, route: usize, outcome: Outcome) {
         let generations = self.generations.load();
         if let Some(counters) = find(&generations, generation).and_then(|rules| rules.attempts.get(route)) {
-            counters[outcome_index(outcome)].inc();
+            counters[outcome as usize].inc();
         }
     }
 
-    /// The routes of the newest rules, each with its outcomes in the order of `OUTCOMES`.
-    pub(super) fn outcomes_of_routes(&self) -> Vec<(Arc<str>, [u64; OUTCOMES.len()])> {
+    /// The routes of the newest rules.
+    pub(super) fn routes_page(&self) -> RoutesPage {
+        let part = |(route, counters): (&Arc<str>, &[Counter; Outcome::ALL.len()])| {
+            let [success, failure, neutral, error] = counters.each_ref().map(Counter::get);
+            RoutePart { name: route.to_string(), outcomes: OutcomesPart { success, failure, neutral, error } }
+        };
         let generations = self.generations.load();
         let newest = generations.first().into_iter();
         let routes = newest.flat_map(|rules| rules.routes.iter().zip(&rules.attempts));
-        routes.map(|(route, counters)| (Arc::clone(route), counters.each_ref().map(Counter::get))).collect()
+        RoutesPage { routes: routes.map(part).collect() }
     }
 
-    /// The decisions of a limit on all routes so far, in the order of [`DECISIONS`]. Counts nothing.
-    pub(super) fn totals(&self, limit: &str) -> [u64; DECISIONS.len()] {
+    /// The decisions of a limit on all routes so far, in the order of [`LimitDecision::ALL`]. Counts nothing.
+    pub(super) fn totals(&self, limit: &str) -> [u64; LimitDecision::ALL.len()] {
         let generations = self.generations.load();
         let newest = generations.first();
         let limit = newest.and_then(|rules| rules.limits.iter().find(|(name, _)| **name == *limit));
-        DECISIONS.map(verdict_name).map(|decision| {
+        LimitDecision::ALL.map(LimitDecision::name).map(|decision| {
             let of_route = |route: &Arc<str>| {
                 let labels =
                     DecisionLabels { route: Arc::clone(route), limit: Arc::clone(&limit?.0), decision };
@@ -148,7 +180,7 @@ impl RuleCounters {
     /// Counts by name: a path with several readings may be charged for limits of another route than the event's.
     fn count_by_name(&self, rules: &RuleGeneration, route: usize, limit: usize, decision: LimitDecision) {
         if let (Some(route), Some((limit, kind))) = (rules.routes.get(route), rules.limits.get(limit)) {
-            self.decision(route, limit, *kind, verdict_name(decision)).inc();
+            self.decision(route, limit, *kind, decision.name()).inc();
         }
     }
 
@@ -158,7 +190,7 @@ impl RuleCounters {
             policy.limits.iter().map(|limit| (Arc::clone(&limit.name), limit.kind)).collect();
         let attempts = routes
             .iter()
-            .map(|route| OUTCOMES.map(|outcome| self.attempt(route, outcome_name(outcome))))
+            .map(|route| Outcome::ALL.map(|outcome| self.attempt(route, outcome.name())))
             .collect();
         let decisions = policy.routes.iter().map(|route| {
             let limits = route.limits.iter().filter_map(|&at| Some((at, policy.limits.get(at)?)));
@@ -168,8 +200,8 @@ impl RuleCounters {
         RuleGeneration { generation, decisions: decisions.collect(), attempts, routes, limits }
     }
 
-    fn decisions_of(&self, route: &Arc<str>, limit: &Limit) -> [Counter; DECISIONS.len()] {
-        DECISIONS.map(|decision| self.decision(route, &limit.name, limit.kind, verdict_name(decision)))
+    fn decisions_of(&self, route: &Arc<str>, limit: &Limit) -> [Counter; LimitDecision::ALL.len()] {
+        LimitDecision::ALL.map(|decision| self.decision(route, &limit.name, limit.kind, decision.name()))
     }
 
     /// The counter of a decision. A sub-limit gets one that is not shown, unless the decision is a refusal.
@@ -213,28 +245,7 @@ fn find(generations: &[Arc<RuleGeneration>], generation: u64) -> Option<&RuleGen
     generations.iter().find(|rules| rules.generation == generation).map(Arc::as_ref)
 }
 
-fn decision_index(decision: LimitDecision) -> usize {
-    match decision {
-        LimitDecision::Admit => 0,
-        LimitDecision::Refuse => 1,
-        LimitDecision::Observe => 2,
-        LimitDecision::Exempt => 3,
-    }
-}
-
-fn outcome_index(outcome: Outcome) -> usize {
-    match outcome {
-        Outcome::Success => 0,
-        Outcome::Failure => 1,
-        Outcome::Neutral => 2,
-        Outcome::Error => 3,
-    }
-}
-
-const DECISIONS: [LimitDecision; 4] =
-    [LimitDecision::Admit, LimitDecision::Refuse, LimitDecision::Observe, LimitDecision::Exempt];
 const REFUSALS: [&str; 2] = ["refuse", "observe"];
-const OUTCOMES: [Outcome; 4] = [Outcome::Success, Outcome::Failure, Outcome::Neutral, Outcome::Error];
 
 /// Generations for which late attempts are still counted; reloads are rarer than responses are slow.
 const GENERATIONS: usize = 8;

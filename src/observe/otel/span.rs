@@ -9,9 +9,9 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode as OtelStatus;
 use opentelemetry_proto::tonic::trace::v1::{Span, SpanFlags, Status, span};
 
 use super::resource::{number, text};
-use crate::event::{AccessLogEntry, AttemptRecord, LimitDecision, RequestSpan};
+use crate::event::{AccessLogEntry, AttemptRecord, RequestSpan};
+use crate::observe::attempt_fields::of_span;
 use crate::observe::client_format::ClientFormatter;
-use crate::observe::decision_line::{outcome_name, verdict_name};
 
 /// The span of a request that has ended.
 pub(super) fn span_of(entry: &AccessLogEntry, request: &RequestSpan, clients: &ClientFormatter) -> Span {
@@ -32,7 +32,7 @@ pub(super) fn span_of(entry: &AccessLogEntry, request: &RequestSpan, clients: &C
     attributes.extend(agent.map(|agent| text("user_agent.original", agent)));
     let address = clients.whole_address(entry.client);
     attributes.extend(address.map(|address| text("client.address", &address.to_string())));
-    attributes.extend(attempt.into_iter().flat_map(decision));
+    attributes.extend(attempt.into_iter().flat_map(of_span).map(|(name, value)| text(name, value)));
     let remote = SpanFlags::ContextHasIsRemoteMask as u32 | SpanFlags::ContextIsRemoteMask as u32;
     let code = if is_error { OtelStatus::Error } else { OtelStatus::Unset };
     Span {
@@ -82,18 +82,6 @@ fn server(host: Option<&HeaderValue>) -> impl Iterator<Item = KeyValue> {
     let port = authority.and_then(|authority| authority.port_u16());
     address.into_iter().chain(port.map(|port| number("server.port", i64::from(port))))
 }
-
-/// The decision of the limits: the strictest verdict, the limit that gave it, and the outcome.
-fn decision(attempt: &AttemptRecord) -> impl Iterator<Item = KeyValue> {
-    let strictest = STRICTEST_FIRST.iter().find_map(|&decision| attempt.first(decision));
-    let outcome = attempt.outcome.map(|outcome| text("tollgate.outcome", outcome_name(outcome)));
-    let limit = strictest.map(|record| text("tollgate.limit", attempt.limit_name(record)));
-    let verdict = strictest.map(|record| text("tollgate.verdict", verdict_name(record.decision)));
-    [Some(text("tollgate.route", attempt.route_name())), limit, verdict, outcome].into_iter().flatten()
-}
-
-const STRICTEST_FIRST: [LimitDecision; 4] =
-    [LimitDecision::Refuse, LimitDecision::Observe, LimitDecision::Admit, LimitDecision::Exempt];
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use super::redact;
 use super::server::Server;
 use crate::engine::{AttemptPermits, Refusal, Reservation, Rules};
-use crate::event::{AccessLogEntry, Event, Outcome, WiringSigns};
+use crate::event::{AccessLogEntry, AttemptEnd, Event, WiringSigns};
 use crate::net::connection_limit::ClientLoad;
 use crate::net::stream::PeerAddr;
 use crate::policy::NoPermit;
@@ -21,8 +21,8 @@ use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::time::{Span, Time};
 
-/// Where an attempt that is settled leaves its outcome and the time.
-pub(super) type OutcomeCell = Rc<Cell<Option<(Outcome, Time)>>>;
+/// Where an attempt leaves how it was settled.
+pub(super) type EndCell = Rc<Cell<Option<AttemptEnd>>>;
 
 /// An access record in progress.
 pub(super) struct AccessRecord(Box<AccessRecordInner>);
@@ -35,8 +35,8 @@ struct AccessRecordInner {
     permits: AttemptPermits,
     /// Whether the request counts for its prefix as one at an upstream.
     is_counted: bool,
-    /// The outcome and its time, written when the attempt is settled.
-    outcome: Option<OutcomeCell>,
+    /// Written when the attempt is settled.
+    settled: Option<EndCell>,
     is_emitted: bool,
     server: Rc<Server>,
     connection: Rc<DownstreamConnection>,
@@ -91,7 +91,7 @@ impl AccessRecord {
             paused_for: Span::ZERO,
             permits: AttemptPermits::default(),
             is_counted: false,
-            outcome: None,
+            settled: None,
             is_emitted: false,
             server: Rc::clone(server),
             connection: Rc::clone(connection),
@@ -131,11 +131,11 @@ impl AccessRecord {
         self.0.entry.signs.has_uncovered_password = is_such;
     }
 
-    /// The attempt was admitted. Returns where its outcome is written.
-    pub(super) fn admitted(&mut self, rules: &Rules, reservation: &Reservation) -> OutcomeCell {
+    /// The attempt was admitted. Returns where it leaves how it was settled.
+    pub(super) fn admitted(&mut self, rules: &Rules, reservation: &Reservation) -> EndCell {
         let Reservation { attempt, statuses, .. } = reservation;
         self.0.entry.attempt = Some(attempt.record(rules, reservation.route(), statuses));
-        Rc::clone(self.0.outcome.insert(Rc::default()))
+        Rc::clone(self.0.settled.insert(Rc::default()))
     }
 
     /// The attempt was refused.
@@ -287,10 +287,9 @@ impl Drop for AccessRecordInner {
         if !self.is_emitted {
             let now = self.server.engine.clock().now();
             self.entry.status = StatusCode::from_u16(CLIENT_LEFT).unwrap_or(StatusCode::REQUEST_TIMEOUT);
-            if let (Some(attempt), Some(outcome)) = (&mut self.entry.attempt, &self.outcome) {
-                // What is not settled yet is dropped as well, and a failure.
-                let (outcome, at) = outcome.get().unwrap_or((Outcome::Failure, now));
-                (attempt.outcome, attempt.settled) = (Some(outcome), Some(at));
+            if let (Some(attempt), Some(settled)) = (&mut self.entry.attempt, &self.settled) {
+                // What is not settled yet is dropped as well.
+                attempt.settled = Some(settled.get().unwrap_or_else(|| AttemptEnd::dropped(now)));
             }
             self.emit(now);
         }
@@ -304,8 +303,8 @@ impl AtEnd for AccessRecordInner {
         self.connection.state.response_ends(now);
         self.entry.bytes = bytes;
         self.entry.complete = complete;
-        if let (Some(attempt), Some(outcome)) = (&mut self.entry.attempt, &self.outcome) {
-            (attempt.outcome, attempt.settled) = outcome.get().unzip();
+        if let (Some(attempt), Some(settled)) = (&mut self.entry.attempt, &self.settled) {
+            attempt.settled = settled.get();
         }
         self.emit(now);
     }

@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::access_record::OutcomeCell;
+use super::access_record::EndCell;
 use super::server::Server;
 use crate::engine::{OpenAttempt, Reservation};
+use crate::event::AttemptEnd;
 use crate::policy::Route;
-use crate::policy::outcome::{BodyPrefix, Judgement, Outcome, ResponseView};
+use crate::policy::outcome::{Judgement, Outcome};
+use crate::policy::response::{BodyPrefix, ResponseView};
 use crate::proxy::headers::{FAILURES, REFUSED};
 use crate::proxy::respond::{RateLimitHeaders, refused_mark};
 use crate::proxy::runtime_config::WorkerConfig;
@@ -35,8 +37,8 @@ pub(super) struct AdmittedAttempt {
     config: Rc<WorkerConfig>,
     /// Boxed, because it is moved several times.
     reservation: Option<Box<Reservation>>,
-    /// Where the access record reads the outcome.
-    outcome: OutcomeCell,
+    /// Where the access record reads how it was settled.
+    settled: EndCell,
     /// Whether the client speaks TLS.
     is_secure: bool,
 }
@@ -46,11 +48,11 @@ impl AdmittedAttempt {
         server: &Rc<Server>,
         config: &Rc<WorkerConfig>,
         reservation: Box<Reservation>,
-        outcome: OutcomeCell,
+        settled: EndCell,
         is_secure: bool,
     ) -> Self {
         let (server, config) = (Rc::clone(server), Rc::clone(config));
-        Self { server, config, reservation: Some(reservation), outcome, is_secure }
+        Self { server, config, reservation: Some(reservation), settled, is_secure }
     }
 
     /// Whether a rule reads the body of the response.
@@ -102,10 +104,9 @@ impl AdmittedAttempt {
     /// Settles the attempt. Returns a `Set-Cookie` for the response if its client becomes known as an owner.
     pub(super) fn settle(mut self, judged: impl Into<Judgement>) -> Option<HeaderValue> {
         let judged = judged.into();
-        let outcome = judged.outcome;
         let reservation = self.reservation.take()?;
         let (engine, rules) = (&self.server.engine, &self.config.shared.rules);
-        self.outcome.set(Some((outcome, engine.time())));
+        self.settled.set(Some(AttemptEnd { outcome: judged.outcome, at: engine.time() }));
         reservation.settle_and_claim(engine, rules, judged, self.is_secure)
     }
 
@@ -138,7 +139,7 @@ impl Drop for AdmittedAttempt {
     fn drop(&mut self) {
         if let Some(reservation) = self.reservation.take() {
             let engine = &self.server.engine;
-            self.outcome.set(Some((Outcome::Failure, engine.time())));
+            self.settled.set(Some(AttemptEnd::dropped(engine.time())));
             reservation.settle(engine, &self.config.shared.rules, Judgement::UNANSWERED);
         }
     }

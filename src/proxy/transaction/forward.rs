@@ -24,7 +24,8 @@ use super::inspect::BodyInspector;
 use super::relay::relay;
 use super::server::Server;
 use crate::event::Failure;
-use crate::policy::outcome::{BodyPrefix, Judgement, Outcome, ResponseView};
+use crate::policy::outcome::{Judgement, Outcome};
+use crate::policy::response::{BodyPrefix, ResponseView};
 use crate::proxy::body::{
     BodyError, BodyStart, IncomingBody, ReadAhead, RequestBody, ResponseBody, UploadProgress, UploadState,
 };

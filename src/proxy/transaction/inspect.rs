@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::Body;
 
-use crate::policy::outcome::{BodyPrefix, OutcomeRules, ResponseView};
+use crate::policy::response::{BodyPrefix, ResponseView};
 use crate::proxy::body::{BodyError, BodyStart, BodyTimeout};
 use crate::proxy::transaction::admitted::AdmittedAttempt;
 use crate::proxy::upstream::UpstreamBody;
@@ -40,10 +40,10 @@ impl BodyInspector {
 
     /// Collects a piece. Returns whether the limit is reached.
     pub(super) fn inspect(&mut self, piece: &[u8]) -> bool {
-        let free = OutcomeRules::MAX_BODY_READ.saturating_sub(self.seen.len());
+        let free = BodyPrefix::MAX.saturating_sub(self.seen.len());
         self.is_truncated |= piece.len() > free;
         self.seen.extend(piece.iter().take(free));
-        self.seen.len() >= OutcomeRules::MAX_BODY_READ
+        self.seen.len() >= BodyPrefix::MAX
     }
 
     /// Settles by the collected bytes; `complete` is whether the body has ended. Returns a `Set-Cookie` for the head of

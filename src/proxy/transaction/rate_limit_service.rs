@@ -166,7 +166,7 @@ impl Server {
                 Answered { code: Code::OverLimit, status, headers, ..Answered::free(context) }
             }
             BoxedDecision::Admitted(reservation) => {
-                let outcome = context.record.admitted(rules, &reservation);
+                let settled = context.record.admitted(rules, &reservation);
                 if let Err(none) = context.record.acquire_permits(shared, &reservation) {
                     reservation.refund(&self.engine, rules);
                     return Answered::undecided(context, &none.into());
@@ -179,7 +179,7 @@ impl Server {
                 }
                 let status = DescriptorStatus::of(Code::Ok, &rules.policy, &reservation.statuses);
                 let hold = reservation.hold;
-                let attempt = Some(AdmittedAttempt::new(self, &config, reservation, outcome, false));
+                let attempt = Some(AdmittedAttempt::new(self, &config, reservation, settled, false));
                 Answered { status, headers, attempt, hold, ..Answered::free(context) }
             }
         }

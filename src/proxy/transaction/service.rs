@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 
-use super::access_record::{AccessRecord, OutcomeCell};
+use super::access_record::{AccessRecord, EndCell};
 use super::admitted::{Admitted, AdmittedAttempt};
 use super::body_search::ReadBody;
 use super::context::{RequestContext, error_response};
@@ -346,13 +346,13 @@ impl Server {
             BoxedDecision::Denied => return context.finish_with_error(&Error::StoreUnavailable, connection),
             BoxedDecision::Admitted(reservation) => {
                 context.permit_origin(&rules.policy, reservation.routes().first(), request.headers());
-                let outcome = context.record.admitted(rules, &reservation);
+                let settled = context.record.admitted(rules, &reservation);
                 if let Err(none) = context.record.acquire_permits(shared, &reservation) {
                     // The application never sees the request, so it is not an attempt.
                     reservation.refund(&self.engine, rules);
                     return context.finish_with_error(&none.into(), connection);
                 }
-                Some((reservation, outcome))
+                Some((reservation, settled))
             }
             BoxedDecision::Refused(refusal) => {
                 context.record.refused(rules, &refusal);
@@ -396,10 +396,10 @@ impl Server {
         self: &Rc<Self>,
         config: &Rc<WorkerConfig>,
         connection: &DownstreamConnection,
-        reservation: Option<(Box<Reservation>, OutcomeCell)>,
+        reservation: Option<(Box<Reservation>, EndCell)>,
         headers: &HeaderMap,
     ) -> Admitted {
-        let Some((reservation, outcome)) = reservation else { return Admitted::default() };
+        let Some((reservation, settled)) = reservation else { return Admitted::default() };
         let shared = &config.shared;
         let limit_headers = (shared.refuse.headers == ShowLimits::Always)
             .then(|| respond::rate_limit_headers(&shared.rules.policy, &reservation.statuses))
@@ -407,7 +407,7 @@ impl Server {
         let is_secure = reservation.claim().is_some()
             && is_secure(headers, shared.trusts_peer_of(connection), connection.is_secure());
         let hold = reservation.hold;
-        let attempt = AdmittedAttempt::new(self, config, reservation, outcome, is_secure);
+        let attempt = AdmittedAttempt::new(self, config, reservation, settled, is_secure);
         Admitted { attempt: Some(attempt), hold, limit_headers }
     }
 }

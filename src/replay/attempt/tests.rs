@@ -1,6 +1,7 @@
 //! Which lines are attempts.
 
 use super::*;
+use crate::event::Outcome;
 use crate::policy::field::Field;
 use crate::policy::{Limit, Route, RouteReading};
 use crate::replay::line;
@@ -66,6 +67,7 @@ fn the_gates_own_lines_are_believed() {
     assert_eq!(gate(",\"route\":null"), None);
     assert_eq!(gate(",\"route\":\"login\""), Some(Told::Undone));
     assert_eq!(gate(",\"route\":\"login\",\"refused_by\":\"a\""), Some(Told::Refused("a".into())));
-    let settled = Told::Settled(Outcome::Success, Time::from_nanos(1_795_216_912_000_007_000));
+    let at = Time::from_nanos(1_795_216_912_000_007_000);
+    let settled = Told::Settled(AttemptEnd { outcome: Outcome::Success, at });
     assert_eq!(gate(",\"route\":\"login\",\"outcome\":\"success\",\"settled_us\":7"), Some(settled));
 }

@@ -6,7 +6,7 @@ use http::{HeaderMap, Method, StatusCode};
 use super::*;
 use crate::bucket::{Continuous, Spec};
 use crate::policy::RouteReading;
-use crate::policy::outcome::Glob;
+use crate::policy::response::Glob;
 use crate::time::Span;
 
 fn policy(limits: Vec<Limit>, user: Vec<Field>) -> Policy {

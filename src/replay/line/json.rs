@@ -11,7 +11,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use self::value::JsonValue;
 use super::{DecisionFields, GateFields, LineError, LoggedRequest, client, request_line, timestamp};
-use crate::event::Outcome;
+use crate::event::{AttemptEnd, Outcome};
 use crate::policy::attempt::Client;
 use crate::time::{Span, Time};
 
@@ -125,7 +125,8 @@ impl<'a> JsonFields<'a> {
             return self.into_decision(logged, client);
         }
         let status = self.status.number().and_then(status).ok_or(LineError::NoStatus)?;
-        let gate = self.is_of_gate.then(|| self.gate_fields());
+        let arrived = logged.before(took);
+        let gate = self.is_of_gate.then(|| self.gate_fields(arrived));
         let target = self.target.into_text().or_else(|| self.rewritten.into_text());
         let (method, target) = match (self.method.into_text(), target) {
             (Some(method), Some(target)) => (method, target),
@@ -133,7 +134,7 @@ impl<'a> JsonFields<'a> {
             _ => request_line(self.request.into_text().ok_or(LineError::NoRequest)?),
         };
         Ok(LoggedRequest {
-            arrived: logged.before(took),
+            arrived,
             client,
             method,
             target,
@@ -152,10 +153,10 @@ impl<'a> JsonFields<'a> {
         if is_refused {
             self.refused_by = std::mem::take(&mut self.limit);
         }
-        let gate = Some(self.gate_fields());
         let nanos = self.nanoseconds.number().map_or(Span::ZERO, |nanos| span_of_micros(nanos / 1e3));
         let second = arrived.as_nanos() / 1_000_000_000 * 1_000_000_000;
         let arrived = if nanos == Span::ZERO { arrived } else { Time::from_nanos(second).after(nanos) };
+        let gate = Some(self.gate_fields(arrived));
         let route = self.route.into_text().ok_or(LineError::NoRequest)?;
         Ok(LoggedRequest {
             arrived,
@@ -171,21 +172,16 @@ impl<'a> JsonFields<'a> {
         })
     }
 
-    fn gate_fields(&self) -> GateFields<'a> {
+    fn gate_fields(&self, arrived: Time) -> GateFields<'a> {
         let owned = |value: &JsonValue<'_>| value.text().map(|text| Cow::Owned(text.to_owned()));
         let span = |value: &JsonValue<'_>| value.number().map(span_of_micros);
-        let outcome = self.outcome.text().and_then(|name| match name {
-            "success" => Some(Outcome::Success),
-            "failure" => Some(Outcome::Failure),
-            "neutral" => Some(Outcome::Neutral),
-            "error" => Some(Outcome::Error),
-            _ => None,
-        });
+        let outcome = self.outcome.text().and_then(Outcome::of_name);
+        let settled = outcome.zip(span(&self.settled_us));
         GateFields {
             is_attempt: self.route.text().is_some(),
             refused_by: owned(&self.refused_by),
             decided: span(&self.decided_us).unwrap_or_default(),
-            settled: outcome.zip(span(&self.settled_us)),
+            settled: settled.map(|(outcome, after)| AttemptEnd { outcome, at: arrived.after(after) }),
         }
     }
 }

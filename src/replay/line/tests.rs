@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::event::Outcome;
 
 fn read(line: &str) -> (LoggedRequest<'_>, AccessLogFormat) {
     parse(line.as_bytes(), None).unwrap_or_else(|error| panic!("{error}: {line}"))
@@ -120,7 +121,8 @@ fn the_gates_own_format_tells_its_decision() {
         "route":"login","refused_by":null,"decided_us":2.125,"outcome":"success","settled_us":1000.001}"#;
     assert_eq!(seen(line), "1795216912043000001 203.0.113.9 POST /login 200 Some(\"app.test\") None None");
     let gate = read(line).0.gate.unwrap();
-    assert_eq!(gate.settled, Some((Outcome::Success, Span::from_nanos(1_000_001))));
+    let at = Time::from_nanos(1_795_216_912_044_000_002);
+    assert_eq!(gate.settled, Some(AttemptEnd { outcome: Outcome::Success, at }));
     assert_eq!((gate.is_attempt, gate.decided, gate.refused_by), (true, Span::from_nanos(2_125), None));
 }
 

@@ -50,7 +50,6 @@ fn refusal() -> AccessLogEntry {
         limits: smallvec![record],
         facts: AttemptFacts::default(),
         decided: Time::default(),
-        outcome: None,
         settled: None,
     };
     AccessLogEntry {

@@ -2,16 +2,12 @@
 //!
 //! It does not know its list; [`OutcomeRules`](super::OutcomeRules) decides what an undecided rule means.
 
-use std::ops::RangeInclusive;
-
 use http::HeaderName;
 use http::header::LOCATION;
 use serde_json::Value;
 
-use super::body::BodyView;
-use super::glob::Glob;
-use super::pointer::JsonPointer;
-use super::{ResponseView, cookie};
+use crate::response::body::BodyView;
+use crate::response::{Glob, JsonPointer, ResponseView, Statuses, cookie};
 
 /// Conditions that must all hold; an absent condition always holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,28 +26,6 @@ pub struct OutcomeRule {
     pub body: Option<String>,
     /// How many failures more than one a failure by this rule counts as.
     pub extra: u32,
-}
-
-/// Some status codes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Statuses(Vec<RangeInclusive<u16>>);
-
-impl FromIterator<RangeInclusive<u16>> for Statuses {
-    fn from_iter<I: IntoIterator<Item = RangeInclusive<u16>>>(ranges: I) -> Self {
-        Self(ranges.into_iter().collect())
-    }
-}
-
-impl Statuses {
-    /// Whether this status is one of them.
-    #[must_use]
-    pub fn contains(&self, status: u16) -> bool {
-        self.0.iter().any(|range| range.contains(&status))
-    }
-
-    fn covers(&self, other: &Self) -> bool {
-        other.0.iter().cloned().flatten().all(|status| self.contains(status))
-    }
 }
 
 impl OutcomeRule {

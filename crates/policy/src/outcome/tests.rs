@@ -6,11 +6,12 @@ mod oracle;
 use std::io::Write;
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION, TRANSFER_ENCODING};
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, Method};
 use proptest::prelude::*;
 
 use super::Outcome::{Failure, Neutral, Success};
 use super::*;
+use crate::response::{Glob, JsonPointer, Statuses};
 
 fn status(code: u16) -> OutcomeRule {
     OutcomeRule { status: Some([code..=code].into_iter().collect()), ..OutcomeRule::default() }
@@ -309,7 +310,7 @@ fn a_body_that_was_not_seen_to_its_end_is_judged_only_by_what_stands_in_it() {
     let response = ResponseView { method: &Method::POST, status: StatusCode::OK, headers: &empty };
     let text = rules(vec![body("x")], Vec::new(), Success);
     let document = rules(vec![json("/ok", Some("false"))], Vec::new(), Success);
-    let long = b" ".repeat(OutcomeRules::MAX_BODY_READ);
+    let long = b" ".repeat(BodyPrefix::MAX);
     let seen = |bytes| BodyPrefix { bytes, complete: false };
     assert_eq!(text.by_body(&response, seen(&long)).outcome, Failure, "it may be after the first 64 KiB");
     assert_eq!(document.by_body(&response, seen(&long)).outcome, Failure, "the rest is unknown");

@@ -4,7 +4,7 @@ use http::StatusCode;
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{LimitRecord, Outcome};
+use crate::event::{AttemptEnd, LimitDecision, LimitRecord};
 use crate::observe::samples::{AT, attempt, entry, policy};
 use crate::observe::settings::ClientsShown;
 use crate::policy::attempt::Client;
@@ -91,7 +91,7 @@ fn an_admitted_attempt_says_what_is_left_what_came_of_it_and_what_would_have_ref
     let mut admitted = attempt();
     admitted.limits[0] = LimitRecord { decision: LimitDecision::Observe, ..admitted.limits[0] };
     admitted.limits[1].left = 4;
-    admitted.outcome = Some(Outcome::Failure);
+    admitted.settled = Some(AttemptEnd::dropped(AT));
     let entry = AccessLogEntry { attempt: Some(Box::new(admitted)), ..entry() };
     let object: serde_json::Value = serde_json::from_str(&as_json(&entry)).unwrap();
     assert_eq!((&object["limit"], &object["wait"]), (&serde_json::Value::Null, &serde_json::Value::Null));

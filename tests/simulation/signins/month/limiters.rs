@@ -12,7 +12,7 @@ use tollgate::engine::{Decision, Engine};
 use tollgate::event::Events;
 use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::key::KeyHasher;
-use tollgate::policy::outcome::ResponseView;
+use tollgate::policy::response::ResponseView;
 use tollgate::time::{Clock, Time};
 
 use super::site::{Entrance, Try};

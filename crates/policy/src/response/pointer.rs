@@ -19,7 +19,7 @@ impl JsonPointer {
     }
 
     /// The value at this pointer, if there is one.
-    pub(super) fn find<'v>(&self, document: &'v Value) -> Option<&'v Value> {
+    pub(crate) fn find<'v>(&self, document: &'v Value) -> Option<&'v Value> {
         document.pointer(&self.0)
     }
 }

@@ -48,7 +48,7 @@ fn codings(value: &str) -> Result<Codings, Undecodable> {
 
 fn undo(value: &str, bytes: &[u8], complete: bool) -> Result<(Vec<u8>, bool), Undecodable> {
     let prefix = codings(value)?.decode_prefix(bytes, complete)?;
-    assert!(prefix.bytes.len() <= OutcomeRules::MAX_BODY_READ);
+    assert!(prefix.bytes.len() <= BodyPrefix::MAX);
     Ok((prefix.bytes.into_owned(), prefix.is_whole))
 }
 
@@ -147,7 +147,7 @@ fn what_an_application_flushed_is_seen_at_once() {
     let long = [b"a".repeat(128 * 1024), second].concat();
     let coded = encode("zstd", &long);
     let (text, is_whole) = undo("zstd", &coded[..coded.len() - 1000], false).unwrap();
-    assert_eq!((text.len(), is_whole), (OutcomeRules::MAX_BODY_READ, false));
+    assert_eq!((text.len(), is_whole), (BodyPrefix::MAX, false));
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn bombs_are_stopped_after_as_much_as_is_looked_at() {
     let zeros = vec![0; 4 * 1024 * 1024];
     for name in NAMES {
         let bomb = encode(name, &zeros);
-        let bomb = &bomb[..bomb.len().min(OutcomeRules::MAX_BODY_READ)];
+        let bomb = &bomb[..bomb.len().min(BodyPrefix::MAX)];
         let (text, is_whole) = undo(name, bomb, false).unwrap();
-        assert_eq!((text.len(), is_whole), (OutcomeRules::MAX_BODY_READ, false), "{name}");
+        assert_eq!((text.len(), is_whole), (BodyPrefix::MAX, false), "{name}");
     }
     let twice = encode("gzip", &encode("gzip", &zeros));
     assert!(!undo("gzip, gzip", &twice, true).unwrap().1);
@@ -179,26 +179,21 @@ fn bombs_are_stopped_after_as_much_as_is_looked_at() {
 
 #[test]
 fn as_much_as_is_looked_at_is_read_in_every_coding() {
-    let text = noise(3 * OutcomeRules::MAX_BODY_READ);
+    let text = noise(3 * BodyPrefix::MAX);
     for name in ["identity", "gzip", "deflate", "raw", "br"] {
         let coded = if name == "identity" { text.clone() } else { encode(name, &text) };
-        let (found, is_whole) = undo(name, &coded[..OutcomeRules::MAX_BODY_READ], false).unwrap();
+        let (found, is_whole) = undo(name, &coded[..BodyPrefix::MAX], false).unwrap();
         assert!(!is_whole, "{name}");
-        assert!(
-            text.starts_with(&found) && found.len() > OutcomeRules::MAX_BODY_READ - 1000,
-            "{name}: {}",
-            found.len()
-        );
+        assert!(text.starts_with(&found) && found.len() > BodyPrefix::MAX - 1000, "{name}: {}", found.len());
     }
     // An incomplete block is not decoded at all.
     let coded = encode("zstd", &text);
-    assert_eq!(undo("zstd", &coded[..OutcomeRules::MAX_BODY_READ], false), Ok((Vec::new(), false)));
+    assert_eq!(undo("zstd", &coded[..BodyPrefix::MAX], false), Ok((Vec::new(), false)));
 }
 
 #[test]
 fn exactly_as_much_as_is_looked_at_is_whole() {
-    for (length, is_whole) in [(OutcomeRules::MAX_BODY_READ, true), (OutcomeRules::MAX_BODY_READ + 1, false)]
-    {
+    for (length, is_whole) in [(BodyPrefix::MAX, true), (BodyPrefix::MAX + 1, false)] {
         let text = vec![b'a'; length];
         for name in NAMES {
             assert_eq!(undo(name, &encode(name, &text), true).unwrap().1, is_whole, "{name} of {length}");

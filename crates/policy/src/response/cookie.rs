@@ -12,7 +12,7 @@ use super::glob::Glob;
 
 /// Whether any cookie with a matching name is set. If several lines set one cookie (name, domain and path), the
 /// last counts, as in a browser.
-pub(super) fn is_set(headers: &HeaderMap, name: &Glob) -> bool {
+pub(crate) fn is_set(headers: &HeaderMap, name: &Glob) -> bool {
     let now = headers.get(DATE).and_then(|value| date::parse(value.as_bytes())).unwrap_or(LONG_AGO);
     let mut found: SmallVec<[Cookie<'_>; 4]> = SmallVec::new();
     for value in headers.get_all(SET_COOKIE).iter().take(MAX_COOKIES) {

@@ -8,7 +8,7 @@ use std::io::Read;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError as HeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use super::super::OutcomeRules;
+use super::super::BodyPrefix;
 use super::{Decoded, End, Undecodable, begins};
 
 /// Decodes all frames; ignores bytes after them.
@@ -22,7 +22,7 @@ pub(super) fn decode(mut rest: &[u8]) -> Decoded {
             Start::Skipped => End::Reached,
             Start::Missing => End::Missing,
         };
-        if end != End::Reached || text.len() > OutcomeRules::MAX_BODY_READ || !begins_a_frame(rest) {
+        if end != End::Reached || text.len() > BodyPrefix::MAX || !begins_a_frame(rest) {
             return Ok((text, end));
         }
     }
@@ -63,7 +63,7 @@ fn decode_frame(
     let (blocks, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
     let ending: &[u8] = if is_last { &CHECKSUM } else { &LAST_BLOCK };
     let mut source = blocks.chain(ending);
-    let enough = BlockDecodingStrategy::UptoBytes(OutcomeRules::MAX_BODY_READ + 1);
+    let enough = BlockDecodingStrategy::UptoBytes(BodyPrefix::MAX + 1);
     let finished = decoder.decode_blocks(&mut source, enough).map_err(|_| Undecodable)?;
     if !finished {
         decoder.decode_blocks(&LAST_BLOCK[..], BlockDecodingStrategy::All).map_err(|_| Undecodable)?;

@@ -1,6 +1,6 @@
 //! Decodes content codings (RFC 9110, section 8.4.1), as far as the first bytes of a body go.
 //!
-//! Each decoder gets at most [`OutcomeRules::MAX_BODY_READ`] bytes and is stopped after as many, which bounds the cost
+//! Each decoder gets at most [`BodyPrefix::MAX`] bytes and is stopped after as many, which bounds the cost
 //! of a body. The beginning of a stream is not an error: it decodes to the text that it contains.
 
 mod zstd;
@@ -14,7 +14,7 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use smallvec::SmallVec;
 
-use super::OutcomeRules;
+use super::BodyPrefix;
 
 /// The codings of a body, in the order of their application.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ enum Coding {
 /// The beginning of a body, decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DecodedPrefix<'a> {
-    /// At most [`OutcomeRules::MAX_BODY_READ`] bytes.
+    /// At most [`BodyPrefix::MAX`] bytes.
     pub(super) bytes: Cow<'a, [u8]>,
     /// Whether the body is complete.
     pub(super) is_whole: bool,
@@ -39,7 +39,7 @@ pub(super) struct DecodedPrefix<'a> {
 
 /// The content of a body is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Undecodable;
+pub(crate) struct Undecodable;
 
 impl Codings {
     /// The codings by the headers; [`Undecodable`] if one of them is unknown or there are too many.
@@ -80,10 +80,10 @@ impl Codings {
 
 impl<'a> DecodedPrefix<'a> {
     fn cut(mut bytes: Cow<'a, [u8]>, complete: bool) -> Self {
-        let is_whole = complete && bytes.len() <= OutcomeRules::MAX_BODY_READ;
+        let is_whole = complete && bytes.len() <= BodyPrefix::MAX;
         match &mut bytes {
-            Cow::Borrowed(bytes) => *bytes = bytes.get(..OutcomeRules::MAX_BODY_READ).unwrap_or(bytes),
-            Cow::Owned(bytes) => bytes.truncate(OutcomeRules::MAX_BODY_READ),
+            Cow::Borrowed(bytes) => *bytes = bytes.get(..BodyPrefix::MAX).unwrap_or(bytes),
+            Cow::Owned(bytes) => bytes.truncate(BodyPrefix::MAX),
         }
         Self { bytes, is_whole }
     }
@@ -100,7 +100,7 @@ impl Coding {
             Self::Zstd => zstd::decode(bytes),
         }?;
         let is_over = end == End::Reached;
-        if coded.is_whole && !is_over && decoded.len() <= OutcomeRules::MAX_BODY_READ {
+        if coded.is_whole && !is_over && decoded.len() <= BodyPrefix::MAX {
             // The body is complete, but its stream does not end: it was cut.
             return Err(Undecodable);
         }
@@ -125,7 +125,7 @@ fn gunzip(mut bytes: &[u8]) -> Decoded {
         let mut member = GzDecoder::new(bytes);
         let end = read_decoded_into(&mut text, &mut member)?;
         bytes = member.into_inner();
-        if end != End::Reached || text.len() > OutcomeRules::MAX_BODY_READ || !begins(bytes, &GZIP_MAGIC) {
+        if end != End::Reached || text.len() > BodyPrefix::MAX || !begins(bytes, &GZIP_MAGIC) {
             return Ok((text, end));
         }
     }
@@ -139,9 +139,9 @@ fn read_decoded(mut decoder: impl Read) -> Decoded {
 
 /// Reads one byte more than the limit, to know whether there is more.
 fn read_decoded_into(text: &mut Vec<u8>, decoder: &mut impl Read) -> Result<End, Undecodable> {
-    let limit = (OutcomeRules::MAX_BODY_READ + 1).saturating_sub(text.len());
+    let limit = (BodyPrefix::MAX + 1).saturating_sub(text.len());
     match decoder.take(limit as u64).read_to_end(text) {
-        Ok(_) if text.len() > OutcomeRules::MAX_BODY_READ => Ok(End::Missing),
+        Ok(_) if text.len() > BodyPrefix::MAX => Ok(End::Missing),
         Ok(_) => Ok(End::Reached),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(End::Missing),
         Err(_) => Err(Undecodable),
@@ -162,7 +162,7 @@ fn unbrotli(bytes: &[u8]) -> Decoded {
     // Strict: windows beyond RFC 7932 would let a few bytes ask for a gigabyte.
     let alloc = StandardAlloc::default;
     let mut state = BrotliState::new_strict(alloc(), alloc(), alloc());
-    let mut text = vec![0; OutcomeRules::MAX_BODY_READ + 1];
+    let mut text = vec![0; BodyPrefix::MAX + 1];
     let (mut left, mut read) = (bytes.len(), 0);
     let (mut available, mut written, mut total) = (text.len(), 0, 0);
     let result = BrotliDecompressStream(

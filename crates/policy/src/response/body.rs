@@ -17,7 +17,7 @@ use super::{BodyPrefix, ResponseView};
 
 /// The view of a body.
 #[derive(Debug)]
-pub(super) enum BodyView<'a> {
+pub(crate) enum BodyView<'a> {
     /// Not read yet.
     NotRead,
     /// Cannot be read.
@@ -27,7 +27,7 @@ pub(super) enum BodyView<'a> {
 }
 
 /// The decoded beginning of a body.
-pub(super) struct BodyText<'a> {
+pub(crate) struct BodyText<'a> {
     bytes: Cow<'a, [u8]>,
     /// Whether the body is complete.
     is_whole: bool,
@@ -39,12 +39,12 @@ pub(super) struct BodyText<'a> {
 
 impl<'a> BodyView<'a> {
     /// The view before the body is received.
-    pub(super) fn before_body(response: &ResponseView<'_>) -> Self {
+    pub(crate) fn before_body(response: &ResponseView<'_>) -> Self {
         if codings(response).is_ok() { Self::NotRead } else { Self::Unreadable }
     }
 
     /// The view of the received part of the body.
-    pub(super) fn read(response: &ResponseView<'_>, body: BodyPrefix<'a>) -> Self {
+    pub(crate) fn read(response: &ResponseView<'_>, body: BodyPrefix<'a>) -> Self {
         let text = codings(response).and_then(|codings| codings.decode_prefix(body.bytes, body.complete));
         text.map_or(Self::Unreadable, |prefix| {
             let is_json = is_json(response.headers);
@@ -55,14 +55,14 @@ impl<'a> BodyView<'a> {
     }
 
     /// Whether the body can never be read.
-    pub(super) fn is_unreadable(&self) -> bool {
+    pub(crate) fn is_unreadable(&self) -> bool {
         matches!(self, Self::Unreadable)
     }
 }
 
 impl BodyText<'_> {
     /// Whether the body contains this text.
-    pub(super) fn contains(&self, text: &str) -> Result<bool, Undecodable> {
+    pub(crate) fn contains(&self, text: &str) -> Result<bool, Undecodable> {
         match find(&self.bytes, text.as_bytes()) {
             Some(_) => Ok(true),
             None if self.is_whole && self.charset.shows(text, &self.bytes) => Ok(false),
@@ -71,7 +71,7 @@ impl BodyText<'_> {
     }
 
     /// The body as a JSON document; `None` if it is none.
-    pub(super) fn json(&self) -> Result<Option<&Value>, Undecodable> {
+    pub(crate) fn json(&self) -> Result<Option<&Value>, Undecodable> {
         self.json.get_or_init(|| self.parse()).as_ref().map(Option::as_ref).map_err(|error| *error)
     }
 
