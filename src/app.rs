@@ -21,7 +21,6 @@ mod logs;
 mod memory;
 mod observers;
 mod otel;
-mod overrides;
 mod reload;
 mod sandbox;
 mod service_manager;
@@ -64,7 +63,7 @@ use crate::config::{Config, Sources, StoreSettings};
 use crate::engine::{Engine, OpenAttempts};
 use crate::event::Events;
 use crate::net::connection_limit::{ConnectionLimit, ConnectionQuota};
-use crate::net::listener::{BindError, BoundSocket, ListenAddress};
+use crate::net::listener::{BindError, BoundSocket, Callers, ListenAddress};
 use crate::net::shutdown::{self, Shutdown, Stage, Trigger};
 use crate::net::tls::TlsConfigError;
 use crate::net::worker_sockets::WorkerSockets;
@@ -191,7 +190,7 @@ impl App {
     /// The addresses where clients connect, with the ports that the kernel chose.
     #[must_use]
     pub fn addresses(&self) -> Vec<ListenAddress> {
-        self.addresses_of(None)
+        self.addresses_of(Callers::Clients)
     }
 
     /// The addresses where proxies ask, likewise, with the name of each endpoint.
@@ -199,15 +198,15 @@ impl App {
     pub fn endpoint_addresses(&self) -> Vec<(Arc<str>, ListenAddress)> {
         let config = self.parts.config.load();
         let of = |(number, endpoint): (usize, &Endpoint)| {
-            let addresses = self.addresses_of(Some(number)).into_iter();
+            let addresses = self.addresses_of(Callers::Askers(number)).into_iter();
             addresses.map(|address| (Arc::clone(&endpoint.name), address)).collect::<Vec<_>>()
         };
         config.endpoints.iter().enumerate().flat_map(of).collect()
     }
 
-    fn addresses_of(&self, endpoint: Option<usize>) -> Vec<ListenAddress> {
+    fn addresses_of(&self, callers: Callers) -> Vec<ListenAddress> {
         let sockets = self.sockets.workers.first().into_iter().flatten();
-        let sockets = sockets.filter(|socket| socket.endpoint == endpoint);
+        let sockets = sockets.filter(|socket| socket.callers == callers);
         let mut addresses: Vec<_> = sockets.map(|socket| socket.address().clone()).collect();
         addresses.dedup();
         addresses
@@ -310,7 +309,7 @@ impl Parts {
             rules: Arc::clone(&engine.rules()),
             client: config.client,
             refuse: Arc::new(config.refuse),
-            endpoints: config.endpoints.iter().map(|endpoint| endpoint.settings.clone()).collect(),
+            endpoints: config.endpoints.clone(),
             settings: Arc::clone(&settings),
             tls_acceptor,
             redirect: config.front.redirect,

@@ -16,6 +16,7 @@ pub mod preset;
 mod raw;
 mod report;
 mod restart_only;
+mod rules;
 mod schema;
 mod secrets;
 mod stored_policy;
@@ -42,7 +43,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use tollgate_grammar::{Findings, RawTable as _, SourceKind, SourceText};
 
-use crate::net::listener::ListenAddress;
+use crate::net::listener::{Callers, ListenAddress};
 use crate::net::tls;
 use crate::observe::admin::AdminToken;
 use crate::observe::settings::{LogSettings, OtelSettings};
@@ -74,7 +75,7 @@ pub struct Config {
     /// `[refuse]`.
     pub refuse: RefuseSettings,
     /// `[endpoint]`, by name.
-    pub endpoints: Vec<EndpointConfig>,
+    pub endpoints: Vec<Endpoint>,
     /// `[proxy]`, and the roots that certificates of upstreams are checked against.
     pub proxy: ProxySettings,
     /// `[log]`.
@@ -83,6 +84,17 @@ pub struct Config {
     pub otel: Option<OtelSettings>,
     /// Where operators ask, and who they are.
     pub operators: OperatorSettings,
+}
+
+impl Config {
+    /// Where clients connect and proxies ask.
+    pub fn listens(&self) -> impl Iterator<Item = (Callers, &ListenAddress)> {
+        let clients = self.front.listen.iter().map(|address| (Callers::Clients, address));
+        let asked = self.endpoints.iter().enumerate();
+        clients.chain(asked.flat_map(|(number, endpoint)| {
+            endpoint.listen.iter().map(move |address| (Callers::Askers(number), address))
+        }))
+    }
 }
 
 /// Where clients connect.
@@ -119,15 +131,6 @@ pub struct OperatorSettings {
     pub admin: Vec<ListenAddress>,
     /// `admin.token`, hashed; `None` leaves callers over TCP health and metrics.
     pub admin_token: Option<AdminToken>,
-}
-
-/// A decision endpoint, and where it listens.
-#[derive(Debug, Clone)]
-pub struct EndpointConfig {
-    /// Its addresses, at least one.
-    pub listen: Vec<ListenAddress>,
-    /// What it answers by.
-    pub settings: Endpoint,
 }
 
 /// A file that the gate finds under another name (`LoadCredential=NAME:PATH`).
@@ -197,12 +200,6 @@ impl Sources {
             text: self.text.clone(),
             dialect: &DIALECT,
         })
-    }
-
-    /// Whether the environment or the command line sets a key.
-    #[must_use]
-    pub fn has_overrides(&self) -> bool {
-        !self.set.is_empty() || overrides::has_settings(&self.environment)
     }
 
     /// The directory that systemd makes for the unit and names in this variable; of several the first.
@@ -336,8 +333,7 @@ pub fn load_again(sources: &Sources, running: &RestartOnly) -> Loaded {
 pub fn admin_token(sources: &Sources) -> Option<String> {
     let mut findings = Findings::default();
     let (mut root, _) = stored_policy::merged(sources, &mut findings)?;
-    overrides::merge_environment(&mut root, sources, &mut findings);
-    overrides::merge_set(&mut root, &sources.set, &mut findings);
+    sources.set_keys(&mut root, &mut findings);
     let raw = raw::RawFile::read(&root, &mut findings);
     check::admin::token_text(&raw.admin, &mut check::files::Files::of(sources), &mut findings)
 }
@@ -348,8 +344,7 @@ const MAX_FILE: u64 = 64 << 20;
 fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {
     let mut findings = Findings::default();
     let config = stored_policy::merged(sources, &mut findings).map(|(mut root, file)| {
-        overrides::merge_environment(&mut root, sources, &mut findings);
-        overrides::merge_set(&mut root, &sources.set, &mut findings);
+        sources.set_keys(&mut root, &mut findings);
         let applications = preset::expand(&mut root, &raw::RawRoute::keys(), &mut findings);
         candidate::expand(&mut root, &mut findings);
         ladder::expand(&mut root, &mut findings);

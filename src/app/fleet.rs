@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Parts;
 use crate::config::StoreSettings;
-use crate::engine::{OverrideChange, OverrideError, Overrides};
+use crate::engine::{OverrideChange, OverrideError, Overrides, Rules};
 use crate::store::shared::SharedStore;
 use crate::store::{Fleet, FleetError, FleetHead, FleetKeys, GateId, GateReport, PolicyEntry, StoreError};
 
@@ -49,9 +49,9 @@ impl FleetLink {
         &self,
         head: FleetHead,
         policy: Option<(PolicyEntry, String)>,
-        overrides: &Overrides,
+        rules: &Rules,
     ) -> Result<(), FleetError> {
-        let overrides = overrides.encode();
+        let overrides = rules.overrides.encode();
         self.run(move |fleet| async move { fleet.restore(&head, policy.as_slice(), &overrides).await }).await
     }
 

@@ -40,7 +40,6 @@ fn limit_part(
     now: Time,
 ) -> LimitPart {
     let configured = rules.configured.limits.get(at).map_or(limit.mode, |limit| limit.mode);
-    let changed = rules.overrides.mode_of(&limit.name, configured);
     let buckets = rules.buckets(&limit.name);
     let prefix = format!("{}: ", limit.name);
     let [admit, refuse, observe, exempt] = metrics.decisions_of(&limit.name);
@@ -48,7 +47,7 @@ fn limit_part(
         name: limit.name.to_string(),
         mode: limit.mode.name().to_owned(),
         configured_mode: configured.name().to_owned(),
-        mode_until: changed.and_then(|changed| changed.until).map(rfc3339),
+        mode_until: rules.mode_until(&limit.name, configured).map(rfc3339),
         key: LimitKey(limit.key.clone()).to_string(),
         spec: spec.strip_prefix(&prefix).unwrap_or(spec).to_owned(),
         candidate_of: limit.candidate_of.as_deref().map(str::to_owned),

@@ -6,6 +6,7 @@
 //! texts are taken as last read: an edit of the file itself waits for SIGHUP.
 
 mod follow;
+mod overrides;
 mod report;
 
 use std::sync::Arc;
@@ -95,7 +96,7 @@ impl Reload {
             tokio::select! {
                 () = hang_up.next() => drop(self.reload(ReloadScope::File, parts).await),
                 Some(command) = self.incoming.recv() => self.obey(command, parts).await,
-                () = sleep(parts.until_next_override_ends()) => self.retire(parts.end_overrides()),
+                () = sleep(parts.until_next_change_ends()) => self.end_changes(parts),
                 () = self.follower.tick() => self.follow(parts).await,
                 () = next_tick(PERIOD) => self.tick(parts).await,
             }
@@ -210,13 +211,12 @@ impl Parts {
         let settings = Arc::new(config.proxy);
         let (client, refuse, redirect) = (config.client, Arc::new(config.refuse), config.front.redirect);
         let hosts = self.serving.tls.validation_hosts(&config.front.tls);
-        let endpoints = config.endpoints.into_iter().map(|endpoint| endpoint.settings).collect();
         let publish = |rules: &Arc<Rules>| {
             let runtime_config = RuntimeConfig {
                 rules: Arc::clone(rules),
                 client,
                 refuse,
-                endpoints,
+                endpoints: config.endpoints,
                 settings: Arc::clone(&settings),
                 tls_acceptor,
                 redirect,

@@ -12,16 +12,12 @@ pub(super) fn bind(
     inherited: &mut InheritedSockets,
 ) -> Result<WorkerSockets, AppStartError> {
     let mut sockets = WorkerSockets::new(threads);
-    let clients = config.front.listen.iter().map(|address| (None, address));
-    let endpoints = config.endpoints.iter().enumerate();
-    let askers = endpoints
-        .flat_map(|(number, endpoint)| endpoint.listen.iter().map(move |address| (Some(number), address)));
-    for (endpoint, address) in clients.chain(askers) {
+    for (callers, address) in config.listens() {
         let mut bound = address.bind(threads, inherited)?;
         if let Some(socket) = bound.first().filter(|socket| socket.lacks_ipv6()) {
             tracing::warn!("the kernel has no IPv6: {address} becomes {}", socket.address());
         }
-        bound.iter_mut().for_each(|socket| socket.endpoint = endpoint);
+        bound.iter_mut().for_each(|socket| socket.callers = callers);
         sockets.share(&bound).map_err(AppStartError::Share)?;
     }
     Ok(sockets)

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::{App, limits_page};
 
 use crate::config::Sources;
-use crate::engine::{Engine, ModeOverride, OpenAttempts};
+use crate::engine::{Engine, OpenAttempts};
 use crate::net::connection_limit::ConnectionLimit;
 use crate::net::listener::ListenAddress;
 use crate::observe::admin::ControlApi;
@@ -169,7 +169,7 @@ impl Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             mode: self.mode().to_owned(),
-            modes: self.engine.rules().overrides.modes().iter().map(mode_page).collect(),
+            modes: self.engine.rules().temporary_modes().iter().map(ModePage::from).collect(),
             state: if is_draining { "draining" } else { "running" }.to_owned(),
             since: rfc3339(self.since),
             uptime: now.since(self.since).to_std().as_secs(),
@@ -186,13 +186,5 @@ impl Status {
             config: self.file.file(),
             policy: self.file.policy(),
         }
-    }
-}
-
-fn mode_page(mode: &ModeOverride) -> ModePage {
-    ModePage {
-        limit: mode.limit.as_deref().map(str::to_owned),
-        mode: mode.mode.name().to_owned(),
-        until: mode.until.map(rfc3339),
     }
 }

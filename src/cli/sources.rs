@@ -82,7 +82,7 @@ impl ConfigArgs {
             NoConfiguration::of(&self.path().unwrap_or_default().display().to_string(), &error)
         })?;
         let sources = self.above(sources);
-        match sources.text.is_empty() && self.path().is_none() && !sources.has_overrides() {
+        match sources.text.is_empty() && self.path().is_none() && !sources.set_any_key() {
             true => Err(NoConfiguration(format!(
                 "no configuration: there is neither {} nor {}; `tollgate init` writes one, and -c FILE names one",
                 DEFAULTS[0], DEFAULTS[1]

@@ -25,7 +25,6 @@ mod log;
 mod methods;
 mod networks;
 mod otel;
-mod outcome;
 mod pages;
 mod pardon;
 mod passwords;

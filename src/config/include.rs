@@ -15,7 +15,7 @@ use tollgate_grammar::{Findings, Located, SourceKind, SourceText, Spot};
 
 use super::check::files::{ReadFileError, read_file, words};
 use super::secrets::DIALECT;
-use super::{MAX_FILE, Sources, overrides};
+use super::{MAX_FILE, Sources};
 
 use self::tables::items;
 pub(super) use self::tables::{merge, refuse_in_policy};
@@ -169,8 +169,7 @@ fn patterns(sources: &Sources) -> Vec<Located<String>> {
     let mut findings = Findings::default();
     let root = TomlTable::parse(&sources.as_text(), &mut findings).unwrap_or_default();
     let mut own = TomlTable(root.get(KEY).cloned().into_iter().collect());
-    overrides::merge_environment(&mut own, sources, &mut findings);
-    overrides::merge_set(&mut own, &sources.set, &mut findings);
+    sources.set_keys(&mut own, &mut findings);
     let entries = own.0.into_iter().filter(|entry| entry.key.value == KEY);
     entries.flat_map(|entry| items(entry.node)).filter_map(|item| string(&item, &mut findings)).collect()
 }

@@ -16,8 +16,22 @@ use super::raw::RawFile;
 use super::secrets::DIALECT;
 use crate::defences::OWNERS;
 
+impl Sources {
+    /// Puts what the environment sets into the file, and then what the command line does.
+    pub(super) fn set_keys(&self, root: &mut TomlTable, f: &mut Findings) {
+        merge_environment(root, self, f);
+        merge_set(root, &self.set, f);
+    }
+
+    /// Whether the environment or the command line sets a key.
+    #[must_use]
+    pub fn set_any_key(&self) -> bool {
+        !self.set.is_empty() || self.environment.iter().any(|(name, _)| setting(name).is_some())
+    }
+}
+
 /// Merges the variables that are settings, and leaves all others alone.
-pub(super) fn merge_environment(root: &mut TomlTable, sources: &Sources, findings: &mut Findings) {
+fn merge_environment(root: &mut TomlTable, sources: &Sources, findings: &mut Findings) {
     let settings = sources.environment.iter().filter_map(|(name, value)| Some((name, setting(name)?, value)));
     let mut settings: Vec<_> = settings.filter(|(name, ..)| !holds_the_secret(name, root, sources)).collect();
     // The environment has no order; diagnostics and tables need one.
@@ -47,7 +61,7 @@ fn is_meant_for_gate(level: &str) -> bool {
 }
 
 /// Merges the `--set` pairs, later ones over earlier ones.
-pub(super) fn merge_set(root: &mut TomlTable, pairs: &[(String, String)], findings: &mut Findings) {
+fn merge_set(root: &mut TomlTable, pairs: &[(String, String)], findings: &mut Findings) {
     for (key, value) in pairs {
         let source = source(SourceKind::Set, format!("--set {key}"), value);
         match path_of(key) {
@@ -74,11 +88,6 @@ fn holds_the_secret(name: &str, root: &TomlTable, sources: &Sources) -> bool {
     };
     let above = sources.environment.iter().chain(&sources.set).any(|(_, value)| *value == reference);
     above || matches!(in_file, Some(TomlValue::String(value)) if *value == reference)
-}
-
-/// Whether one of these variables is a setting.
-pub(super) fn has_settings(environment: &[(String, String)]) -> bool {
-    environment.iter().any(|(name, _)| setting(name).is_some())
 }
 
 fn setting(name: &str) -> Option<&str> {

@@ -10,10 +10,9 @@ use tollgate_grammar::kind::{
 };
 use tollgate_grammar::{List, RawItem, RawKey, RawNamed, name, tables};
 
+use super::rules::RawRules;
 use super::values::{CollectorUrl, CorsOrigin, Domain, MailAddress, RequestPattern};
-use super::values::{
-    CountKind, FieldValue, LimitKey, ListenUrl, PresetName, RateOrOff, RateValue, StatusKind,
-};
+use super::values::{CountKind, FieldValue, LimitKey, ListenUrl, PresetName, RateOrOff, RateValue};
 use super::values::{DirectoryUrl, UpstreamHostValue, UpstreamUrl};
 use super::words;
 use crate::defences::prefixes::{Ipv4Bits, Ipv6Bits};
@@ -21,8 +20,6 @@ use crate::defences::{
     RawBounds, RawDefenceTables, RawDefences, RawLookups, RawPardons, RawStep, RawSubLimits,
 };
 
-/// As how many attempts one counts.
-type Weight = Whole<u32, 1, 10>;
 /// Less would end every request at once.
 type Timeout = Lasting<1, DAY>;
 type Connections = Whole<usize, 1, 10_000_000>;
@@ -88,11 +85,7 @@ tables! {
         bounds: RawBounds = Part,
         cors: Option<List<Like<CorsOrigin>>> = Example,
         on_error: Key<Word<words::OnErrors>> = Example Common,
-        success: Vec<RawItem<RawRule>> = Example Basic,
-        failure: Vec<RawItem<RawRule>> = Example,
-        neutral: Vec<RawItem<RawRule>> = Example Basic,
-        otherwise: Key<Word<words::Outcomes>>,
-        outcome_header: Key<Free> = Example,
+        rules: RawRules = Part,
         when: Option<List<Text<FieldValue>>> = Example,
         user: Option<List<Text<FieldValue>>> = Example,
         password: Option<List<Text<FieldValue>>> = Example,
@@ -110,26 +103,6 @@ tables! {
         contact: Key<Free> = Example,
         /// Texts in the place of those of the built-in page.
         texts: Vec<RawNamed<RawTexts>>,
-    }
-
-    /// A rule about an answer.
-    pub(in crate::config) RawRule {
-        /// A status, a class such as "4xx", or a list of them.
-        status: Key<StatusKind>,
-        /// Where a redirect leads; * is any text.
-        location: Key<Free>,
-        /// The name of a cookie that is set.
-        set_cookie: Key<Free>,
-        /// The name of a header; with `equals` for an exact value.
-        header: Key<Free>,
-        /// A JSON pointer into the answer; with `equals` for an exact value.
-        json: Key<Free>,
-        /// A text in the first 64 KiB of the answer, for failures only.
-        body: Key<Free>,
-        /// The exact value of `header` or `json`.
-        equals: Key<Free>,
-        /// How many failures a failure by this rule counts as; of `failure` only.
-        weight: Key<Weight> = Extra,
     }
 
     /// An attempt has to pass every limit; a refused attempt takes no token from any of them.

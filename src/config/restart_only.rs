@@ -11,9 +11,10 @@ use std::sync::Arc;
 use tollgate_grammar::document::{TomlTable, TomlValue};
 use tollgate_grammar::{Findings, SourceText, Spot};
 
-use super::{Config, EndpointConfig, StoreSettings};
+use super::{Config, StoreSettings};
 use crate::net::listener::ListenAddress;
 use crate::observe::settings::{LogSettings, OtelSettings};
+use crate::proxy::endpoint::Endpoint;
 
 /// The settings of a running gate that stay until it ends.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,8 +98,8 @@ impl RestartOnly {
     }
 }
 
-fn named_addresses(endpoint: &EndpointConfig) -> (Arc<str>, Vec<ListenAddress>) {
-    (Arc::clone(&endpoint.settings.name), endpoint.listen.clone())
+fn named_addresses(endpoint: &Endpoint) -> (Arc<str>, Vec<ListenAddress>) {
+    (Arc::clone(&endpoint.name), endpoint.listen.clone())
 }
 
 /// Compares addresses without their order, which means nothing.

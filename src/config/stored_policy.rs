@@ -15,7 +15,7 @@ use super::check::{policy, store};
 use super::include;
 use super::raw::{RawFile, RawStore};
 use super::secrets::DIALECT;
-use super::{Sources, StoreSettings, overrides};
+use super::{Sources, StoreSettings};
 
 /// A policy of the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,8 +74,7 @@ pub fn store_of(sources: &Sources) -> Option<StoreSettings> {
 fn own_table(sources: &Sources) -> Option<TomlTable> {
     let mut findings = Findings::default();
     let mut own = TomlTable::parse(&sources.as_text(), &mut findings)?;
-    overrides::merge_environment(&mut own, sources, &mut findings);
-    overrides::merge_set(&mut own, &sources.set, &mut findings);
+    sources.set_keys(&mut own, &mut findings);
     Some(own)
 }
 

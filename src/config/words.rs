@@ -8,7 +8,6 @@ use crate::net::proxy_protocol::ProxyProtocolVersion;
 use crate::net::tls::{MinVersion, ValidationMethod};
 use crate::observe::settings::{AccessLogStyle, ClientsShown, LogFormat, LogLevel};
 use crate::policy::canonical::Case;
-use crate::policy::outcome::Outcome;
 use crate::policy::{ChargeOn, Mode, Unit};
 use crate::proxy::endpoint::EndpointKind;
 use crate::proxy::headers::passed::HeaderCase;
@@ -45,14 +44,6 @@ words! {
         "local" => OnError::Local,
         "allow" => OnError::Allow,
         "deny" => OnError::Deny,
-    }
-}
-words! {
-    /// What an answer means.
-    pub(super) Outcomes: Outcome {
-        "failure" => Outcome::Failure,
-        "success" => Outcome::Success,
-        "neutral" => Outcome::Neutral,
     }
 }
 /// What a limit does with its decisions.

@@ -17,7 +17,7 @@ use crate::bucket::Spec;
 use crate::defences::prefixes::describe_prefix;
 use crate::defences::{self, OWNERS};
 use crate::policy::key::{KeyPart, PrefixLengths};
-use crate::policy::{ChargeOn, Limit, LimitKind, Mode, Policy, Unit};
+use crate::policy::{ChargeOn, Limit, LimitKind, Policy, Unit};
 
 /// The [`worst_case`] of each limit of the file, with its name. A limit with sub-limits counts once.
 #[must_use]
@@ -93,13 +93,7 @@ pub fn worst_case(limit: &Limit) -> String {
     if limit.is_reset_by_success {
         text.push_str("; a success fills the bucket");
     }
-    match &limit.candidate_of {
-        Some(live) if limit.mode != Mode::Off => {
-            text.push_str(&format!("; a candidate for `{live}`, nothing is refused"));
-        }
-        _ => text.push_str(limit.mode.describe()),
-    }
-    text
+    text + &limit.describe_role()
 }
 
 fn for_some(spec: Spec) -> String {

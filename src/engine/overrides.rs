@@ -112,15 +112,8 @@ impl Overrides {
         &self.bans
     }
 
-    /// The modes that limits have for a while, the last one in force.
-    #[must_use]
-    pub fn modes(&self) -> &[ModeOverride] {
-        &self.modes
-    }
-
     /// The mode that this limit has for a while, if it has one; for one that is off in the file only if it is named.
-    #[must_use]
-    pub fn mode_of(&self, limit: &str, configured: Mode) -> Option<&ModeOverride> {
+    fn mode_of(&self, limit: &str, configured: Mode) -> Option<&ModeOverride> {
         let applies = |mode: &&ModeOverride| match &mode.limit {
             Some(name) => **name == *limit,
             None => configured != Mode::Off,
@@ -207,6 +200,20 @@ impl Overrides {
             bans: bans.cloned().collect(),
             modes: modes.cloned().collect(),
         }
+    }
+}
+
+impl Rules {
+    /// The modes that limits have for a while, the last one in force.
+    #[must_use]
+    pub fn temporary_modes(&self) -> &[ModeOverride] {
+        &self.overrides.modes
+    }
+
+    /// When the mode ends that this limit has for a while.
+    #[must_use]
+    pub fn mode_until(&self, limit: &str, configured: Mode) -> Option<Time> {
+        self.overrides.mode_of(limit, configured)?.until
     }
 }
 

@@ -113,14 +113,14 @@ impl AttemptRecord {
     #[must_use]
     pub fn would_refuse(&self) -> Option<&str> {
         let would = |record: &&LimitRecord| record.decision == LimitDecision::Observe;
-        self.without_candidates().find(would).map(|record| self.limit_name(record))
+        self.live_limits().find(would).map(|record| self.limit_name(record))
     }
 
     /// Whole tokens left in the scarcest bucket; `None` if no limit applies to the client.
     #[must_use]
     pub fn left(&self) -> Option<u32> {
         let applies = |record: &&LimitRecord| record.decision != LimitDecision::Exempt;
-        self.without_candidates().filter(applies).map(|record| record.left).min()
+        self.live_limits().filter(applies).map(|record| record.left).min()
     }
 
     /// When it was settled.
@@ -129,7 +129,8 @@ impl AttemptRecord {
         self.settled.map(|end| end.at)
     }
 
-    fn without_candidates(&self) -> impl Iterator<Item = &LimitRecord> {
+    /// The decisions of all limits but candidates: those are experiments, and do not show what this gate would do.
+    pub fn live_limits(&self) -> impl Iterator<Item = &LimitRecord> {
         let is_candidate = |at: usize| self.policy.limits.get(at).is_some_and(|l| l.candidate_of.is_some());
         self.limits.iter().filter(move |record| !is_candidate(record.limit))
     }

@@ -59,8 +59,8 @@ pub struct BoundSocket {
     socket: Socket,
     /// It was passed to this process.
     inherited: bool,
-    /// The number of the decision endpoint that it belongs to; `None` for clients and operators.
-    pub endpoint: Option<usize>,
+    /// Who connects to it.
+    pub callers: Callers,
 }
 
 /// An address that cannot be listened at.
@@ -153,7 +153,13 @@ impl ListenAddress {
             }
             _ => self.clone(),
         };
-        Ok(BoundSocket { address, socket_name: self.socket_name(), socket, inherited: true, endpoint: None })
+        Ok(BoundSocket {
+            address,
+            socket_name: self.socket_name(),
+            socket,
+            inherited: true,
+            callers: Callers::Clients,
+        })
     }
 
     /// Removes the file of a Unix socket that no process listens at any more.
@@ -194,8 +200,8 @@ impl BoundSocket {
     /// If there are no descriptors.
     pub fn try_clone(&self) -> io::Result<Self> {
         let (address, socket_name) = (self.address.clone(), self.socket_name.clone());
-        let Self { inherited, endpoint, .. } = *self;
-        Ok(Self { address, socket_name, socket: self.socket.try_clone()?, inherited, endpoint })
+        let Self { inherited, callers, .. } = *self;
+        Ok(Self { address, socket_name, socket: self.socket.try_clone()?, inherited, callers })
     }
 
     /// Starts to listen within the current runtime.
@@ -222,7 +228,7 @@ impl BoundSocket {
             kind,
             socket: socket?,
             outlives_process: matches!(self.address, ListenAddress::Systemd { .. }),
-            endpoint: self.endpoint,
+            callers: self.callers,
         })
     }
 }
@@ -238,6 +244,32 @@ pub enum ListenerKind {
     Unix,
 }
 
+/// Who connects to a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Callers {
+    /// Clients, or operators.
+    Clients,
+    /// Proxies that ask, at the decision endpoint of this number.
+    Askers(usize),
+}
+
+impl Callers {
+    /// Whether they are clients.
+    #[must_use]
+    pub fn are_clients(self) -> bool {
+        self == Self::Clients
+    }
+
+    /// The number of the decision endpoint at which they ask.
+    #[must_use]
+    pub fn asked(self) -> Option<usize> {
+        match self {
+            Self::Clients => None,
+            Self::Askers(number) => Some(number),
+        }
+    }
+}
+
 /// A listening socket of one worker.
 #[derive(Debug)]
 pub struct Listener {
@@ -245,8 +277,8 @@ pub struct Listener {
     pub kind: ListenerKind,
     /// The listening socket.
     pub socket: ListenSocket,
-    /// The number of the decision endpoint that it belongs to.
-    pub endpoint: Option<usize>,
+    /// Who connects to it.
+    pub callers: Callers,
     /// The socket outlives this process, so connections in its backlog are left to the next one.
     pub outlives_process: bool,
 }
@@ -322,7 +354,7 @@ fn bind_tcp(
         set_notsent_lowat(&socket);
         socket.listen(BACKLOG)?;
         let (address, socket_name) = (kind(address), socket_name.clone());
-        Ok(BoundSocket { address, socket_name, socket, inherited: false, endpoint: None })
+        Ok(BoundSocket { address, socket_name, socket, inherited: false, callers: Callers::Clients })
     };
     (0..count).map(socket).collect()
 }
@@ -366,7 +398,7 @@ fn bind_unix(file: &SocketFile, count: usize) -> io::Result<Vec<BoundSocket>> {
         let socket = std::os::fd::OwnedFd::from(listener.try_clone()?).into();
         let address = ListenAddress::Unix(file.clone());
         let socket_name = address.socket_name();
-        Ok(BoundSocket { socket_name, address, socket, inherited: false, endpoint: None })
+        Ok(BoundSocket { socket_name, address, socket, inherited: false, callers: Callers::Clients })
     };
     (0..count).map(bound).collect()
 }

@@ -99,14 +99,7 @@ impl AttemptCounters {
         if attempt.first(LimitDecision::Refuse).is_some() {
             return &self.refused;
         }
-        // A candidate is an experiment: its decisions do not show what this gate would do.
-        let is_candidate =
-            |limit: usize| attempt.policy.limits.get(limit).is_some_and(|limit| limit.candidate_of.is_some());
-        let lacks = attempt
-            .limits
-            .iter()
-            .any(|record| record.decision == LimitDecision::Observe && !is_candidate(record.limit));
-        if lacks { &self.observed } else { &self.admitted }
+        if attempt.would_refuse().is_some() { &self.observed } else { &self.admitted }
     }
 }
 

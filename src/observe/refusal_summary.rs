@@ -127,9 +127,6 @@ impl RefusalSummary {
 
     fn refusal(&self, entry: &AccessLogEntry, attempt: &AttemptRecord, record: &LimitRecord) {
         let Some(limit) = attempt.policy.limits.get(record.limit) else { return };
-        if limit.candidate_of.is_some() {
-            return;
-        }
         let party = RefusedParty::of(limit, entry.client, attempt.facts.account);
         let pair = RefusedPair { party, limit: &limit.name, decision: record.decision };
         let key = self.hasher.hash_one(&pair);
@@ -198,7 +195,7 @@ impl EventListener for RefusalSummary {
     fn on_event(&self, event: &Event<'_>) {
         let Event::RequestCompleted(entry) = event else { return };
         let Some(attempt) = entry.attempt.as_deref() else { return };
-        for record in &attempt.limits {
+        for record in attempt.live_limits() {
             if matches!(record.decision, LimitDecision::Refuse | LimitDecision::Observe) {
                 self.refusal(entry, attempt, record);
             }

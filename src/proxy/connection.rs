@@ -12,7 +12,7 @@ use http::HeaderValue;
 
 pub use self::state::{ConnectionState, Phase};
 use crate::net::connection_limit::Permit;
-use crate::net::listener::ListenerKind;
+use crate::net::listener::{Callers, ListenerKind};
 use crate::net::stream::PeerAddr;
 use crate::policy::attempt::TlsClient;
 use crate::proxy::headers::address_value;
@@ -23,8 +23,8 @@ use crate::time::Clock;
 pub struct DownstreamConnection {
     /// The kind of listener that accepted it.
     pub listener_kind: ListenerKind,
-    /// The number of the decision endpoint that accepted it; `None` for clients.
-    pub endpoint: Option<usize>,
+    /// Who made it.
+    pub callers: Callers,
     /// The address of the other end.
     pub peer: PeerAddr,
     /// The peer's address, written when the first request is forwarded.
@@ -47,7 +47,7 @@ impl DownstreamConnection {
     #[must_use]
     pub fn new(
         listener_kind: ListenerKind,
-        endpoint: Option<usize>,
+        callers: Callers,
         peer: PeerAddr,
         permit: Permit,
         clock: Clock,
@@ -57,7 +57,7 @@ impl DownstreamConnection {
         let (tls, head, interim) = (OnceCell::new(), RefCell::default(), RefCell::default());
         Rc::new(Self {
             listener_kind,
-            endpoint,
+            callers,
             peer,
             peer_value,
             state,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::respond::RefuseSettings;
+use crate::net::listener::ListenAddress;
 use crate::net::stream::PeerAddr;
 use crate::policy::network::NetworkSet;
 use crate::time::Span;
@@ -12,6 +13,8 @@ use crate::time::Span;
 pub struct Endpoint {
     /// Its name in the file.
     pub name: Arc<str>,
+    /// Its addresses, at least one.
+    pub listen: Vec<ListenAddress>,
     /// How it is asked.
     pub kind: EndpointKind,
     /// Networks of those who may ask; empty for this machine alone.

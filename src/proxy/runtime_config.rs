@@ -23,7 +23,7 @@ use super::respond::RefuseSettings;
 use super::settings::ProxySettings;
 use super::upstream::{Backend, Health, UpstreamGroup};
 use crate::engine::Rules;
-use crate::net::listener::ListenerKind;
+use crate::net::listener::{Callers, ListenerKind};
 use crate::net::stream::PeerAddr;
 use crate::net::tls::Acceptor;
 use crate::policy::attempt::{Client, TlsClient};
@@ -52,19 +52,39 @@ pub struct RuntimeConfig {
 }
 
 impl RuntimeConfig {
+    /// The same with other rules.
+    #[must_use]
+    pub fn with_rules(&self, rules: &Arc<Rules>) -> Self {
+        Self {
+            rules: Arc::clone(rules),
+            client: self.client.clone(),
+            refuse: Arc::clone(&self.refuse),
+            endpoints: self.endpoints.clone(),
+            settings: Arc::clone(&self.settings),
+            tls_acceptor: self.tls_acceptor.clone(),
+            redirect: self.redirect,
+            validation_hosts: self.validation_hosts.clone(),
+            upstreams: self.upstreams.clone(),
+        }
+    }
+
     /// Whether the client is to be redirected to `https://`: it uses TLS neither with us nor with a trusted proxy. Only
     /// meaningful with a [`redirect`](Self::redirect).
     pub(super) fn needs_redirect<B>(&self, connection: &DownstreamConnection, request: &Request<B>) -> bool {
         let is_secure = || is_secure(request.headers(), self.client.trusts(connection.peer), false);
         matches!(connection.listener_kind, ListenerKind::Plain(_))
-            && connection.endpoint.is_none()
+            && connection.callers.are_clients()
             && request.uri().path() != "*"
             && !is_secure()
     }
 
     /// The decision endpoint of a connection; `None` for a client's.
     pub(super) fn endpoint_of(&self, connection: &DownstreamConnection) -> Option<&Endpoint> {
-        self.endpoints.get(connection.endpoint?)
+        self.endpoint_at(connection.callers)
+    }
+
+    fn endpoint_at(&self, callers: Callers) -> Option<&Endpoint> {
+        self.endpoints.get(callers.asked()?)
     }
 
     /// Whether the peer of a connection speaks gRPC.
@@ -73,9 +93,8 @@ impl RuntimeConfig {
     }
 
     /// The prefix for the connection limits of a peer at this decision endpoint; `None` for one who may ask.
-    pub(super) fn asker_prefix(&self, endpoint: Option<usize>, peer: PeerAddr) -> Option<IpAddr> {
-        let may_ask =
-            endpoint.and_then(|number| self.endpoints.get(number)).is_some_and(|at| at.trusts(peer));
+    pub(super) fn asker_prefix(&self, callers: Callers, peer: PeerAddr) -> Option<IpAddr> {
+        let may_ask = self.endpoint_at(callers).is_some_and(|at| at.trusts(peer));
         if may_ask { None } else { self.client.connection_prefix(peer) }
     }
 
@@ -86,7 +105,7 @@ impl RuntimeConfig {
 
     /// Whether the peer of a connection says who its client is.
     pub(super) fn trusts_peer_of(&self, connection: &DownstreamConnection) -> bool {
-        connection.endpoint.is_some() || self.client.trusts(connection.peer)
+        !connection.callers.are_clients() || self.client.trusts(connection.peer)
     }
 
     /// What a connection's client showed in the handshake; what a trusted proxy showed is not its clients'.
@@ -173,9 +192,9 @@ impl WorkerConfig {
         request: &Request<B>,
     ) -> Result<Client, MalformedRequest> {
         let settings = &self.shared.client;
-        match connection.endpoint {
-            None => settings.client_of(connection.peer, request.headers()),
-            Some(_) => settings.client_behind(connection.peer, request.headers()),
+        match connection.callers {
+            Callers::Clients => settings.client_of(connection.peer, request.headers()),
+            Callers::Askers(_) => settings.client_behind(connection.peer, request.headers()),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::event::{AttemptEnd, AttemptRecord, Events, LimitDecision, Outcome};
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
 use crate::policy::response::ResponseView;
-use crate::policy::{LimitKind, Policy};
+use crate::policy::{Limit, LimitKind, Policy};
 use crate::time::{Clock, Time};
 
 /// A policy to be replayed.
@@ -67,11 +67,7 @@ pub(super) struct Replayed {
 impl PolicyRun {
     pub(super) fn new(replayed: ReplayedPolicy, columns: LogColumns) -> Result<Self, ReplayError> {
         let ReplayedPolicy { name, mut policy, capacity, prefixes, refuse_status } = replayed;
-        let modes = policy.limits.iter().map(|limit| match limit.candidate_of {
-            Some(_) => "candidate",
-            None => limit.mode.name(),
-        });
-        let modes = modes.collect();
+        let modes = policy.limits.iter().map(Limit::role).collect();
         let mut notes = notes(&policy, columns);
         let not_judged = judged::restrict(&mut policy, columns);
         let visible: Vec<_> = policy.routes.iter().map(|route| VisibleRules::of(route, columns)).collect();

@@ -322,14 +322,14 @@ impl Policy {
         route.limits.iter().any(|&limit| keeps(&self.limits[limit]))
     }
 
-    /// Whether accounts matter to candidates alone, and to defences that do without.
-    pub(super) fn only_candidates_need_accounts(&self, route: &Route) -> bool {
+    /// Whether accounts matter to more than candidates, and defences that do without.
+    pub(super) fn depends_on_accounts(&self, route: &Route) -> bool {
         let needs =
             |limit: &Limit| limit.mode != Mode::Off && limit.candidate_of.is_none() && limit.needs_accounts();
-        !self.knows_owners()
-            && !self.has_second_steps
-            && !route.defences.needs().identity()
-            && !route.limits.iter().any(|&limit| needs(&self.limits[limit]))
+        self.knows_owners()
+            || self.has_second_steps
+            || route.defences.needs().identity()
+            || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
     fn cost_of(&self, route: &Route, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
@@ -372,7 +372,7 @@ impl Policy {
         };
         match Identity::of(slotted, request, hasher, readers, now).and_then(followed) {
             Ok(identity) => Ok(IdentityState::Known(identity)),
-            Err(TooManyValues) if self.only_candidates_need_accounts(route) => Ok(IdentityState::Unknown),
+            Err(TooManyValues) if !self.depends_on_accounts(route) => Ok(IdentityState::Unknown),
             Err(error) => Err(error),
         }
     }

@@ -417,9 +417,7 @@ impl Policy {
             }
             let is_needed = (needs_accounts && is_strict)
                 || (could_refuse
-                    && (needs_cost
-                        || is_uncertain
-                        || (needs_accounts && !self.only_candidates_need_accounts(route))));
+                    && (needs_cost || is_uncertain || (needs_accounts && self.depends_on_accounts(route))));
             let so_far = found.unwrap_or(BodyRequirement { max_bytes: 0, is_needed: false });
             if is_needed && !so_far.is_needed {
                 BodyCoding::of(attempt.headers)?;

@@ -3,6 +3,7 @@
 //! It counts nothing: its buckets live in a store. One limit of the file may be several [`Limit`]s, which follow each
 //! other and share a name.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::attempt::{Attempt, Client};
@@ -107,8 +108,7 @@ impl Mode {
     ];
 
     /// What it adds to the worst case of a limit.
-    #[must_use]
-    pub fn describe(self) -> &'static str {
+    fn describe(self) -> &'static str {
         match self {
             Self::Enforce => "",
             Self::Observe => "; only observed, nothing is refused",
@@ -166,6 +166,23 @@ impl Limit {
             on_error: None,
             unit: Unit::Attempts,
             kind: LimitKind::Rate,
+        }
+    }
+
+    /// What its decisions are for, in a word: its mode, or that it is a candidate.
+    #[must_use]
+    pub fn role(&self) -> &'static str {
+        if self.candidate_of.is_some() { "candidate" } else { self.mode.name() }
+    }
+
+    /// What that adds to its worst case.
+    #[must_use]
+    pub fn describe_role(&self) -> Cow<'static, str> {
+        match &self.candidate_of {
+            Some(live) if self.mode != Mode::Off => {
+                format!("; a candidate for `{live}`, nothing is refused").into()
+            }
+            _ => self.mode.describe().into(),
         }
     }
 

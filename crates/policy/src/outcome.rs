@@ -115,6 +115,24 @@ impl Default for OutcomeRules {
 }
 
 impl OutcomeRules {
+    /// Whether no response differs from another.
+    #[must_use]
+    pub fn are_silent(&self) -> bool {
+        self.header.is_none()
+            && [&self.success, &self.failure, &self.neutral].into_iter().all(|rules| rules.is_empty())
+    }
+
+    /// Whether a response can be anything but a failure or neutral, or one that no rule knows can be neutral.
+    #[must_use]
+    pub fn know_successes(&self) -> bool {
+        !self.success.is_empty() || self.header.is_some() || self.otherwise != Outcome::Failure
+    }
+
+    /// Takes every response that no rule knows for a failure.
+    pub fn fail_otherwise(&mut self) {
+        self.otherwise = Outcome::Failure;
+    }
+
     /// Whether any rule reads bodies.
     #[must_use]
     pub fn read_bodies(&self) -> bool {

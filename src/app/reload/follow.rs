@@ -13,7 +13,6 @@ use super::super::fleet::{FleetLink, PERIOD};
 use super::super::{Parts, service_manager};
 use super::{LoadAttempt, Reload, check};
 use crate::config::{Config, Sources, StoreSettings, StoredPolicy};
-use crate::engine::{OverrideChange, OverrideError, Overrides};
 use crate::event::Event;
 use crate::observe::admin::ReloadError;
 use crate::store::snapshot::replace_file;
@@ -25,14 +24,14 @@ pub(super) struct Follower {
     ticks: Interval,
     link: Option<Arc<FleetLink>>,
     /// The last head that was there.
-    seen: FleetHead,
+    pub(super) seen: FleetHead,
     /// How many times in a row there was none after that.
     lost: u32,
     /// Whether all is sealed with the newest secret.
     is_resealed: bool,
     policy: Option<FollowedPolicy>,
     /// Whether changes that last until a reload have ended here, but not in the store.
-    has_reloaded: bool,
+    pub(super) has_reloaded: bool,
     /// The last failure, which is logged once.
     failure: Option<FleetError>,
 }
@@ -100,7 +99,7 @@ impl Follower {
         &self.store
     }
 
-    fn link(&mut self, parts: &Parts) -> Option<Arc<FleetLink>> {
+    pub(super) fn link(&mut self, parts: &Parts) -> Option<Arc<FleetLink>> {
         if self.link.is_none() {
             self.link = FleetLink::of(parts, &self.store).map(Arc::new);
         }
@@ -162,12 +161,8 @@ impl Reload {
         }
         if self.follower.has_reloaded {
             self.end_with_reload(link, parts).await;
-        } else if !head.has_same_overrides(&self.follower.seen) {
-            let overrides = link.overrides(&head).await?;
-            self.follower.seen = head;
-            self.put_in_force(overrides, parts);
         } else {
-            self.follower.seen = head;
+            self.take_changes(link, head, parts).await?;
         }
         Ok(())
     }
@@ -191,44 +186,13 @@ impl Reload {
             return Ok(());
         }
         let policy = policy.map(|(entry, stored)| (entry, stored.text));
-        link.restore(seen.clone(), policy, &parts.engine.rules().overrides).await
+        link.restore(seen.clone(), policy, &parts.engine.rules()).await
     }
 
-    /// Makes a change on all gates, or on this one if it is alone.
-    pub(super) async fn override_rules(
-        &mut self,
-        change: OverrideChange,
-        parts: &Parts,
-    ) -> Result<(), OverrideError> {
-        let Some(link) = self.follower.link(parts) else {
-            let former = parts.override_rules(&change)?;
-            self.retire(Some(former));
-            return Ok(());
-        };
+    /// Writes back what the store has lost, if it has. Whether that succeeds, the next request tells.
+    pub(super) async fn restore_if_lost(&mut self, link: &FleetLink, parts: &Parts) {
         if link.head().await.is_ok_and(|head| self.follower.misses(&head)) {
-            // Else the change would be the only one. If it cannot be written, neither can this.
-            let _ = self.restore(&link, parts).await;
-        }
-        let (head, overrides) = link.change(parts, change).await?;
-        self.follower.seen = head;
-        self.put_in_force(overrides, parts);
-        Ok(())
-    }
-
-    /// Other gates need not hear of it: each ends these changes when it reloads, or finds them gone.
-    async fn end_with_reload(&mut self, link: &FleetLink, parts: &Parts) {
-        if let Ok((head, overrides)) = link.end_with_reload().await {
-            (self.follower.seen, self.follower.has_reloaded) = (head, false);
-            self.put_in_force(overrides, parts);
-        }
-    }
-
-    fn put_in_force(&mut self, overrides: Overrides, parts: &Parts) {
-        match parts.set_overrides(overrides) {
-            Ok(former) => self.retire(former),
-            Err(error) => {
-                tracing::error!("changes that operators made at other gates are not made here: {error}")
-            }
+            let _ = self.restore(link, parts).await;
         }
     }
 

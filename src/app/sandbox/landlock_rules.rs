@@ -47,8 +47,7 @@ impl AllowedPaths {
             LogTarget::StandardOutput | LogTarget::Syslog(_) => None,
         });
         let write = config.store.snapshot.iter().chain(logs).flat_map(|path| writable(path)).collect();
-        let asked = config.endpoints.iter().flat_map(|endpoint| &endpoint.listen);
-        let addresses = config.front.listen.iter().chain(&config.operators.admin).chain(asked);
+        let addresses = config.listens().map(|(_, address)| address).chain(&config.operators.admin);
         let sockets = addresses.filter_map(|address| match address {
             ListenAddress::Unix(file) => Some(directory_of(&file.path)),
             _ => None,

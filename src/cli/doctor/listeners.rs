@@ -10,16 +10,14 @@ use std::path::Path;
 use super::Symptom;
 use crate::cli::service_unit::ServiceUnit;
 use crate::config::Config;
-use crate::net::listener::ListenAddress;
+use crate::net::listener::{Callers, ListenAddress};
 
 /// Whether each address is free, or a gate has it.
 pub(super) fn look(config: &Config, unit: Option<&ServiceUnit>) -> Vec<Symptom> {
     let running = is_running(config);
-    let clients = config.front.listen.iter().map(|address| ("listen", address));
     let operators = config.operators.admin.iter().map(|address| ("admin.listen", address));
-    let askers = config.endpoints.iter().flat_map(|endpoint| &endpoint.listen);
-    let askers = askers.map(|address| ("endpoint", address));
-    let all = clients.chain(askers).chain(operators);
+    let key = |callers: Callers| if callers.are_clients() { "listen" } else { "endpoint" };
+    let all = config.listens().map(|(callers, address)| (key(callers), address)).chain(operators);
     let listener = |(key, address)| listener(format!("{key} {address}"), address, running, unit);
     all.map(listener).collect()
 }

@@ -9,10 +9,8 @@ use tollgate_grammar::{Findings, Located, RawNamed};
 
 use super::super::raw;
 use super::context::CheckContext;
-use super::endpoints;
 use crate::defences::{self, FiledLimit};
 use crate::policy::matcher::Pattern;
-use crate::policy::outcome::Outcome;
 use crate::policy::{ChargeOn, Limit, LimitKind, Mode, Route};
 
 /// Warns of what is missing.
@@ -38,11 +36,9 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
     }
     let steps = cx.raw.routes.iter().map(|route| &route.value.step).zip(&cx.routes);
     let steps: Vec<_> = steps.filter_map(|(step, route)| Some((step, route.as_ref()?))).collect();
-    let mut with_receipts = cx.raw.endpoints.iter().filter(|endpoint| !endpoints::is_rls(&endpoint.value));
-    let blind = with_receipts.next().filter(|_| cx.raw.listen.is_none());
-    defences::warn_of_steps(&steps, &cx.limits, blind.map(|endpoint| &*endpoint.name.value), f);
-    // Applications behind an endpoint with receipts report outcomes.
-    let is_reported = cx.raw.endpoints.iter().any(|endpoint| !endpoints::is_rls(&endpoint.value));
+    let with_receipts = cx.first_with_receipts();
+    defences::warn_of_steps(&steps, &cx.limits, with_receipts.filter(|_| cx.raw.listen.is_none()), f);
+    let is_reported = with_receipts.is_some();
     for (raw, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
         if let Some(route) = route {
             count_all_of_a_silent_route(raw, route, &cx.limits, is_reported, f);
@@ -79,10 +75,7 @@ fn filed<'c>(cx: &'c CheckContext<'_>) -> impl Iterator<Item = FiledLimit<'c>> {
 
 /// Whether a limit applies to more than forms that send a message: those take no password, and prove nothing.
 fn protects_accounts(limit: usize, routes: &[Option<Route>]) -> bool {
-    let sends_messages = |route: &Route| {
-        let has_no_success = route.rules.success.is_empty() && route.rules.header.is_none();
-        route.reading.password.is_empty() && has_no_success && route.rules.otherwise == Outcome::Failure
-    };
+    let sends_messages = |route: &Route| route.reading.password.is_empty() && !route.rules.know_successes();
     let mut reached = routes.iter().flatten().filter(|route| route.limits.contains(&limit)).peekable();
     reached.peek().is_none() || reached.any(|route| !sends_messages(route))
 }
@@ -139,13 +132,10 @@ fn count_all_of_a_silent_route(
     f: &mut Findings,
 ) {
     let counts_failures = reaching(route, limits).iter().any(|limit| limit.charge_on == ChargeOn::Failures);
-    let rules = &route.rules;
-    let is_silent = rules.header.is_none()
-        && [&rules.success, &rules.failure, &rules.neutral].into_iter().all(|rules| rules.is_empty());
-    if !(counts_failures && is_silent && raw.value.otherwise.is_none()) {
+    if !(counts_failures && route.rules.are_silent() && raw.value.rules.otherwise.is_none()) {
         return;
     }
-    route.rules.otherwise = Outcome::Failure;
+    route.rules.fail_otherwise();
     if !is_reported {
         let message = format!("route `{}` does not define what a success is", raw.name.value);
         let hint = "every attempt counts as a failure; add success = [{ location = \"/home*\" }] or \

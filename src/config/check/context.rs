@@ -5,13 +5,14 @@ use std::sync::Arc;
 use tollgate_grammar::kind::Checked as _;
 use tollgate_grammar::{Findings, SourceText, Spot};
 
+use super::super::Sources;
 use super::super::raw::RawFile;
-use super::super::{EndpointConfig, Sources};
 use super::files::Files;
 use super::groups::GroupTable;
 use super::networks::Networks;
 use crate::net::listener::ListenAddress;
 use crate::policy::{Limit, Route};
+use crate::proxy::endpoint::Endpoint;
 use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::respond::RefuseSettings;
 
@@ -28,7 +29,7 @@ pub(super) struct CheckContext<'r> {
     pub(super) listen: Vec<ListenAddress>,
     /// `admin.listen`.
     pub(super) admin: Vec<ListenAddress>,
-    pub(super) endpoints: Vec<EndpointConfig>,
+    pub(super) endpoints: Vec<Endpoint>,
     pub(super) groups: GroupTable,
     pub(super) client: ClientSettings,
     pub(super) refuse: RefuseSettings,

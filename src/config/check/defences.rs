@@ -61,7 +61,7 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
     for (RawNamed { value: raw, .. }, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
         let route = route.as_mut();
         let has_address_limit = route.as_ref().is_some_and(|route| has_address_limit(route, &cx.limits));
-        let knows_failures = raw.otherwise.is_some()
+        let knows_failures = raw.rules.otherwise.is_some()
             || raw.preset.is_some()
             || route.as_ref().is_some_and(|route| says_failures(route));
         let refuses_strangers = route.as_ref().is_some_and(|route| refuses_strangers(route, &cx.limits));

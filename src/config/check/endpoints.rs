@@ -10,7 +10,6 @@ use tollgate_grammar::kind::Checked as _;
 use tollgate_grammar::list::distinct;
 use tollgate_grammar::{Findings, Located, RawNamed, StringList, Syntax as _, name};
 
-use super::super::EndpointConfig;
 use super::super::raw;
 use super::super::values::{FieldValue, ListenUrl};
 use super::context::CheckContext;
@@ -23,7 +22,7 @@ use crate::proxy::respond::RefuseSettings;
 use crate::time::Span;
 
 /// The endpoints by name.
-pub(super) fn check(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<EndpointConfig> {
+pub(super) fn check(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<Endpoint> {
     let (raw, refuse) = (cx.raw, &cx.refuse);
     let mut taken = [&cx.listen[..], &cx.admin].concat();
     let mut found = Vec::new();
@@ -36,15 +35,15 @@ pub(super) fn check(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<EndpointConf
         let status = value.refused_status.checked(f);
         let status = status.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(refuse.status);
         let timeout = value.outcome_timeout.checked(f);
-        let settings = Endpoint {
+        found.push(Endpoint {
             name: called.value.as_str().into(),
+            listen,
             kind,
             trust,
             refuse: Arc::new(RefuseSettings { status, ..refuse.clone() }),
             shows_bodies: shows_bodies(value),
             outcome_timeout: timeout.unwrap_or(Span::from_secs(60)),
-        };
-        found.push(EndpointConfig { listen, settings });
+        });
     }
     if !cx.forwards() {
         report_unseen(cx, f);
@@ -53,8 +52,28 @@ pub(super) fn check(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<EndpointConf
         warn_of_descriptors(cx, f);
     }
     // A reload finds them by their numbers, whatever their order in the file.
-    found.sort_unstable_by(|one, other| one.settings.name.cmp(&other.settings.name));
+    found.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     found
+}
+
+impl CheckContext<'_> {
+    /// Where clients connect and proxies ask.
+    pub(super) fn listens(&self) -> impl Iterator<Item = &ListenAddress> {
+        self.listen.iter().chain(self.endpoints.iter().flat_map(|endpoint| &endpoint.listen))
+    }
+
+    /// The same and where operators connect, as the file writes it.
+    pub(super) fn listens_as_written(&self) -> impl Iterator<Item = &Located<String>> {
+        let asked = self.raw.endpoints.iter().map(|endpoint| &endpoint.value.listen);
+        let lists = [&self.raw.listen, &self.raw.admin.listen].into_iter().chain(asked);
+        lists.flatten().flat_map(|list| &list.value)
+    }
+
+    /// The name of the first endpoint behind which applications report outcomes.
+    pub(super) fn first_with_receipts(&self) -> Option<&str> {
+        let mut with_receipts = self.raw.endpoints.iter().filter(|endpoint| !is_rls(&endpoint.value));
+        with_receipts.next().map(|endpoint| &*endpoint.name.value)
+    }
 }
 
 fn check_kind(name: &Located<String>, raw: &raw::RawEndpoint, f: &mut Findings) -> EndpointKind {
@@ -117,7 +136,7 @@ fn listen(
 }
 
 /// Whether it is an endpoint of Envoy's rate limit service.
-pub(super) fn is_rls(raw: &raw::RawEndpoint) -> bool {
+fn is_rls(raw: &raw::RawEndpoint) -> bool {
     raw.kind.as_ref().is_some_and(|kind| kind.value == RLS)
 }
 
@@ -191,17 +210,18 @@ fn is_in_body(list: &StringList) -> bool {
 }
 
 fn report_answer(raw: &raw::RawRoute, f: &mut Findings) {
-    for (key, rules) in [("success", &raw.success), ("failure", &raw.failure), ("neutral", &raw.neutral)] {
+    let of = &raw.rules;
+    for (key, rules) in [("success", &of.success), ("failure", &of.failure), ("neutral", &of.neutral)] {
         if let Some(rule) = rules.first() {
             let hint = "the application reports outcomes by POST /outcome; or `listen` as well";
             f.error(&rule.spot, format!("no endpoint sees the answer, which `{key}` judges"), hint);
         }
     }
-    if let Some(header) = &raw.outcome_header {
+    if let Some(header) = &of.outcome_header {
         let hint = "the application reports outcomes by POST /outcome; or `listen` as well";
         f.error(&header.spot, "no endpoint sees the answer with this header", hint);
     }
-    if let Some(otherwise) = &raw.otherwise {
+    if let Some(otherwise) = &of.otherwise {
         let hint = "an attempt without a report is a failure";
         f.warning(&otherwise.spot, "no endpoint sees the answer, which `otherwise` judges", hint);
     }

@@ -11,11 +11,12 @@ use tollgate_grammar::{Findings, Located, RawNamed, Syntax as _, name as names};
 
 use super::super::preset::Applications;
 use super::super::raw;
+use super::super::rules;
 use super::super::values::{FieldValue, UpstreamHostValue};
 use super::addresses::upstream_group;
 use super::context::CheckContext;
 use super::groups::{GroupTable, OwnForwarding};
-use super::{cors, hosts, methods, outcome};
+use super::{cors, hosts, methods};
 use crate::defences;
 use crate::policy::canonical::Case;
 use crate::policy::field::Field;
@@ -66,7 +67,7 @@ fn check_route(
         },
         step: defences::step(&raw.step, f),
         upstream: upstream(raw, groups, f),
-        rules: outcome::check(raw, f),
+        rules: rules::check(&raw.rules, f),
         cors: cors::check(raw.cors.as_deref(), f),
         on_error: raw.on_error.checked(f),
         ..Route::new(&name.value, Vec::new())

@@ -31,8 +31,7 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> TlsSettings 
     let pairs = raw.tls.certificates.value.iter().flatten();
     let mut certificates: Vec<Certificate> =
         pairs.filter_map(|pair| certificate(pair, now, &mut cx.files, f)).collect();
-    let of_endpoints = cx.endpoints.iter().flat_map(|endpoint| &endpoint.listen);
-    let has_clients = cx.listen.iter().chain(of_endpoints).any(ListenAddress::is_tls);
+    let has_clients = cx.listens().any(ListenAddress::is_tls);
     let is_used = has_clients || cx.admin.iter().any(ListenAddress::is_tls);
     if let Some(spot) = raw.tls.certificates.key.as_ref().filter(|_| !is_used) {
         f.warning(spot, "no listener uses these certificates", USE_THEM);
@@ -43,10 +42,7 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> TlsSettings 
     let acme = raw.tls.acme.as_ref().and_then(|table| acme::check(table, &cx.listen, &mut cx.files, f));
     certificates.extend(acme.iter().flat_map(|acme| &acme.domains).filter_map(|(_, own)| own.clone()));
     if raw.tls.certificates.key.is_none() && raw.tls.acme.is_none() {
-        let endpoints = raw.endpoints.iter().map(|endpoint| &endpoint.value.listen);
-        let lists = [&raw.listen, &raw.admin.listen].into_iter().chain(endpoints);
-        let items = lists.flatten().flat_map(|list| &list.value);
-        for item in items.filter(|item| is_https(&item.value)) {
+        for item in cx.listens_as_written().filter(|item| is_https(&item.value)) {
             f.error(&item.spot, format!("`{}` has no certificate", item.value), EXAMPLE);
         }
     }

@@ -215,11 +215,15 @@ impl OverridesApi {
             OverrideChange::EndExemption(prefix) | OverrideChange::EndBan(prefix) => {
                 json_response(StatusCode::OK, &EndedPage { prefix: prefix.to_string(), ended: true })
             }
-            OverrideChange::SetMode(ModeOverride { limit, mode, until }) => {
-                let (limit, until) = (limit.as_deref().map(str::to_owned), until.map(rfc3339));
-                json_response(StatusCode::OK, &ModePage { limit, mode: mode.name().to_owned(), until })
-            }
+            OverrideChange::SetMode(mode) => json_response(StatusCode::OK, &ModePage::from(mode)),
         })
+    }
+}
+
+impl From<&ModeOverride> for ModePage {
+    fn from(ModeOverride { limit, mode, until }: &ModeOverride) -> Self {
+        let limit = limit.as_deref().map(str::to_owned);
+        Self { limit, mode: mode.name().to_owned(), until: until.map(rfc3339) }
     }
 }
 

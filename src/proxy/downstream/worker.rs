@@ -19,7 +19,7 @@ use super::heartbeat::{DrainProgress, Heartbeat, WorkingTask};
 use super::{handshake, http1, http2};
 use crate::event::{ConnectionEvent, Event, RejectReason};
 use crate::net::connection_limit::{AdmitError, ConnectionLimit, Permit};
-use crate::net::listener::{BoundSocket, Listener, ListenerKind};
+use crate::net::listener::{BoundSocket, Callers, Listener, ListenerKind};
 use crate::net::proxy_protocol::{self, ProxyHeaderError, ProxyProtocolVersion};
 use crate::net::shutdown::{Shutdown, Stage};
 use crate::net::stream::{NetStream, PeerAddr};
@@ -99,7 +99,7 @@ struct Worker {
 struct AcceptedConnection {
     stream: NetStream,
     listener_kind: ListenerKind,
-    endpoint: Option<usize>,
+    callers: Callers,
     peer: PeerAddr,
     permit: Permit,
 }
@@ -134,13 +134,13 @@ impl Worker {
             };
             let admitted = tokio::select! {
                 biased;
-                admitted = self.admit(&stream, peer, listener.endpoint) => admitted,
+                admitted = self.admit(&stream, peer, listener.callers) => admitted,
                 () = shutdown.reached(Stage::Draining) => return,
             };
             match admitted {
                 Ok((permit, version)) => {
-                    let (listener_kind, endpoint) = (listener.kind, listener.endpoint);
-                    let accepted = AcceptedConnection { stream, listener_kind, endpoint, peer, permit };
+                    let (listener_kind, callers) = (listener.kind, listener.callers);
+                    let accepted = AcceptedConnection { stream, listener_kind, callers, peer, permit };
                     match version {
                         None => self.serve(accepted),
                         Some(version) => self.read_proxy_header(accepted, version),
@@ -156,13 +156,13 @@ impl Worker {
         &self,
         stream: &NetStream,
         peer: PeerAddr,
-        endpoint: Option<usize>,
+        callers: Callers,
     ) -> Result<(Permit, Option<ProxyProtocolVersion>), RejectReason> {
         let (prefix, version) = {
             let config = &self.server.config.current().shared;
             match config.settings.proxy_protocol {
                 // One who asks for its clients sends no header of theirs.
-                _ if endpoint.is_some() => (config.asker_prefix(endpoint, peer), None),
+                _ if !callers.are_clients() => (config.asker_prefix(callers, peer), None),
                 None => (config.client.connection_prefix(peer), None),
                 // The client is not known yet.
                 version if config.client.trusts(peer) => (None, version),
@@ -226,10 +226,10 @@ impl Worker {
 
     fn serve(
         self: &Rc<Self>,
-        AcceptedConnection { stream, listener_kind, endpoint, peer, permit }: AcceptedConnection,
+        AcceptedConnection { stream, listener_kind, callers, peer, permit }: AcceptedConnection,
     ) {
         let clock = self.server.engine.clock().clone();
-        let connection = DownstreamConnection::new(listener_kind, endpoint, peer, permit, clock);
+        let connection = DownstreamConnection::new(listener_kind, callers, peer, permit, clock);
         if self.closes_after_next.get() {
             connection.state.close_after_next();
         }

@@ -27,6 +27,7 @@ use crate::proxy::headers::REQUEST_ID;
 use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::request::question::{Question, asks_nothing};
 use crate::proxy::request::target;
+use crate::proxy::runtime_config::RuntimeConfig;
 use crate::time::Span;
 
 /// What comes to an endpoint.
@@ -40,11 +41,12 @@ enum Asked {
 }
 
 /// A request that may be forwarded, as far as an endpoint is concerned.
-pub(super) struct Allowed {
-    pub(super) admitted: Admitted,
-    pub(super) outcome_timeout: Span,
+struct Allowed {
+    admitted: Admitted,
+    /// How long its outcome may be reported.
+    timeout: Span,
     /// Whether the connection may be kept.
-    pub(super) may_be_kept: bool,
+    may_be_kept: bool,
 }
 
 /// The body of `POST /outcome`.
@@ -127,23 +129,31 @@ impl Server {
     pub(super) fn allow(
         self: &Rc<Self>,
         connection: &DownstreamConnection,
-        allowed: Allowed,
+        config: &RuntimeConfig,
+        admitted: Admitted,
+        may_be_kept: bool,
         mut context: RequestContext,
     ) -> ResponseFuture {
-        let Some(open) = connection.endpoint.and_then(|number| self.open_attempts.get(number)) else {
+        let endpoint = config.endpoint_of(connection);
+        let Some((endpoint, open)) = endpoint.zip(self.open_attempts_of(connection)) else {
             return context.finish_with_error(&Error::UntrustedAsker, connection);
         };
+        let allowed = Allowed { admitted, timeout: endpoint.outcome_timeout, may_be_kept };
         if allowed.admitted.hold == Span::ZERO {
             let response = self.allowed(open, allowed, &context);
             return ResponseFuture::ready(context.record.finish(response));
         }
-        let (server, number) = (Rc::clone(self), connection.endpoint);
+        let (server, number) = (Rc::clone(self), connection.callers.asked());
         ResponseFuture::Boxed(Box::pin(async move {
             context.record.hold(allowed.admitted.hold).await;
             let open = &server.open_attempts[number.unwrap_or_default()];
             let response = server.allowed(open, allowed, &context);
             context.record.finish(response)
         }))
+    }
+
+    fn open_attempts_of(&self, connection: &DownstreamConnection) -> Option<&OpenAttempts> {
+        self.open_attempts.get(connection.callers.asked()?)
     }
 
     fn allowed(
@@ -161,7 +171,7 @@ impl Server {
         if let Some(attempt) = &allowed.admitted.attempt {
             attempt.mark(|name, value| drop(headers.insert(name, value)));
         }
-        let deadline = self.engine.clock().now().after(allowed.outcome_timeout);
+        let deadline = self.engine.clock().now().after(allowed.timeout);
         let attempt = allowed.admitted.attempt.and_then(AdmittedAttempt::into_open);
         let receipt = attempt.and_then(|attempt| open.open(&self.engine, attempt, deadline));
         if let Some(receipt) = receipt.and_then(|receipt| HeaderValue::try_from(receipt.to_string()).ok()) {
@@ -210,8 +220,7 @@ impl Server {
         let OutcomeReport { receipt, outcome, user } =
             serde_json::from_slice(bytes).map_err(|_| Error::MalformedReport)?;
         let receipt: AttemptReceipt = receipt.parse()?;
-        let open = connection.endpoint.and_then(|number| self.open_attempts.get(number));
-        let open = open.ok_or(NoSuchReceipt)?;
+        let open = self.open_attempts_of(connection).ok_or(NoSuchReceipt)?;
         Ok(open.report(&self.engine, receipt, user.as_deref(), outcome.into())?)
     }
 }

@@ -80,7 +80,7 @@ impl HeadDecision {
         request: &Request<ClientBody>,
         host: &str,
     ) -> Option<Result<Self, Error>> {
-        let hosts = config.validation_hosts.as_ref().filter(|_| connection.endpoint.is_none());
+        let hosts = config.validation_hosts.as_ref().filter(|_| connection.callers.are_clients());
         if let Some(answer) = hosts.and_then(|hosts| hosts.answer(host, request.uri().path())) {
             return Some(Ok(Self::Validation(answer)));
         }
@@ -88,7 +88,7 @@ impl HeadDecision {
             let location = config.redirect_location(connection, request);
             return Some(location.map(Self::Redirected).map_err(Error::from));
         }
-        let may_be_voucher = config.rules.policy.pardon.is_some() && connection.endpoint.is_none();
+        let may_be_voucher = config.rules.policy.pardon.is_some() && connection.callers.are_clients();
         (may_be_voucher && voucher::in_query(request.uri().query()).is_some()).then_some(Ok(Self::Voucher))
     }
 

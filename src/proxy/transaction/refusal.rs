@@ -69,7 +69,7 @@ impl Server {
         config.rules.policy.pardon.as_ref()?;
         let now = self.engine.clock().now();
         let load = self.refusal_rate.count(now);
-        let is_form = *method == Method::POST && connection.endpoint.is_none();
+        let is_form = *method == Method::POST && connection.callers.are_clients();
         if !is_form || !shows_offer(config.refuse.pages_of(refusal.route), summary.accept()) {
             return None;
         }

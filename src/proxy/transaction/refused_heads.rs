@@ -14,7 +14,7 @@ use siphasher::sip128::SipHasher13;
 use super::request_summary::RequestSummary;
 use crate::engine::KnownAttempt;
 use crate::event::AccessLogEntry;
-use crate::net::listener::ListenerKind;
+use crate::net::listener::{Callers, ListenerKind};
 use crate::net::stream::PeerAddr;
 use crate::policy::attempt::TlsClient;
 use crate::proxy::connection::DownstreamConnection;
@@ -48,7 +48,7 @@ pub(super) struct HeadSource {
     hash: u128,
     peer: Option<IpAddr>,
     listener_kind: ListenerKind,
-    endpoint: Option<usize>,
+    callers: Callers,
     tls: Option<Box<TlsClient>>,
 }
 
@@ -201,7 +201,7 @@ impl HeadSource {
             hash,
             peer: ip_of(connection.peer),
             listener_kind: connection.listener_kind,
-            endpoint: connection.endpoint,
+            callers: connection.callers,
             tls: connection.tls.get().cloned(),
         }
     }
@@ -210,7 +210,7 @@ impl HeadSource {
         self.hash == hash
             && self.peer == ip_of(connection.peer)
             && self.listener_kind == connection.listener_kind
-            && self.endpoint == connection.endpoint
+            && self.callers == connection.callers
             && self.tls.as_ref() == connection.tls.get()
     }
 }

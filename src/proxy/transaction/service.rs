@@ -17,7 +17,6 @@ use super::admitted::{Admitted, AdmittedAttempt};
 use super::body_search::ReadBody;
 use super::context::{RequestContext, error_response};
 use super::discard_body;
-use super::endpoint::Allowed;
 use super::forward::PreparedRequest;
 use super::head_check::{BoxedDecision, CheckedHead, HeadDecision, RoutedDecision, UnreadAttempt};
 use super::request_summary::RequestSummary;
@@ -25,6 +24,7 @@ use super::response_future::ResponseFuture;
 use super::server::Server;
 use crate::engine::{Decision, DecisionState, PendingDecision, Reservation, Rules, with_newest_rules};
 use crate::event::{Event, Events};
+use crate::net::listener::Callers;
 use crate::policy::attempt::{Attempt, AttemptBody, Client, TlsClient};
 use crate::policy::body_coding::BodyCoding;
 use crate::policy::{BodyRequirement, MatchedRoutes, Policy, Unchargeable};
@@ -58,13 +58,13 @@ impl Service {
 
     /// Serves one request. There is always a response.
     pub(in crate::proxy) fn respond(&self, request: Request<ClientBody>) -> ResponseFuture {
-        match self.connection.endpoint {
-            None => {
+        match self.connection.callers {
+            Callers::Clients => {
                 let (now, is_head) = (self.server.engine.clock().now(), request.method() == Method::HEAD);
                 self.connection.state.request_begins(now);
                 self.server.decide_request(&self.connection, request, is_head, VisibleBody::Whole, now)
             }
-            Some(_) => self.server.answer_asker(&self.connection, request),
+            Callers::Askers(_) => self.server.answer_asker(&self.connection, request),
         }
     }
 
@@ -366,10 +366,9 @@ impl Server {
             }
         };
         let admitted = self.admitted(&config, connection, reservation, request.headers());
-        if let Some(endpoint) = shared.endpoint_of(connection) {
-            let outcome_timeout = endpoint.outcome_timeout;
+        if !connection.callers.are_clients() {
             let may_be_kept = discard_body::may_be_kept(request, connection);
-            return self.allow(connection, Allowed { admitted, outcome_timeout, may_be_kept }, context);
+            return self.allow(connection, shared, admitted, may_be_kept, context);
         }
         let Admitted { attempt, hold, limit_headers } = admitted;
         let mut prepared = PreparedRequest::prepare(request, connection, &config, group, attempt, &context);

@@ -5,13 +5,12 @@
 
 use tollgate_grammar::Findings;
 
-use super::super::super::raw;
-use super::SourcedRule;
+use super::{RawRules, SourcedRule};
 use crate::policy::outcome::Outcome;
 
 /// Warns of the success rules, and of an `otherwise`, that prove too little.
 pub(super) fn warn(
-    route: &raw::RawRoute,
+    raw: &RawRules,
     failure: &[SourcedRule<'_>],
     success: &[SourcedRule<'_>],
     otherwise: Outcome,
@@ -22,7 +21,7 @@ pub(super) fn warn(
     for checked in success.iter().filter(|checked| checked.is_written_here()) {
         warn_of_success(checked, answers_401, f);
     }
-    if let Some(text) = &route.otherwise
+    if let Some(text) = &raw.otherwise
         && otherwise != Outcome::Failure
         && text.spot.is_in_config()
     {

@@ -6,43 +6,86 @@
 mod advice;
 
 use http::HeaderName;
-use tollgate_grammar::kind::Checked as _;
-use tollgate_grammar::{Findings, Located, RawItem, Spot};
+use tollgate_grammar::kind::{Checked as _, Free, Key, Whole, Word};
+use tollgate_grammar::{Findings, Located, RawItem, Spot, tables, words};
 
-use super::super::raw;
+use super::values::StatusKind;
 use crate::policy::outcome::{Outcome, OutcomeRule, OutcomeRules};
 use crate::policy::response::{Glob, JsonPointer};
 
+tables! {
+    /// The rules of a route.
+    pub(in crate::config) RawRules {
+        success: Vec<RawItem<RawRule>> = Example Basic,
+        failure: Vec<RawItem<RawRule>> = Example,
+        neutral: Vec<RawItem<RawRule>> = Example Basic,
+        otherwise: Key<Word<Outcomes>>,
+        outcome_header: Key<Free> = Example,
+    }
+
+    /// A rule about an answer.
+    pub(in crate::config) RawRule {
+        /// A status, a class such as "4xx", or a list of them.
+        status: Key<StatusKind>,
+        /// Where a redirect leads; * is any text.
+        location: Key<Free>,
+        /// The name of a cookie that is set.
+        set_cookie: Key<Free>,
+        /// The name of a header; with `equals` for an exact value.
+        header: Key<Free>,
+        /// A JSON pointer into the answer; with `equals` for an exact value.
+        json: Key<Free>,
+        /// A text in the first 64 KiB of the answer, for failures only.
+        body: Key<Free>,
+        /// The exact value of `header` or `json`.
+        equals: Key<Free>,
+        /// How many failures a failure by this rule counts as; of `failure` only.
+        weight: Key<Weight> = Extra,
+    }
+}
+
+words! {
+    /// What an answer means.
+    pub(super) Outcomes: Outcome {
+        "failure" => Outcome::Failure,
+        "success" => Outcome::Success,
+        "neutral" => Outcome::Neutral,
+    }
+}
+
+/// As how many failures one counts.
+type Weight = Whole<u32, 1, 10>;
+
 /// The rules of a route. Where there are some and `otherwise` is absent, any other answer is a failure.
-pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {
-    let failure = rules(&route.failure, f);
-    for rule in &route.success {
+pub(super) fn check(raw: &RawRules, f: &mut Findings) -> OutcomeRules {
+    let failure = rules(&raw.failure, f);
+    for rule in &raw.success {
         if let Some(text) = &rule.value.body {
             f.error(&text.spot, "`body` cannot tell a success: a page can echo what a user typed", OTHER);
         }
     }
-    for weight in route.success.iter().chain(&route.neutral).filter_map(|rule| rule.value.weight.as_ref()) {
+    for weight in raw.success.iter().chain(&raw.neutral).filter_map(|rule| rule.value.weight.as_ref()) {
         f.error(
             &weight.spot,
             "`weight` on a rule of `success` or `neutral`",
             "only a failure costs more than one",
         );
     }
-    let success = rules(&route.success, f);
-    for rule in &route.neutral {
+    let success = rules(&raw.success, f);
+    for rule in &raw.neutral {
         for text in [&rule.value.body, &rule.value.json].into_iter().flatten() {
             f.error(&text.spot, "`neutral` is about the head of an answer", OF_HEADS);
         }
     }
-    let neutral = rules(&route.neutral, f);
+    let neutral = rules(&raw.neutral, f);
     warn_of_covered(&failure, [], f);
     warn_of_covered(&success, [("failure", &failure[..])], f);
     warn_of_covered(&neutral, [("failure", &failure[..]), ("success", &success[..])], f);
-    let is_said = route.outcome_header.is_some();
+    let is_said = raw.outcome_header.is_some();
     let has_none = failure.is_empty() && success.is_empty() && neutral.is_empty() && !is_said;
     let implied = if has_none { OutcomeRules::default().otherwise } else { Outcome::Failure };
-    let otherwise = route.otherwise.checked(f).unwrap_or(implied);
-    advice::warn(route, &failure, &success, otherwise, f);
+    let otherwise = raw.otherwise.checked(f).unwrap_or(implied);
+    advice::warn(raw, &failure, &success, otherwise, f);
     advice::warn_of_errors(&neutral, f);
     let without_spots = |rules: Vec<SourcedRule<'_>>| rules.into_iter().map(|checked| checked.rule).collect();
     OutcomeRules {
@@ -50,7 +93,7 @@ pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {
         success: without_spots(success),
         neutral: without_spots(neutral),
         otherwise,
-        header: route.outcome_header.as_ref().and_then(|name| outcome_header(name, f)),
+        header: raw.outcome_header.as_ref().and_then(|name| outcome_header(name, f)),
     }
 }
 
@@ -69,12 +112,12 @@ fn outcome_header(name: &Located<String>, f: &mut Findings) -> Option<HeaderName
 
 struct SourcedRule<'r> {
     rule: OutcomeRule,
-    raw: &'r raw::RawRule,
+    raw: &'r RawRule,
     spot: &'r Spot,
 }
 
-fn rules<'r>(list: &'r [RawItem<raw::RawRule>], f: &mut Findings) -> Vec<SourcedRule<'r>> {
-    let check = |RawItem { value: raw, spot, is_empty }: &'r RawItem<raw::RawRule>| {
+fn rules<'r>(list: &'r [RawItem<RawRule>], f: &mut Findings) -> Vec<SourcedRule<'r>> {
+    let check = |RawItem { value: raw, spot, is_empty }: &'r RawItem<RawRule>| {
         if *is_empty {
             f.error(spot, "this rule has no condition", "as in { status = 401 }");
         }
@@ -83,7 +126,7 @@ fn rules<'r>(list: &'r [RawItem<raw::RawRule>], f: &mut Findings) -> Vec<Sourced
     list.iter().map(check).collect()
 }
 
-fn check_rule(raw: &raw::RawRule, f: &mut Findings) -> OutcomeRule {
+fn check_rule(raw: &RawRule, f: &mut Findings) -> OutcomeRule {
     let equals = raw.equals.as_ref();
     match (equals, &raw.header, &raw.json) {
         (Some(text), None, None) => {
