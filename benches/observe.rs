@@ -16,7 +16,7 @@ use prometheus_client::metrics::counter::Counter;
 use rustix::time::{ClockId, clock_gettime};
 use tollgate::bucket::{Continuous, Spec};
 use tollgate::event::{
-    AccessLogEntry, AttemptRecord, Event, EventListener, Events, LimitDecision, LimitRecord, Outcome,
+    AccessLogEntry, AttemptRecord, Event, EventListener, Events, LimitDecision, LimitRecord, SettledAs,
 };
 use tollgate::observe::access_log::AccessLines;
 use tollgate::observe::client_format::ClientFormatter;
@@ -28,6 +28,7 @@ use tollgate::observe::refusal_summary::RefusalSummary;
 use tollgate::observe::settings::{AccessLogStyle, ClientsShown, LogTarget};
 use tollgate::policy::attempt::Client;
 use tollgate::policy::key::PrefixLengths;
+use tollgate::policy::outcome::Outcome;
 use tollgate::policy::{AttemptFacts, Limit, Policy, Route};
 use tollgate::time::{Clock, Span, Time};
 
@@ -103,7 +104,7 @@ fn attempt(events: &Events, entry: &AccessLogEntry) {
         let decision = LimitDecision::Admit;
         events.emit(black_box(&Event::Decided { generation: 0, route: 0, limit, decision }));
     }
-    events.emit(black_box(&Event::Settled { generation: 0, route: 0, outcome: Outcome::Neutral }));
+    events.emit(black_box(&Event::Settled(SettledAs { generation: 0, route: 0, outcome: Outcome::Neutral })));
     events.emit(black_box(&Event::RequestCompleted(entry)));
 }
 

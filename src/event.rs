@@ -18,13 +18,12 @@ use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use ipnet::IpNet;
 
 pub use self::alarm::{AlarmChange, GuessWorked};
-pub use self::attempt::{AttemptEnd, AttemptRecord, LimitDecision, LimitRecord};
+pub use self::attempt::{AttemptEnd, AttemptRecord, LimitDecision, LimitRecord, SettledAs};
 pub use self::connection::{ConnectionEvent, RejectReason};
 pub use self::failure::{BrokenAnswer, Failure};
 pub use self::pardon::PardonResult;
 pub use self::store::{Fallback, StoreCallResult, StoreChange, StoreEvent};
 pub use self::trouble::{Trouble, TroubleKind};
-pub use crate::policy::outcome::Outcome;
 
 use crate::bucket::Continuous;
 use crate::policy::attempt::Client;
@@ -53,14 +52,7 @@ pub enum Event<'a> {
         decision: LimitDecision,
     },
     /// An admitted attempt was settled: the upstream responded, or failed.
-    Settled {
-        /// The rules that the position refers to.
-        generation: u64,
-        /// Position of the route.
-        route: usize,
-        /// The outcome of the attempt.
-        outcome: Outcome,
-    },
+    Settled(SettledAs),
     /// A defence of a route noted something of an attempt that it counts.
     Noted {
         /// What is counted.

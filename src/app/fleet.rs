@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use super::Parts;
 use crate::config::StoreSettings;
-use crate::engine::{OverrideChange, OverrideError, Overrides, Rules};
 use crate::store::shared::SharedStore;
 use crate::store::{Fleet, FleetError, FleetHead, FleetKeys, GateId, GateReport, PolicyEntry, StoreError};
 
@@ -49,33 +48,9 @@ impl FleetLink {
         &self,
         head: FleetHead,
         policy: Option<(PolicyEntry, String)>,
-        rules: &Rules,
+        changes: Vec<u8>,
     ) -> Result<(), FleetError> {
-        let overrides = rules.overrides.encode();
-        self.run(move |fleet| async move { fleet.restore(&head, policy.as_slice(), &overrides).await }).await
-    }
-
-    /// The changes of operators.
-    pub(super) async fn overrides(&self, head: &FleetHead) -> Result<Overrides, FleetError> {
-        let head = head.clone();
-        let bytes = self.run(move |fleet| async move { fleet.overrides(&head).await }).await?;
-        Overrides::decode(&bytes).ok_or(FleetError::Foreign("list of changes"))
-    }
-
-    /// Makes a change for all gates. Returns the head and all changes after it.
-    pub(super) async fn change(
-        &self,
-        parts: &Parts,
-        change: OverrideChange,
-    ) -> Result<(FleetHead, Overrides), OverrideError> {
-        let engine = Arc::clone(&parts.engine);
-        let changed = move |before: &Overrides| engine.changed_overrides(before, &change);
-        self.rewrite(changed).await
-    }
-
-    /// Ends the changes that last until a reload.
-    pub(super) async fn end_with_reload(&self) -> Result<(FleetHead, Overrides), OverrideError> {
-        self.rewrite(|before| Ok(before.after_reload())).await
+        self.run(move |fleet| async move { fleet.restore(&head, policy.as_slice(), &changes).await }).await
     }
 
     /// Puts a gate's report in the list of gates.
@@ -89,21 +64,7 @@ impl FleetLink {
         self.run(move |fleet| async move { fleet.sign_off(id).await }).await
     }
 
-    async fn rewrite(
-        &self,
-        change: impl Fn(&Overrides) -> Result<Overrides, OverrideError> + Send + 'static,
-    ) -> Result<(FleetHead, Overrides), OverrideError> {
-        let on_bytes = move |bytes: &[u8]| {
-            // A list that cannot be read yields to a new one.
-            let before = Overrides::decode(bytes).unwrap_or_default();
-            change(&before).map(|after| after.encode())
-        };
-        let rewritten = self.run(move |fleet| async move { fleet.change_overrides(on_bytes).await }).await;
-        let (head, bytes) = rewritten.map_err(|error| OverrideError::Store(error.to_string()))??;
-        Ok((head, Overrides::decode(&bytes).unwrap_or_default()))
-    }
-
-    async fn run<T, F>(&self, requests: impl FnOnce(Fleet) -> F) -> Result<T, FleetError>
+    pub(super) async fn run<T, F>(&self, requests: impl FnOnce(Fleet) -> F) -> Result<T, FleetError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, FleetError>> + Send + 'static,

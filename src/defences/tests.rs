@@ -9,12 +9,13 @@ use super::bait::Bait;
 use super::quick::{LastFailures, Quick};
 use crate::bucket::{Continuous, Spec};
 use crate::engine::{Decision, Engine};
-use crate::event::{Events, Outcome};
+use crate::event::Events;
 use crate::policy::account::Account;
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::field::Field;
 use crate::policy::fingerprint::Fingerprint;
 use crate::policy::key::{KeyHasher, KeyPart, PrefixLengths};
+use crate::policy::outcome::Outcome;
 use crate::policy::{ChargeOn, Limit, Policy, Route, RouteDefences, RouteReading};
 use crate::time::{Clock, Span, Time};
 

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::HeaderValue;
 
 use super::{Engine, Reservation, Rules};
-use crate::event::Outcome;
 use crate::policy::account::Account;
 use crate::policy::outcome::Judgement;
+use crate::policy::outcome::Outcome;
 use crate::policy::random_bytes;
 use crate::time::Time;
 

@@ -139,10 +139,11 @@ mod tests {
     use super::*;
     use crate::bucket::{Continuous, Spec};
     use crate::engine::Decision;
-    use crate::event::{Events, Outcome};
+    use crate::event::Events;
     use crate::policy::attempt::{Attempt, AttemptBody, Client};
     use crate::policy::field::Field;
     use crate::policy::key::KeyPart;
+    use crate::policy::outcome::Outcome;
     use crate::policy::{ChargeOn, Limit, Policy, Route, RouteReading, SecondStep};
     use crate::time::Clock;
 

@@ -202,10 +202,11 @@ mod tests {
     use super::*;
     use crate::bucket::{Continuous, Recent, Span};
     use crate::engine::Decision;
-    use crate::event::{Events, Outcome};
+    use crate::event::Events;
     use crate::policy::attempt::{AttemptBody, Client};
     use crate::policy::field::Field;
     use crate::policy::key::{KeyHasher, KeyPart, PrefixLengths};
+    use crate::policy::outcome::Outcome;
     use crate::policy::{ChargeOn, Limit, OwnerMemory, Route, RouteReading};
     use crate::time::Clock;
 

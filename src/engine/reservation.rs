@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 use super::weights::{Weight, extra};
 use super::{DecidedAttempt, Engine, LimitStatus, LimitStatuses, Rules, limit_status};
 use crate::bucket::{Effect, Op};
-use crate::event::{Event, GuessWorked, Outcome};
-use crate::policy::outcome::Judgement;
+use crate::event::{Event, GuessWorked, SettledAs};
+use crate::policy::outcome::{Judgement, Outcome};
 use crate::policy::{Charges, FailedAttempt, OwnerClaim, Unsettled};
 use crate::store::DecidedBy;
 use crate::time::{Span, Time};
@@ -95,7 +95,7 @@ impl Reservation {
     fn settle_by(&self, engine: &Engine, rules: &Rules, judged: Judgement) {
         let Judgement { outcome, weight, is_said } = judged;
         let (generation, route) = (self.generation, self.route());
-        engine.events.emit(&Event::Settled { generation, route, outcome });
+        engine.events.emit(&Event::Settled(SettledAs { generation, route, outcome }));
         if rules.generation != generation {
             return;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::Outcome;
+use crate::policy::outcome::Outcome;
 use crate::policy::{AttemptFacts, Policy};
 use crate::time::{Span, Time};
 
@@ -52,6 +52,17 @@ pub struct AttemptRecord {
     pub decided: Time,
     /// How an admitted attempt was settled, once it is.
     pub settled: Option<AttemptEnd>,
+}
+
+/// The outcome of an attempt, for those who count.
+#[derive(Debug, Clone, Copy)]
+pub struct SettledAs {
+    /// The rules that the position refers to.
+    pub generation: u64,
+    /// Position of the route.
+    pub route: usize,
+    /// The outcome.
+    pub outcome: Outcome,
 }
 
 /// How an attempt was settled, and when.

@@ -267,7 +267,7 @@ impl EventListener for Messages {
             | Event::Store(StoreEvent::ServerLeft { .. })
             | Event::Decided { .. }
             | Event::Pardon(_)
-            | Event::Settled { .. }
+            | Event::Settled(_)
             | Event::Noted { .. }
             | Event::RequestCompleted(_)
             | Event::Connection(ConnectionEvent::Opened)

@@ -270,7 +270,7 @@ impl EventListener for Metrics {
             Event::Decided { generation, route, limit, decision } => {
                 self.rules.decided(generation, route, limit, decision);
             }
-            Event::Settled { generation, route, outcome } => self.rules.settled(generation, route, outcome),
+            Event::Settled(settled) => self.rules.settled(settled),
             Event::Noted { counter, route } => self.rules.count_noted(counter, route),
             Event::RequestCompleted(entry) => self.responses.count(entry),
             Event::Connection(ConnectionEvent::Opened) => drop(self.connections.inc()),

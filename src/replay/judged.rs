@@ -4,12 +4,12 @@
 //! rule about a response that the log shows in part holds if the part does.
 
 use crate::defences::OWNERS;
-use crate::event::Outcome;
 use crate::policy::canonical::Case;
 use crate::policy::client_fact::ClientFact;
 use crate::policy::field::Field;
 use crate::policy::key::KeyPart;
 use crate::policy::matcher::Pattern;
+use crate::policy::outcome::Outcome;
 use crate::policy::outcome::{OutcomeRule, OutcomeRules};
 use crate::policy::response::ResponseView;
 use crate::policy::{Cost, Limit, Mode, Policy, Route, RouteDefences, RouteMatch, RouteReading};

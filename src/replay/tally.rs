@@ -11,9 +11,10 @@ use self::estimate::{JudgedAttempt, RateEstimate};
 use super::report::LimitReport;
 use crate::bucket::Spec;
 use crate::engine::LimitStatus;
-use crate::event::{LimitDecision, Outcome};
+use crate::event::LimitDecision;
 use crate::observe::timestamp::rfc3339;
 use crate::policy::attempt::Client;
+use crate::policy::outcome::Outcome;
 use crate::policy::{ChargeOn, Limit};
 use crate::time::Time;
 

@@ -113,8 +113,8 @@ pub struct Policy {
     hosts: Arc<RouteHosts>,
     /// The parameters of all patterns, in alphabetical order.
     parameters: Vec<ParameterPattern>,
-    /// The headers in which applications say outcomes, each once.
-    outcome_headers: Vec<HeaderName>,
+    /// The headers in which applications tell the gate of attempts, each once.
+    hidden_headers: Vec<HeaderName>,
     /// Whether a body may make a request match more routes than before it was read.
     body_adds_routes: bool,
     /// Whether a route reads `Authorization`.
@@ -168,10 +168,10 @@ impl Policy {
             .and(NameKinds::PARAMETER, parameters.iter().map(|(name, _)| name.as_str()))
             .and(NameKinds::METHOD, inspection::PARAMETERS.into_iter());
         let names = PrivateNames::of(field_names);
-        let mut outcome_headers: Vec<HeaderName> =
+        let mut hidden_headers: Vec<HeaderName> =
             routes.iter().filter_map(|route| route.rules.header.clone()).collect();
-        outcome_headers.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
-        outcome_headers.dedup();
+        hidden_headers.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+        hidden_headers.dedup();
         let slots = routes.iter().map(|route| RouteFieldSlots::of(route, names.field_names())).collect();
         let body_adds_routes = routes.iter().any(Route::may_be_added_by_body);
         let reads_authorization = routes.iter().any(Route::reads_authorization);
@@ -190,7 +190,7 @@ impl Policy {
             limits,
             slots,
             parameters,
-            outcome_headers,
+            hidden_headers,
             body_adds_routes,
             reads_authorization,
             lists_users,
@@ -475,9 +475,9 @@ impl Policy {
         &self.names
     }
 
-    /// The headers in which applications say outcomes: no client sees them.
-    pub fn outcome_headers(&self) -> impl Iterator<Item = &HeaderName> {
-        self.outcome_headers.iter()
+    /// The headers in which applications tell the gate of attempts: no client sees them.
+    pub fn hidden_headers(&self) -> impl Iterator<Item = &HeaderName> {
+        self.hidden_headers.iter()
     }
 
     /// Position of the rate limit that this limit belongs to; its own if it is the rate limit.

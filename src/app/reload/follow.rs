@@ -186,7 +186,7 @@ impl Reload {
             return Ok(());
         }
         let policy = policy.map(|(entry, stored)| (entry, stored.text));
-        link.restore(seen.clone(), policy, &parts.engine.rules()).await
+        link.restore(seen.clone(), policy, parts.changes()).await
     }
 
     /// Writes back what the store has lost, if it has. Whether that succeeds, the next request tells.

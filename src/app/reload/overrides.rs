@@ -72,7 +72,51 @@ impl Reload {
     }
 }
 
+impl FleetLink {
+    /// The changes of operators.
+    async fn overrides(&self, head: &FleetHead) -> Result<Overrides, FleetError> {
+        let head = head.clone();
+        let bytes = self.run(move |fleet| async move { fleet.overrides(&head).await }).await?;
+        Overrides::decode(&bytes).ok_or(FleetError::Foreign("list of changes"))
+    }
+
+    /// Makes a change for all gates. Returns the head and all changes after it.
+    async fn change(
+        &self,
+        parts: &Parts,
+        change: OverrideChange,
+    ) -> Result<(FleetHead, Overrides), OverrideError> {
+        let engine = Arc::clone(&parts.engine);
+        let changed = move |before: &Overrides| engine.changed_overrides(before, &change);
+        self.rewrite(changed).await
+    }
+
+    /// Ends the changes that last until a reload.
+    async fn end_with_reload(&self) -> Result<(FleetHead, Overrides), OverrideError> {
+        self.rewrite(|before| Ok(before.after_reload())).await
+    }
+
+    async fn rewrite(
+        &self,
+        change: impl Fn(&Overrides) -> Result<Overrides, OverrideError> + Send + 'static,
+    ) -> Result<(FleetHead, Overrides), OverrideError> {
+        let on_bytes = move |bytes: &[u8]| {
+            // A list that cannot be read yields to a new one.
+            let before = Overrides::decode(bytes).unwrap_or_default();
+            change(&before).map(|after| after.encode())
+        };
+        let rewritten = self.run(move |fleet| async move { fleet.change_overrides(on_bytes).await }).await;
+        let (head, bytes) = rewritten.map_err(|error| OverrideError::Store(error.to_string()))??;
+        Ok((head, Overrides::decode(&bytes).unwrap_or_default()))
+    }
+}
+
 impl Parts {
+    /// The changes in force, as the store keeps them.
+    pub(super) fn changes(&self) -> Vec<u8> {
+        self.engine.rules().overrides.encode()
+    }
+
     /// Makes a change, and returns the configuration that it replaced.
     fn override_rules(&self, change: &OverrideChange) -> Result<Arc<RuntimeConfig>, OverrideError> {
         let former = self.config.load_full();

@@ -3,8 +3,9 @@
 use super::*;
 use crate::bucket::{Continuous, Spec};
 use crate::engine::{Decision, Engine};
-use crate::event::{Events, Outcome};
+use crate::event::Events;
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
+use crate::policy::outcome::Outcome;
 use crate::policy::{Limit, Policy, Route, RouteDefences};
 use crate::time::Clock;
 

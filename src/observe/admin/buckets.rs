@@ -3,7 +3,7 @@
 //! It parses requests and writes responses; the engine changes the buckets. The grammar of rates and durations belongs
 //! to the configuration, which lies above this layer, so the caller passes in a [`Grammar`].
 
-mod json;
+mod page;
 mod request;
 
 use std::error::Error;
@@ -12,7 +12,10 @@ use std::sync::Arc;
 use http::{Method, Request, StatusCode};
 use hyper::body::Body;
 
-pub(super) use self::json::seconds;
+pub(super) use self::page::seconds;
+pub use self::page::{
+    AddressesPart, BucketPart, BucketsPage, FailuresPart, FilledPart, OwnRatePart, WaitsPart,
+};
 pub(super) use self::request::BucketPath;
 pub use self::request::Grammar;
 
@@ -57,7 +60,7 @@ impl BucketsApi {
             self.act(&selector, path.resource, &head.method, request, by).await
         };
         match done.await {
-            Ok(report) => json_response(StatusCode::OK, &json::page(&report)),
+            Ok(report) => json_response(StatusCode::OK, &page::page(&report)),
             Err(why) => why.into(),
         }
     }

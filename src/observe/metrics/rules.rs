@@ -14,7 +14,8 @@ use prometheus_client::registry::Registry;
 use tollgate_grammar::records;
 
 use crate::defences::COUNTERS;
-use crate::event::{LimitDecision, Outcome};
+use crate::event::{LimitDecision, SettledAs};
+use crate::policy::outcome::Outcome;
 use crate::policy::{DefenceCounter, Limit, LimitKind, Mode, Policy};
 
 records! {
@@ -142,7 +143,7 @@ impl RuleCounters {
         }
     }
 
-    pub(super) fn settled(&self, generation: u64, route: usize, outcome: Outcome) {
+    pub(super) fn settled(&self, SettledAs { generation, route, outcome }: SettledAs) {
         let generations = self.generations.load();
         if let Some(counters) = find(&generations, generation).and_then(|rules| rules.attempts.get(route)) {
             counters[outcome as usize].inc();

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, StatusCode};
 
 use super::*;
-use crate::event::{AccessLogEntry, ConnectionEvent, Events, LimitDecision, Outcome};
+use crate::event::{AccessLogEntry, ConnectionEvent, Events, LimitDecision, SettledAs};
 use crate::observe::samples::{AT, entry, policy};
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
+use crate::policy::outcome::Outcome;
 use crate::policy::{LimitKind, Policy};
 use crate::time::{Clock, Span};
 
@@ -36,7 +37,7 @@ fn decisions_and_attempts_are_counted_by_name() {
     metrics.on_event(&decided(0, 1, 0, LimitDecision::Refuse));
     metrics.on_event(&decided(0, 1, 1, LimitDecision::Admit));
     metrics.on_event(&decided(0, 1, 1, LimitDecision::Admit));
-    metrics.on_event(&Event::Settled { generation: 0, route: 0, outcome: Outcome::Error });
+    metrics.on_event(&Event::Settled(SettledAs { generation: 0, route: 0, outcome: Outcome::Error }));
     let series = |name| format!("tollgate_decisions_total{{route=\"blog\",limit={name}}}");
     assert_value(&metrics, &series("\"address\",decision=\"refuse\""), "1");
     assert_value(&metrics, &series("\"subnet\",decision=\"admit\""), "2");
@@ -67,7 +68,7 @@ fn a_limit_of_another_route_is_counted_and_unknown_positions_are_not() {
     assert_eq!(value(&metrics, series), None);
     metrics.on_event(&decided(0, 0, 1, LimitDecision::Refuse));
     metrics.on_event(&decided(0, 9, 9, LimitDecision::Refuse));
-    metrics.on_event(&Event::Settled { generation: 0, route: 9, outcome: Outcome::Neutral });
+    metrics.on_event(&Event::Settled(SettledAs { generation: 0, route: 9, outcome: Outcome::Neutral }));
     assert_value(&metrics, series, "1");
 }
 

@@ -18,7 +18,7 @@ use super::context::RequestContext;
 use super::response_future::ResponseFuture;
 use super::server::Server;
 use crate::engine::{AttemptReceipt, NoSuchReceipt, OpenAttempts};
-use crate::event::Outcome;
+use crate::policy::outcome::Outcome;
 use crate::proxy::body::{self, BufferedBody, ClientBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::endpoint::EndpointKind;

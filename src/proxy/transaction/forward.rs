@@ -241,7 +241,7 @@ impl PreparedRequest {
             // Some clients would wait for so much.
             passed.remove(&CONTENT_LENGTH);
         }
-        for name in self.config.shared.rules.policy.outcome_headers() {
+        for name in self.config.shared.rules.policy.hidden_headers() {
             passed.remove(name);
         }
         if let Some(cookie) = cookie {
@@ -362,7 +362,7 @@ fn pass_on_interim(
     let RuntimeConfig { rules, settings, .. } = &*config.shared;
     let mut passed = PassedHeaders::new(parts.headers, bytes);
     headers::prepare_response(&mut passed, false);
-    rules.policy.outcome_headers().for_each(|name| passed.remove(name));
+    rules.policy.hidden_headers().for_each(|name| passed.remove(name));
     let mut interim = connection.interim.borrow_mut();
     let reason = parts.status.canonical_reason().unwrap_or_default();
     interim.extend_from_slice(format!("HTTP/1.1 {} {reason}\r\n", parts.status.as_str()).as_bytes());

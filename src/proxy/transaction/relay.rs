@@ -95,7 +95,7 @@ impl Body for RelayedBody {
 /// The trailers that a client gets.
 fn passed(config: &WorkerConfig, trailers: HeaderMap) -> Option<HeaderMap> {
     let policy = &config.shared.rules.policy;
-    let is_hidden = |name: &HeaderName| policy.outcome_headers().any(|hidden| hidden == name);
+    let is_hidden = |name: &HeaderName| policy.hidden_headers().any(|hidden| hidden == name);
     passed_trailers(trailers, is_hidden)
 }
 

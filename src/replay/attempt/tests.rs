@@ -1,8 +1,8 @@
 //! Which lines are attempts.
 
 use super::*;
-use crate::event::Outcome;
 use crate::policy::field::Field;
+use crate::policy::outcome::Outcome;
 use crate::policy::{Limit, Route, RouteReading};
 use crate::replay::line;
 

@@ -11,8 +11,9 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use self::value::JsonValue;
 use super::{DecisionFields, GateFields, LineError, LoggedRequest, client, request_line, timestamp};
-use crate::event::{AttemptEnd, Outcome};
+use crate::event::AttemptEnd;
 use crate::policy::attempt::Client;
+use crate::policy::outcome::Outcome;
 use crate::time::{Span, Time};
 
 /// The values of a line, by their meaning.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::Outcome;
+use crate::policy::outcome::Outcome;
 
 fn read(line: &str) -> (LoggedRequest<'_>, AccessLogFormat) {
     parse(line.as_bytes(), None).unwrap_or_else(|error| panic!("{error}: {line}"))

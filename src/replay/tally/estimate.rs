@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use super::clients::is_person;
 use crate::bucket::{Continuous, Key};
-use crate::event::Outcome;
+use crate::policy::outcome::Outcome;
 use crate::replay::report::RateSuggestion;
 use crate::time::{Span, Time};
 

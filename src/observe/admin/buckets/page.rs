@@ -3,15 +3,109 @@
 //! A response never repeats the key of its buckets, which may be the name of an account.
 
 use tollgate_grammar::record::Optional;
+use tollgate_grammar::records;
 
-use super::super::pages::{
-    AddressesPart, BucketPart, BucketsPage, FailuresPart, FilledPart, OwnRatePart, WaitsPart,
-};
 use crate::bucket::{Admission, Own};
 use crate::engine::{BucketLevel, BucketReport, BucketView, FilledBucket, RememberedCount};
 use crate::observe::timestamp::rfc3339;
 use crate::policy::LimitKind;
 use crate::time::Span;
+
+records! {
+    /// The buckets of a client or an account.
+    pub BucketsPage {
+        /// Each under a limit.
+        buckets: Vec<BucketPart>,
+        /// Limits that do not see the client.
+        exempt: Vec<String>,
+        /// Limits that are kept for more than the key names.
+        not_shown: Vec<String>,
+        /// Addresses that an account is known from.
+        addresses: Optional<Vec<AddressesPart>>,
+        /// The account, as lists and logs write it: twelve digits of a keyed hash.
+        account: Optional<String>,
+        /// The buckets that a reset has filled.
+        filled: Optional<Vec<FilledPart>>,
+    }
+
+    /// A bucket that a reset has filled.
+    pub FilledPart {
+        /// The limit.
+        limit: String,
+        /// The prefix that shares the bucket.
+        network: Optional<String>,
+    }
+
+    /// A bucket.
+    pub BucketPart {
+        /// The limit.
+        limit: String,
+        /// The mode of the limit.
+        mode: String,
+        /// Tokens that are left.
+        tokens: u32,
+        /// The size of the bucket.
+        burst: u32,
+        /// Seconds until the next token.
+        next: f64,
+        /// When it is full.
+        full_at: String,
+        /// The class of clients that has this rate.
+        class: Optional<String>,
+        /// The prefix that shares the bucket.
+        network: Optional<String>,
+        /// The temporary rate.
+        own: Optional<OwnRatePart>,
+        /// When an exemption ends.
+        exempt_until: Optional<String>,
+        /// When a ban ends.
+        banned_until: Optional<String>,
+        /// Failures in a row, of `max_failures`.
+        max_failures: Optional<FailuresPart>,
+        /// Growing waits, of `escalate`.
+        escalate: Optional<WaitsPart>,
+    }
+
+    /// A rate of a bucket's own.
+    pub OwnRatePart {
+        /// The size of the bucket.
+        burst: u32,
+        /// Seconds for a token.
+        seconds_per_token: f64,
+        /// When it ends.
+        until: String,
+    }
+
+    /// Failures in a row.
+    pub FailuresPart {
+        /// Those that are left.
+        left: u32,
+        /// All of them.
+        most: u32,
+    }
+
+    /// Growing waits.
+    pub WaitsPart {
+        /// Strikes until the next wait.
+        left: u32,
+        /// Strikes in all.
+        after: u32,
+        /// Seconds that are left of a wait.
+        wait: f64,
+        /// When all strikes are forgotten.
+        forgotten_at: String,
+    }
+
+    /// Addresses that an account is known from.
+    pub AddressesPart {
+        /// The application, by the name of its route.
+        application: String,
+        /// How many.
+        known: u32,
+        /// When the last one is forgotten.
+        until: String,
+    }
+}
 
 pub(super) fn page(report: &BucketReport) -> BucketsPage {
     let addresses: Vec<_> = report.remembered.iter().map(addresses).collect();
