@@ -138,7 +138,6 @@ fn refused_entry() -> AccessLogEntry {
         limits: [record(0, LimitDecision::Refuse), record(1, LimitDecision::Admit)].into_iter().collect(),
         facts: AttemptFacts::default(),
         decided: Time::default(),
-        outcome: None,
         settled: None,
     };
     AccessLogEntry { attempt: Some(Box::new(attempt)), ..access_log_entry() }
@@ -183,9 +182,9 @@ fn counted_refusals(criterion: &mut Criterion) {
         let mut entry = access_log_entry();
         let record = LimitRecord { limit: 0, decision: LimitDecision::Refuse, left: 0, wait: None };
         let (policy, limits) = (Arc::new(policy), std::iter::once(record).collect());
-        let (route, facts, outcome) = (0, AttemptFacts::default(), None);
+        let (route, facts) = (0, AttemptFacts::default());
         let (decided, settled) = (Time::default(), None);
-        let attempt = AttemptRecord { policy, route, limits, facts, decided, outcome, settled };
+        let attempt = AttemptRecord { policy, route, limits, facts, decided, settled };
         entry.attempt = Some(Box::new(attempt));
         let mut number = 0_u32;
         criterion.bench_function(&format!("refused: clients counted, {clients}"), |bencher| {

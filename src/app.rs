@@ -14,6 +14,7 @@ mod config_diff;
 mod dry_run;
 pub mod explain;
 mod file_watcher;
+mod first_contact;
 mod fleet;
 mod grammar;
 mod limits_page;
@@ -28,11 +29,9 @@ mod signals;
 mod snapshot;
 mod sockets;
 mod status;
-mod store_check;
 mod supervisor;
 mod ticks;
 mod upgrade;
-mod upstream_check;
 mod upstreams;
 mod watchdog;
 
@@ -239,7 +238,7 @@ impl App {
         if let Some(requests) = self.parts.sandbox.take_requests() {
             tokio::spawn(requests.serve());
         }
-        tokio::spawn(store_check::tell_of_store(self.store));
+        tokio::spawn(first_contact::tell_of_store(self.store));
         let workers = self.parts.spawn_workers(workers, &shutdown)?;
         if let Some(mut old_process) = self.old_process.take() {
             old_process.confirm_serving().map_err(AppStartError::OldProcess)?;

@@ -7,9 +7,7 @@ mod alarm;
 mod attempt;
 mod connection;
 mod failure;
-mod pardon;
 mod store;
-mod trouble;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,13 +15,11 @@ use std::sync::Arc;
 use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use ipnet::IpNet;
 
-pub use self::alarm::{AlarmChange, GuessWorked};
+pub use self::alarm::{AlarmChange, GuessWorked, Trouble, TroubleKind};
 pub use self::attempt::{AttemptEnd, AttemptRecord, LimitDecision, LimitRecord, SettledAs};
 pub use self::connection::{ConnectionEvent, RejectReason};
 pub use self::failure::{BrokenAnswer, Failure};
-pub use self::pardon::PardonResult;
 pub use self::store::{Fallback, StoreCallResult, StoreChange, StoreEvent};
-pub use self::trouble::{Trouble, TroubleKind};
 
 use crate::bucket::Continuous;
 use crate::policy::attempt::Client;
@@ -118,6 +114,17 @@ pub enum Event<'a> {
     },
     /// A task panicked: its connection is closed, the others go on.
     Panicked,
+}
+
+/// What became of a pardon: an offer to a refused client, or a voucher for an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PardonResult {
+    /// A page offered it.
+    Offered,
+    /// A voucher gave an attempt.
+    Redeemed,
+    /// A voucher gave nothing: no answer to an offer, used, or beyond the rate.
+    Refused,
 }
 
 /// An operator's change to the buckets of a client or an account.

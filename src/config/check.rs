@@ -24,9 +24,7 @@ mod limits;
 mod log;
 mod methods;
 mod networks;
-mod otel;
 mod pages;
-mod pardon;
 mod passwords;
 pub(super) mod policy;
 mod rate_parts;
@@ -84,7 +82,7 @@ pub(super) fn check(
     settings::bodies(&cx, &policy, proxy.body_memory, f);
     let store = store::check(&raw.store, &mut cx.files, f);
     store::warn(raw, &store, &policy, f);
-    let policy = pardon::with_pardon(&cx, owners.put_into(policy), f).with_lookup(lookup);
+    let policy = pages::with_pardon(&cx, owners.put_into(policy), f).with_lookup(lookup);
     let policy_copy = policy::check(&cx, &store, f);
     let log = log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f);
     let admin_token = admin::token(&raw.admin, &mut cx.files, f);
@@ -105,7 +103,7 @@ pub(super) fn check(
         endpoints: cx.endpoints,
         proxy,
         log,
-        otel: otel::check(&raw.otel, f),
+        otel: log::otel(&raw.otel, f),
         operators: OperatorSettings { admin: cx.admin, admin_token },
     }
 }

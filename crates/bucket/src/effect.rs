@@ -1,4 +1,4 @@
-//! What a refusal by one of several buckets does to the attempt and to the others.
+//! What a refusal by one of several buckets does to the attempt and to the others, and what happens while their store does not answer.
 //!
 //! It only names the rules; the module that holds several buckets at once applies them.
 
@@ -26,4 +26,15 @@ impl Effect {
     pub fn is_enforced(self) -> bool {
         matches!(self, Self::Enforce { .. })
     }
+}
+
+/// What happens to an attempt while the store does not answer, from the mildest to the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum OnError {
+    /// It is admitted.
+    Allow,
+    /// The mirror decides, as if this gate were alone.
+    Local,
+    /// It is answered with 503.
+    Deny,
 }

@@ -11,13 +11,12 @@ use smallvec::SmallVec;
 
 use self::target::{ChargeTarget, for_strangers};
 
-use super::attempt::{Attempt, AttemptBody};
+use super::attempt::{Attempt, AttemptFacts, AttemptBody};
 use super::body_coding::UndecodableBody;
 use super::client_fact::AddressFacts;
 use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
 use super::defence::{AttemptNotes, ReadAttempt};
-use super::facts::AttemptFacts;
 use super::field::{Passwords, RequestFields};
 use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyInputs, MAX_VALUES, NamedAccount, TooManyValues};

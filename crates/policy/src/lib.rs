@@ -18,7 +18,6 @@ pub mod count;
 mod credential_locations;
 mod defence;
 pub mod descriptor;
-mod facts;
 pub mod field;
 mod file_name;
 pub mod fingerprint;
@@ -52,12 +51,12 @@ mod session_value;
 mod urlencoded;
 
 pub use self::alarm::{Alarm, AlarmFigures, AlarmWords};
+pub use self::attempt::AttemptFacts;
 pub use self::charges::{Charge, Charges, Unchargeable, Unsettled};
 pub use self::defence::{
     AttemptNote, AttemptNotes, Defence, DefenceCounter, DefenceRefusal, FailedAttempt, Needs, ReadAttempt,
     RouteDefences, SettledAttempt,
 };
-pub use self::facts::AttemptFacts;
 pub use self::hosts::HostSet;
 pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
 pub use self::owner::{OwnerClaim, OwnerCookie, OwnerWords, VerifiedCookie};

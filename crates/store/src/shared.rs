@@ -12,7 +12,6 @@ mod lease;
 mod leases;
 mod maintenance;
 mod marker;
-mod marker_check;
 mod mirror;
 mod queue;
 mod recent_buckets;

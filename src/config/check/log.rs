@@ -1,4 +1,4 @@
-//! `[log]`: levels, formats, and where lines go.
+//! `[log]` and `[otel]`: levels, formats, where lines go, and where spans and metrics are exported to.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use tollgate_grammar::diagnostic::nearest;
 use tollgate_grammar::kind::Checked as _;
 use tollgate_grammar::{Findings, Located, Syntax as _};
 
-use super::super::raw;
-use super::super::values::SyslogTarget;
-use crate::observe::settings::{DecisionLog, LogSettings, LogTarget};
+use super::super::values::{CollectorUrl, SyslogTarget};
+use super::super::{features, raw};
+use crate::observe::settings::{DecisionLog, LogSettings, LogTarget, OtelSettings};
 
 /// `[log]`.
 pub(super) fn log(raw: &raw::RawLog, base: &Path, f: &mut Findings) -> LogSettings {
@@ -75,3 +75,22 @@ fn refuse_one_target(
         f.error(&text.spot, message, "use another file, as in decisions = \"decisions.log\"");
     }
 }
+
+/// `[otel]`: `None` exports nothing; an empty endpoint means the same.
+pub(super) fn otel(raw: &raw::RawOtel, f: &mut Findings) -> Option<OtelSettings> {
+    let sample_ppm = raw.sample.checked(f).unwrap_or(DEFAULT_SAMPLE_PPM);
+    let Some(endpoint) = raw.endpoint.as_ref().filter(|endpoint| !endpoint.value.is_empty()) else {
+        if let Some(sample) = &raw.sample {
+            f.error(&sample.spot, "`otel.endpoint` is missing", "endpoint = \"http://127.0.0.1:4318\"");
+        }
+        return None;
+    };
+    if let Some(missing) = features::OTEL.missing() {
+        f.error(&endpoint.spot, missing, features::HINT);
+    }
+    let CollectorUrl { host, port } = endpoint.checked(f)?;
+    Some(OtelSettings { host, port, sample_ppm })
+}
+
+/// One request of a hundred.
+const DEFAULT_SAMPLE_PPM: u32 = 10_000;

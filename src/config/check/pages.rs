@@ -1,4 +1,5 @@
-//! The pages of refusals: those of `[refuse]`, and what a route has in their place.
+//! The pages of refusals: those of `[refuse]`, what a route has in their place, and which of them lack the offer of what
+//! lifts refusals.
 
 use tollgate_grammar::diagnostic::suggest;
 use tollgate_grammar::kind::{Free, Key};
@@ -8,7 +9,8 @@ use super::super::raw::{RawFile, RawPages, RawRefuse, RawRoute, RawTexts};
 use super::context::CheckContext;
 use super::files::Files;
 use super::texts;
-use crate::defences::OFFER;
+use crate::defences::{self, OFFER};
+use crate::policy::Policy;
 use crate::policy::matcher::Pattern;
 use crate::proxy::respond::{Contact, RefusalPages, Template};
 
@@ -122,3 +124,18 @@ fn is_name(text: &str) -> bool {
 }
 
 const PLACEHOLDERS: [&str; 5] = ["retry_after", "limit", "request_id", "contact", OFFER.placeholder];
+
+/// The policy with what lifts its refusals.
+pub(super) fn with_pardon(cx: &CheckContext<'_>, policy: Policy, f: &mut Findings) -> Policy {
+    let common = cx.raw.refuse.html.as_deref().zip(cx.refuse.pages.html.as_ref());
+    let routes = cx.raw.routes.iter().zip(&cx.refuse.of_routes);
+    let of_routes = routes.filter_map(|(route, pages)| page_of(&route.value, pages.as_ref()?));
+    let without_offer = common.into_iter().chain(of_routes).filter(|(_, page)| !page.has_offer());
+    let pages = without_offer.map(|(path, _)| &path.spot);
+    let pardon = defences::pardon(&cx.raw.refuse.pardons, &policy, pages, f);
+    policy.with_pardon(pardon)
+}
+
+fn page_of<'r>(route: &'r RawRoute, pages: &'r RefusalPages) -> Option<(&'r Located<String>, &'r Template)> {
+    Some((route.refuse.as_ref()?.value.html.as_deref()?, pages.html.as_ref()?))
+}
