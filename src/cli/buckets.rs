@@ -21,7 +21,8 @@ use super::sources::ConfigArgs;
 use super::{Exit, usage_error};
 use crate::config::values;
 use crate::defences::OWNERS;
-use crate::observe::admin::pages::{BucketsPage, CreditRequest, LimitRequest, RateRequest, ResetRequest};
+use crate::observe::admin::BucketsPage;
+use crate::observe::admin::pages::{CreditRequest, LimitRequest, RateRequest, ResetRequest};
 use crate::policy::bucket_ref::BucketSelector;
 
 #[derive(Debug, Args)]

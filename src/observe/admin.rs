@@ -39,7 +39,9 @@ use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 
 pub use self::access::AdminSettings;
-pub use self::buckets::Grammar;
+pub use self::buckets::{
+    AddressesPart, BucketPart, BucketsPage, FailuresPart, FilledPart, Grammar, OwnRatePart, WaitsPart,
+};
 pub use self::control::{ControlApi, GateCommand, ReloadError, Reloaded};
 pub use self::dry_run::{DEFAULT_PEER, DryRun, DryRunApi, DryRunError, ExplainRequest};
 pub use self::request::AdminProblem;

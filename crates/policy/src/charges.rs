@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use self::target::{ChargeTarget, for_strangers};
 
-use super::attempt::{Attempt, AttemptFacts, AttemptBody};
+use super::attempt::{Attempt, AttemptBody, AttemptFacts};
 use super::body_coding::UndecodableBody;
 use super::client_fact::AddressFacts;
 use super::count::UnreadableBody;

@@ -12,6 +12,7 @@ mod lease;
 mod leases;
 mod maintenance;
 mod marker;
+mod marker_check;
 mod mirror;
 mod queue;
 mod recent_buckets;

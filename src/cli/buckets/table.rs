@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use crate::config::values::in_words;
-use crate::observe::admin::pages::{
+use crate::observe::admin::{
     AddressesPart, BucketPart, BucketsPage, FailuresPart, FilledPart, OwnRatePart, WaitsPart,
 };
 use crate::time::Span;

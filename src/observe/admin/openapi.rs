@@ -10,11 +10,12 @@ use serde_json::Value;
 use tollgate_grammar::record::{Described, Schemas};
 use tollgate_grammar::schema::Schema;
 
+use super::buckets::BucketsPage;
 use super::pages::{
-    BanRequest, BansPage, BucketsPage, CheckPage, ClientsPage, CreditRequest, DrainPage, EndedPage,
-    ExemptionsPage, ExplainPage, ExplainedRequest, HistoryPage, LastingRequest, LimitRequest, LimitsPage,
-    ModePage, ModeRequest, PrefixPart, PrefixRequest, ProblemPage, RateRequest, RatesPage, ReloadPage,
-    ResetRequest, StatusPage,
+    BanRequest, BansPage, CheckPage, ClientsPage, CreditRequest, DrainPage, EndedPage, ExemptionsPage,
+    ExplainPage, ExplainedRequest, HistoryPage, LastingRequest, LimitRequest, LimitsPage, ModePage,
+    ModeRequest, PrefixPart, PrefixRequest, ProblemPage, RateRequest, RatesPage, ReloadPage, ResetRequest,
+    StatusPage,
 };
 use crate::observe::metrics::RoutesPage;
 

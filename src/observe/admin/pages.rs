@@ -6,10 +6,6 @@ use tollgate_grammar::diagnostic::DiagnosticRecord;
 use tollgate_grammar::record::Optional;
 use tollgate_grammar::records;
 
-pub use super::buckets::{
-    AddressesPart, BucketPart, BucketsPage, FailuresPart, FilledPart, OwnRatePart, WaitsPart,
-};
-
 pub use self::requests::{
     BanRequest, CreditRequest, ExplainedRequest, LastingRequest, LimitRequest, ModeRequest, PrefixRequest,
     RateRequest, ResetRequest,
