@@ -65,6 +65,10 @@ impl Defence for Bait {
         attempt.is_strangers_at(&self.accounts).then_some(AttemptNote(u64::from(self.weight), 0))
     }
 
+    fn is_of_nobody(&self, _: AttemptNote) -> bool {
+        true
+    }
+
     fn weight_of_attempt(&self, AttemptNote(weight, _): AttemptNote) -> u32 {
         u32::try_from(weight).unwrap_or(self.weight)
     }

@@ -39,7 +39,7 @@ pub(super) fn facts(attempt: &AttemptRecord, record: &LimitRecord) -> [AttemptFi
         ("outcome", FieldText::Word(outcome(attempt))),
         (OWNERS.key, FieldText::Is(facts.is_owner)),
         ("attack", FieldText::Is(facts.is_alarmed)),
-        ("bait", FieldText::Is(facts.is_bait)),
+        ("bait", FieldText::Is(facts.is_of_nobody)),
         ("failures", FieldText::Count(Some(facts.failures_before))),
     ]
 }

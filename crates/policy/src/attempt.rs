@@ -167,7 +167,7 @@ pub struct AttemptFacts {
     /// Whether an alarm is on at a route that counts it, so that attempts of strangers cost more.
     pub is_alarmed: bool,
     /// Whether it is at an account that no person uses.
-    pub is_bait: bool,
+    pub is_of_nobody: bool,
     /// Failures of the account before this attempt: those in a row where `max_failures` counts them, otherwise those that its
     /// limit of failures has not yet refilled; zero for a known owner.
     pub failures_before: u32,

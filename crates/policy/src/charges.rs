@@ -267,7 +267,7 @@ impl Policy {
             found.unsettled.is_single_account = account.is_some();
             (found.unsettled.claim, found.unsettled.client) = (claim, client);
         }
-        found.facts.is_bait = found.unsettled.notes.has("bait");
+        found.facts.is_of_nobody = found.unsettled.notes.is_of_nobody();
         found.routes = routes;
         if found.charges.len() > 1 {
             found.charges.sort_by_key(|charge| charge.limit);

@@ -73,6 +73,11 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether no person makes such attempts: logs say so.
+    fn is_of_nobody(&self, _: AttemptNote) -> bool {
+        false
+    }
+
     /// As how many attempts this one counts for the address of its client, from 1; asked once it is admitted.
     fn weight_of_attempt(&self, _: AttemptNote) -> u32 {
         1
@@ -362,9 +367,9 @@ impl AttemptNotes {
         cost_factor
     }
 
-    /// Whether the defence of this name noted anything.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|noted| noted.defence.name() == name)
+    /// Whether no person makes such attempts.
+    pub(super) fn is_of_nobody(&self) -> bool {
+        self.0.iter().any(|noted| noted.defence.is_of_nobody(noted.note))
     }
 
     /// Whether nothing was noted.
