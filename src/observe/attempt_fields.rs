@@ -45,6 +45,7 @@ pub(super) fn facts(attempt: &AttemptRecord, record: &LimitRecord) -> [AttemptFi
 }
 
 /// Those of a span: the strictest verdict, the limit that gave it, and what came of the attempt.
+#[cfg(feature = "otel")]
 pub(super) fn of_span(attempt: &AttemptRecord) -> impl Iterator<Item = (&'static str, &str)> {
     let strictest = STRICTEST_FIRST.iter().find_map(|&decision| attempt.first(decision));
     [
@@ -61,5 +62,6 @@ fn outcome(attempt: &AttemptRecord) -> Option<&'static str> {
     attempt.settled.map(|end| end.outcome.name())
 }
 
+#[cfg(feature = "otel")]
 const STRICTEST_FIRST: [LimitDecision; 4] =
     [LimitDecision::Refuse, LimitDecision::Observe, LimitDecision::Admit, LimitDecision::Exempt];
