@@ -256,6 +256,19 @@ fn with_step_cookie_only_the_named_cookie_is_followed() {
     assert!(session_from(&gate, HOME, "alice").is_some(), "the other cookie is nobody's");
 }
 
+/// M4: an application may read the second of two cookies, whose session the gate does not know.
+#[test]
+fn a_known_session_in_front_of_an_unknown_one_buys_no_further_codes() {
+    let application = application();
+    let gate = Gate::start(&application.file(&FILE.replace("step = ", "step_cookie = \"sid\"\nstep = ")));
+    let guess = |number: &u32| {
+        let own = session_from(&gate, stranger(*number), &format!("user{number}")).unwrap();
+        let cookies = format!("sid={own}; sid=fedcba9876543210fedcba9876543210");
+        code_from(&gate, stranger(*number), &cookies, "wrong") == 200
+    };
+    assert_eq!((0..60).filter(guess).count(), 40, "as many as without a known one");
+}
+
 /// The README says that strangers lock no owner out: not at the second step either.
 #[test]
 fn an_owner_at_a_known_address_passes_both_steps_whatever_strangers_do() {
