@@ -325,6 +325,15 @@ mod tests {
     }
 
     #[test]
+    fn every_line_of_connection_names_headers_that_are_stripped() {
+        let lines = [("connection", "close"), ("connection", "X-Secret"), ("x-secret", "1"), ("x-open", "1")];
+        let headers = forwarded(&lines, false);
+        assert!(!headers.contains_key("x-secret") && headers.contains_key("x-open"), "{headers:?}");
+        let lines = map(&[("connection", "keep-alive"), ("connection", "upgrade"), ("upgrade", "websocket")]);
+        assert_eq!(requested_upgrade(&lines), Some(HeaderValue::from_static("websocket")));
+    }
+
+    #[test]
     fn a_websocket_passes_and_h2c_does_not() {
         let upgrade =
             |lines: &[(&str, &str)]| requested_upgrade(&map(lines)).map(|v| v.to_str().unwrap().to_owned());
