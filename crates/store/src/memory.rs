@@ -376,6 +376,19 @@ mod tests {
     }
 
     #[test]
+    fn an_admitted_attempt_has_no_receipt_of_a_bucket_that_gave_nothing() {
+        let (narrow, wide) = (new_buckets(100), new_buckets(100));
+        let both = [withdrawal(&narrow, 1, spec(1, 0)), withdrawal(&wide, 1, spec(9, 0))]
+            .map(|withdrawal| Withdrawal { effect: Effect::Observe, ..withdrawal });
+        let receipts = || {
+            let taken = take(&both);
+            assert!(taken.admitted);
+            taken.verdicts.iter().map(|verdict| verdict.receipt.tokens).collect::<Vec<_>>()
+        };
+        assert_eq!([receipts(), receipts()], [[1, 1], [0, 0]]);
+    }
+
+    #[test]
     fn a_candidate_is_judged_as_if_it_stood_in_for_its_limit() {
         let (live, candidate, other) = (new_buckets(100), new_buckets(100), new_buckets(100));
         let all = [
