@@ -60,6 +60,15 @@ fn a_token_is_given_back_to_the_period_that_it_was_taken_in() {
 
 /// A thread may have read the clock before a boundary and decide after it.
 #[test]
+fn tokens_are_given_to_the_periods_that_count_longest() {
+    let mut bucket = test_bucket(hours(5, 3, PeriodStart::First));
+    assert!(bucket.take(NOW, 2).is_admitted() && bucket.take(NOW + HOUR, 3).is_admitted());
+    assert_eq!(bucket.run(NOW + HOUR, Op::Give(3)).verdict.left, 3);
+    assert_eq!(bucket.peek(NOW + 2 * HOUR, 1).left, 3, "the first hour still counts");
+    assert_eq!(bucket.peek(NOW + 3 * HOUR, 1).left, 5, "and the second hour's were given");
+}
+
+#[test]
 fn attempts_that_come_late_from_before_a_border_forget_nothing() {
     let mut bucket = test_bucket(hours(10, 4, PeriodStart::Clock));
     assert!(bucket.take(NOW - 2 * HOUR, 9).is_admitted());
