@@ -71,15 +71,11 @@
 pub mod app;
 pub mod cli;
 pub mod config;
-mod defences;
-pub mod engine;
-pub mod event;
-pub mod net;
-pub mod observe;
-pub mod proxy;
-pub mod replay;
 
 pub use tollgate_base::time;
 pub use tollgate_bucket as bucket;
+use tollgate_gate::defences;
+pub use tollgate_gate::{engine, event, net, proxy};
+pub use tollgate_operate::{observe, replay};
 pub use tollgate_policy as policy;
 pub use tollgate_store as store;

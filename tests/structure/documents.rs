@@ -118,9 +118,7 @@ impl Document {
         if !path.contains('/') {
             return code.files.iter().any(|file| file.ends_with(path));
         }
-        let folders = entries(Path::new("crates")).into_iter().map(|folder| folder.join("src"));
-        let folders = folders.chain(["".into(), "src".into(), self.folder().to_owned()]);
-        folders.into_iter().any(|folder| {
+        source_folders().chain(["".into(), self.folder().to_owned()]).any(|folder| {
             let path = root().join(folder).join(path);
             path.exists() || path.with_extension("rs").exists()
         })
@@ -345,8 +343,15 @@ fn is_path(word: &str) -> bool {
     let Some((first, _)) = word.split_once('/') else {
         return word.ends_with(".rs");
     };
-    let is_folder = |parent: &str| root().join(parent).join(first).is_dir();
-    !first.is_empty() && first != "target" && (is_folder("") || is_folder("src") || word.ends_with(".rs"))
+    let mut folders = source_folders().chain(["".into()]);
+    let is_of_ours = folders.any(|folder| root().join(folder).join(first).is_dir());
+    !first.is_empty() && first != "target" && (is_of_ours || word.ends_with(".rs"))
+}
+
+/// Where the sources of the program and of each crate begin.
+fn source_folders() -> impl Iterator<Item = PathBuf> {
+    let crates = entries(Path::new("crates")).into_iter().map(|folder| folder.join("src"));
+    crates.chain(["src".into()])
 }
 
 /// Whether Cargo finds what such an option names.

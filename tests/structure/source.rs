@@ -1,4 +1,4 @@
-//! The sources in `src/` as flat lists of tokens, tests left out.
+//! The sources as flat lists of tokens, tests left out.
 //!
 //! For the tests that hold the tree to its own rules. It knows no names and expands no macros. A `#[cfg(test)] mod
 //! samples;` removes the whole file `samples.rs`.
@@ -10,10 +10,13 @@ use std::sync::LazyLock;
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 
-/// One file of `src/`.
+/// Crates whose modules are layers of the program, which names them as its own.
+const OF_LAYERS: [&str; 2] = ["gate", "operate"];
+
+/// One file.
 pub(crate) struct Source {
-    /// Its path from `src/`, without `.rs`, as in `proxy/respond`; that of another crate begins with the crate's name, as
-    /// in `bucket/rolling`.
+    /// Its path without `.rs` and the folder `src` of the program or of one of [`OF_LAYERS`]; that of another crate begins with
+    /// the crate's name, as in `bucket/rolling`.
     pub(crate) module: String,
     /// What `crate::` means in it: nothing, or the name of another crate.
     pub(crate) root: Option<String>,
@@ -44,7 +47,8 @@ impl Source {
         let mut sources = Self::of_crate(&root.join("src"), None);
         for folder in fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path()) {
             let name = folder.file_name().unwrap().to_str().unwrap();
-            sources.extend(Self::of_crate(&folder.join("src"), Some(name)));
+            let root = Some(name).filter(|name| !OF_LAYERS.contains(name));
+            sources.extend(Self::of_crate(&folder.join("src"), root));
         }
         sources
     }
@@ -96,7 +100,7 @@ impl Source {
         paths
     }
 
-    /// Its path, from `src/` or for another crate from the root of the repository.
+    /// Its path, from `src` of the program or of one of [`OF_LAYERS`], or for another crate from the root of the repository.
     pub(crate) fn path(&self) -> String {
         match &self.root {
             None => format!("{}.rs", self.module),

@@ -42,6 +42,7 @@ macro_rules! tables {
         }
     )*) => {$(
         $(#[doc = $about])*
+        #[allow(missing_docs, reason = "the type of a key says what it holds")]
         $vis struct $table {
             $($(#[doc = $note])* $vis $field: $kind,)*
         }

@@ -190,15 +190,15 @@ def hint(lines):
 
 
 def answers():
-    text = (ROOT / "src/proxy/respond/problem.rs").read_text()
+    text = (ROOT / "crates/gate/src/proxy/respond/problem.rs").read_text()
     status = dict(re.findall(r"Self::(\w+)(?: \{ \.\. \})? => StatusCode::(\w+)", text))
     details = re.search(r"fn detail\(.*?\n    \}\n", text, re.S)[0]
     detail = dict(re.findall(r'Self::(\w+)(?: \{ \.\. \})? => \{?\s*"([^"]+)"', details))
     names = {kind_of: code for code, kind_of in re.findall(r"/// (\d{3}): [^\n]*\n    (\w+)", text)}
-    refused = re.search(r'kind: "([^"]+)",\s*title: "([^"]+)"', (ROOT / "src/proxy/respond.rs").read_text())
+    refused = re.search(r'kind: "([^"]+)",\s*title: "([^"]+)"', (ROOT / "crates/gate/src/proxy/respond.rs").read_text())
     rows = [(names[kind_of], title(code), detail[kind_of]) for kind_of, code in status.items()]
     numbers = {code: names[kind_of] for kind_of, code in status.items()}
-    for path in (ROOT / "src/defences").rglob("*.rs"):
+    for path in (ROOT / "crates/gate/src/defences").rglob("*.rs"):
         of_defence = r'status: StatusCode::(\w+),\s*why: "[^"]+",\s*detail: "([^"]+)"'
         rows += [(numbers[code], title(code), text) for code, text in re.findall(of_defence, path.read_text())]
     rows.append(("429", refused[2], "Wait … seconds, then try again."))

@@ -58,7 +58,7 @@ def render():
     gone = [name for name in plain if name not in found]
     if missing or gone:
         sys.exit(f"LABELS in scripts/lib/reference/metrics.py lacks {missing}, and has what is not there: {gone}")
-    out = ["# Every metric\n", HEAD.format("the names and help texts in src/observe/metrics"),
+    out = ["# Every metric\n", HEAD.format("the names and help texts in crates/operate/src/observe/metrics"),
            "A counter ends in `_total`. More of each: [logs and metrics](../logs-and-metrics.md#metrics), "
            "[stores](../stores.md#metrics-and-messages). No address, account or path is ever a label.\n",
            "| metric | labels | counts | alert |", "|---|---|---|---|"]
@@ -71,8 +71,8 @@ def render():
 def defined_metrics():
     """Name and help text of each metric in the source."""
     found = {}
-    files = [ROOT / "src/observe/metrics.rs", *sorted((ROOT / "src/observe/metrics").glob("*.rs"))]
-    for path in [*files, *sorted((ROOT / "src/defences").rglob("*.rs"))]:
+    files = [ROOT / "crates/operate/src/observe/metrics.rs", *sorted((ROOT / "crates/operate/src/observe/metrics").glob("*.rs"))]
+    for path in [*files, *sorted((ROOT / "crates/gate/src/defences").rglob("*.rs"))]:
         if path.stem == "tests":
             continue
         text = path.read_text().split("#[cfg(test)]")[0]
