@@ -13,8 +13,7 @@ use http::HeaderValue;
 
 use super::{Engine, Reservation, Rules};
 use crate::policy::account::Account;
-use crate::policy::outcome::Judgement;
-use crate::policy::outcome::Outcome;
+use crate::policy::outcome::{Judgement, Outcome};
 use crate::policy::random_bytes;
 use crate::time::Time;
 

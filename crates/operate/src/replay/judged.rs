@@ -9,8 +9,7 @@ use crate::policy::client_fact::ClientFact;
 use crate::policy::field::Field;
 use crate::policy::key::KeyPart;
 use crate::policy::matcher::Pattern;
-use crate::policy::outcome::Outcome;
-use crate::policy::outcome::{OutcomeRule, OutcomeRules};
+use crate::policy::outcome::{Outcome, OutcomeRule, OutcomeRules};
 use crate::policy::response::ResponseView;
 use crate::policy::{Cost, Limit, Mode, Policy, Route, RouteDefences, RouteMatch, RouteReading};
 
