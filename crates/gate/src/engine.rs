@@ -59,7 +59,7 @@ use crate::policy::key::KeyHasher;
 use crate::policy::{
     Charge, Charges, DefenceRefusal, MatchedRoutes, Policy, Remembered, RememberedClient, Unchargeable,
 };
-use crate::store::memory::{Stale, TooLarge, Withdrawal};
+use crate::store::memory::{CombinedVerdict, Stale, TooLarge, Withdrawal};
 use crate::store::shared::Unavailable;
 use crate::store::{DecidedBy, Store, TakeState};
 use crate::time::{Clock, Span, Time};
@@ -367,22 +367,18 @@ impl Engine {
             return Ok(None);
         }
         Self::raise_cost(rules, &mut found, rules.policy.knows_owners(), now);
-        self.refused_by_buckets(rules, &found, now).map_err(|stale| self.undecided(stale))
+        let verdict = self.store.refuse(&rules.withdrawals(&found), now);
+        let verdict = verdict.map_err(|stale| self.undecided(stale))?;
+        Ok(verdict.map(|verdict| self.refused(rules, &found, &verdict, now)))
     }
 
-    /// The refusal by the buckets of these charges; `None`, and nothing is taken, if they would admit the attempt or wait for
-    /// the store.
-    fn refused_by_buckets(
-        &self,
-        rules: &Rules,
-        found: &Charges,
-        now: Time,
-    ) -> Result<Option<Refusal>, Stale> {
-        let Some(verdict) = self.store.refuse(&rules.withdrawals(found), now)? else { return Ok(None) };
-        let mut statuses = LimitStatus::all_of(found, &verdict);
-        self.emit_decisions(rules, found, &statuses);
-        rules.count_consecutive(&mut statuses, false, now);
-        Ok(Some(Refusal::of(&rules.policy, found, statuses, now)))
+    /// The refusal by the verdict on these charges.
+    fn refused(&self, rules: &Rules, found: &Charges, verdict: &CombinedVerdict, now: Time) -> Refusal {
+        let mut refusal = Refusal::of(&rules.policy, found, LimitStatus::all_of(found, verdict), now);
+        self.emit_decisions(rules, found, &refusal.statuses);
+        rules.count_consecutive(&mut refusal.statuses, false, now);
+        refusal.wait = rules.longest_wait(&refusal.statuses);
+        refusal
     }
 
     /// The statuses of an attempt's limits; takes nothing.

@@ -24,10 +24,23 @@ pub struct DecidedAttempt {
 
 impl Refusal {
     /// A refusal by these limits, with the facts of the attempt.
+    #[inline]
     pub(super) fn of(policy: &Policy, found: &Charges, statuses: LimitStatuses, now: Time) -> Self {
         let route = found.routes.first().copied().unwrap_or_default();
         let (wait, attempt) = (longest_wait(policy, &statuses), DecidedAttempt::of(found, now));
         Self { route, wait, statuses, attempt }
+    }
+
+    /// The record of the attempt, in the place of that of an earlier one with the same charges and under the same rules.
+    pub fn record_again(&self, rules: &Rules, earlier: &mut Option<Box<AttemptRecord>>) {
+        let Self { route, statuses, attempt, .. } = self;
+        match earlier {
+            Some(record) => {
+                record.limits = attempt.limit_records(&rules.policy, statuses);
+                (record.facts, record.decided) = (attempt.facts, attempt.decided);
+            }
+            None => *earlier = Some(attempt.record(rules, *route, statuses)),
+        }
     }
 }
 
@@ -48,16 +61,18 @@ impl DecidedAttempt {
     /// The record of an attempt on this route, for which the limits have these statuses.
     #[must_use]
     pub fn record(&self, rules: &Rules, route: usize, statuses: &[LimitStatus]) -> Box<AttemptRecord> {
-        let exempt = self.exempt.iter().map(|&limit| LimitRecord {
-            limit,
-            decision: LimitDecision::Exempt,
-            left: 0,
-            wait: Some(Span::ZERO),
-        });
-        let mut limits: SmallVec<[LimitRecord; 2]> = limit_records(&rules.policy, statuses);
-        limits.extend(exempt);
+        let limits = self.limit_records(&rules.policy, statuses);
         let (policy, facts, decided) = (rules.policy.clone(), self.facts, self.decided);
         Box::new(AttemptRecord { policy, route, limits, facts, decided, settled: None })
+    }
+
+    fn limit_records(&self, policy: &Policy, statuses: &[LimitStatus]) -> SmallVec<[LimitRecord; 2]> {
+        let mut limits = limit_records(policy, statuses);
+        let exempt = LimitDecision::Exempt;
+        for &limit in &self.exempt {
+            limits.push(LimitRecord { limit, decision: exempt, left: 0, wait: Some(Span::ZERO) });
+        }
+        limits
     }
 }
 

@@ -39,16 +39,15 @@ impl Engine {
     /// clock.
     pub fn refuse_known(&self, rules: &Rules, known: &KnownAttempt, now: Time) -> Option<Refusal> {
         let now = self.store.time(now);
-        let mut alarmed = Charges::default();
-        let found = match known.found.unsettled.notes.strangers_factors(now).next().is_none() {
-            true => &known.found,
-            false => {
-                alarmed.clone_from(&known.found);
-                Self::raise_cost(rules, &mut alarmed, known.may_be_known, now);
-                &alarmed
-            }
-        };
-        self.refused_by_buckets(rules, found, now).ok()?
+        let mut alarmed;
+        let mut found = &known.found;
+        if found.unsettled.notes.strangers_factors(now).next().is_some() {
+            alarmed = found.clone();
+            Self::raise_cost(rules, &mut alarmed, known.may_be_known, now);
+            found = &alarmed;
+        }
+        let verdict = self.store.refuse(&rules.withdrawals(found), now).ok()??;
+        Some(self.refused(rules, found, &verdict, now))
     }
 }
 

@@ -111,7 +111,7 @@ impl OpenAttempts {
 
 impl OpenAttempt {
     fn settle(self, engine: &Engine, judged: impl Into<Judgement>) -> Option<HeaderValue> {
-        self.reservation.settle_and_claim(engine, &self.rules, judged, self.is_secure)
+        self.reservation.settle_and_claim(engine, &self.rules, (judged.into(), engine.time()), self.is_secure)
     }
 
     fn is_of(&self, user: Option<u64>) -> bool {

@@ -71,36 +71,35 @@ impl Reservation {
         self.unsettled.notes.marks()
     }
 
-    /// As [`settle`](Self::settle). Returns a `Set-Cookie` if the client becomes known as an owner; `is_secure` is
-    /// whether it uses TLS.
+    /// As [`settle`](Self::settle), `at` this [time](Engine::time). Returns a `Set-Cookie` if the client becomes known as an
+    /// owner; `is_secure` is whether it uses TLS.
     pub fn settle_and_claim(
         self: Box<Self>,
         engine: &Engine,
         rules: &Rules,
-        judged: impl Into<Judgement>,
+        (judged, at): (Judgement, Time),
         is_secure: bool,
     ) -> Option<HeaderValue> {
-        let judged = judged.into();
         let claim = self.claim().filter(|_| judged.outcome == Outcome::Success).cloned();
-        self.settle_by(engine, rules, judged);
+        self.settle_by(engine, rules, judged, at);
         claim?.grant(engine.clock().now(), is_secure)
     }
 
     /// Settles the attempt by its outcome. `rules` have to be those that decided; with others nothing is refunded.
     pub fn settle(self, engine: &Engine, rules: &Rules, judged: impl Into<Judgement>) {
-        self.settle_by(engine, rules, judged.into());
+        self.settle_by(engine, rules, judged.into(), engine.time());
     }
 
     /// As [`settle`](Self::settle), which nobody may do twice.
-    fn settle_by(&self, engine: &Engine, rules: &Rules, judged: Judgement) {
+    fn settle_by(&self, engine: &Engine, rules: &Rules, judged: Judgement, at: Time) {
         let Judgement { outcome, weight, is_said } = judged;
         let (generation, route) = (self.generation, self.route());
         engine.events.emit(&Event::Settled(SettledAs { generation, route, outcome }));
         if rules.generation != generation {
             return;
         }
-        self.tell_if_guessed(engine, rules, outcome);
-        let failed = FailedAttempt { decided: self.attempt.decided, failed: engine.time() };
+        self.tell_if_guessed(engine, rules, outcome, at);
+        let failed = FailedAttempt { decided: self.attempt.decided, failed: at };
         self.unsettled.notes.settled(self.attempt.facts.account, outcome, failed.failed);
         // What nobody waited for is charged: a client could hang up at once, and ask for ever.
         let is_free = outcome == Outcome::Failure
@@ -130,7 +129,7 @@ impl Reservation {
         }
     }
 
-    fn tell_if_guessed(&self, engine: &Engine, rules: &Rules, outcome: Outcome) {
+    fn tell_if_guessed(&self, engine: &Engine, rules: &Rules, outcome: Outcome, at: Time) {
         let failures = self.attempt.facts.failures_before;
         let is_row = limit_status::counts_rows(&rules.policy, &self.statuses);
         let is_guess = is_row && outcome == Outcome::Success && failures >= GuessWorked::MIN_FAILURES;
@@ -140,7 +139,6 @@ impl Reservation {
             routes.clone().find(|route| route.defences.alarms().next().is_some()).or_else(|| routes.next());
         let who = route.zip(self.attempt.facts.account);
         if let Some((route, account)) = who.filter(|_| is_guess) {
-            let at = engine.time();
             engine.events.emit(&Event::GuessWorked(GuessWorked { route, account, failures, at }));
         }
     }

@@ -7,15 +7,23 @@ use std::net::IpAddr;
 pub fn push_ip(ip: IpAddr, text: &mut Vec<u8>) {
     match ip {
         IpAddr::V4(v4) => {
-            let mut digits = itoa::Buffer::new();
-            for (index, octet) in v4.octets().into_iter().enumerate() {
-                if index > 0 {
-                    text.push(b'.');
+            // Behind the last octet, too; that point is left out.
+            let (mut written, mut length) = ([b'.'; LONGEST_IPV4], 0);
+            for octet in v4.octets() {
+                for scale in [100, 10, 1] {
+                    if octet >= scale || scale == 1 {
+                        written[length] = b'0' + octet / scale % 10;
+                        length += 1;
+                    }
                 }
-                text.extend_from_slice(digits.format(octet).as_bytes());
+                length += 1;
             }
+            text.extend_from_slice(&written[..length - 1]);
         }
         // Writing to memory cannot fail.
         IpAddr::V6(v6) => drop(write!(text, "{v6}")),
     }
 }
+
+/// Bytes of `255.255.255.255` and a point.
+const LONGEST_IPV4: usize = 16;

@@ -6,6 +6,7 @@
 pub mod carried;
 pub mod filter;
 pub mod passed;
+pub mod received_name;
 pub mod recorded;
 pub mod request_id;
 pub mod trace_context;

@@ -31,7 +31,7 @@ use http::header::ACCEPT_LANGUAGE;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
-pub use self::cache::{RefusalCache, RenderedRefusal};
+pub use self::cache::{CachedRefusal, RefusalCache, RenderedRefusal};
 pub use self::contact::Contact;
 pub use self::cors::CorsPermission;
 pub(in crate::proxy) use self::descriptor_status::{Code, DescriptorStatus, RateLimitResponse};

@@ -51,7 +51,6 @@ enum RefusedParty {
 }
 
 /// The key of one line.
-#[derive(Hash)]
 struct RefusedPair<'a> {
     party: RefusedParty,
     limit: &'a str,
@@ -211,19 +210,33 @@ impl RefusedParty {
             (_, Client::UnixSocket) => Self::Client(None),
         }
     }
-}
 
-/// In one piece, because many small ones take several times as long to hash.
-impl Hash for RefusedParty {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let (kind, bits) = match *self {
+    /// Its kind, and which it is of them.
+    fn parts(self) -> (u8, u128) {
+        match self {
             Self::Client(None) => (0, 0),
             Self::Client(Some(IpAddr::V4(ip))) => (1, ip.to_bits().into()),
             Self::Client(Some(IpAddr::V6(ip))) => (2, ip.to_bits()),
             Self::Account(hash) => (3, hash.into()),
-        };
+        }
+    }
+}
+
+/// In few pieces, because many small ones take several times as long to hash.
+impl Hash for RefusedPair<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (kind, bits) = self.party.parts();
         state.write_u128(bits);
-        state.write_u8(kind);
+        state.write_u64(u64::from(kind) << 8 | self.decision as u64);
+        state.write(self.limit.as_bytes());
+    }
+}
+
+impl Hash for RefusedParty {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (kind, bits) = self.parts();
+        state.write_u128(bits);
+        state.write_u64(kind.into());
     }
 }
 

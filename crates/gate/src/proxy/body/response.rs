@@ -83,8 +83,8 @@ impl ResponseBody {
 
     /// The same behind these headers and the id of the request.
     #[must_use]
-    pub(in crate::proxy) fn with_ready(mut self, lines: Rc<ReadyLines>, request_id: &HeaderValue) -> Self {
-        self.0.carried = Some(CarriedHeaders::Ready(lines, request_id.clone()));
+    pub(in crate::proxy) fn with_ready(mut self, lines: &Rc<ReadyLines>, request_id: &HeaderValue) -> Self {
+        self.0.carried = Some(CarriedHeaders::Ready(Rc::clone(lines), request_id.clone()));
         self
     }
 

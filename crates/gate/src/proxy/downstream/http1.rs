@@ -34,6 +34,7 @@ use crate::proxy::request::decoder::{HeadError, RequestHead};
 use crate::proxy::request::response_terms::ResponseTerms;
 use crate::proxy::respond;
 use crate::proxy::settings::ProxySettings;
+use crate::proxy::transaction::refused_again::RepeatedAnswer;
 use crate::proxy::transaction::response_future::ResponseFuture;
 use crate::proxy::transaction::service::Service;
 
@@ -99,7 +100,21 @@ enum ConnectionEnd {
 enum ArrivedRequest {
     New(RequestHead),
     /// Its head was refused before and is again; it was not parsed.
-    Refused(ResponseTerms, ResponseFuture),
+    Refused(EncodedResponse),
+}
+
+/// A response that is ready to be sent.
+struct EncodedResponse {
+    /// The bytes of the head, and perhaps of the body.
+    head: Vec<u8>,
+    /// What is still to be read of the body.
+    body: Option<ResponseBody>,
+    framing: ResponseFraming,
+    /// Whether the client knows no interim responses.
+    is_old: bool,
+    /// Whether the connection is kept open after it.
+    stays: bool,
+    tunnel: Option<TunnelTask>,
 }
 
 /// Ready with nothing overdue when the client has sent something, has gone, or has to go.
@@ -141,17 +156,19 @@ struct ActiveConnection<'c> {
 impl ActiveConnection<'_> {
     async fn serve_requests(self, timer: &mut ConnectionTimer<'_>) -> Next {
         loop {
-            let (terms, mut response) = match poll_fn(|cx| self.poll_request(timer, cx)).await {
+            let encoded = match poll_fn(|cx| self.poll_request(timer, cx)).await {
                 Ok(ArrivedRequest::New(head)) => {
-                    (ResponseTerms::of(&head.request), self.service.respond(self.request(head)))
+                    let terms = ResponseTerms::of(&head.request);
+                    let mut response = self.service.respond(self.request(head));
+                    let polled = poll_fn(|cx| self.poll_response(&mut response, terms, cx));
+                    let Some(response) = polled.await else { return Next::End(ConnectionEnd::Drop) };
+                    let is_awaited = self.inbox.borrow_mut().ends_waiting();
+                    self.encode(response, terms, self.may_stay() && !is_awaited)
                 }
-                Ok(ArrivedRequest::Refused(terms, response)) => (terms, response),
+                Ok(ArrivedRequest::Refused(encoded)) => encoded,
                 Err(next) => return next,
             };
-            let Some(response) = poll_fn(|cx| self.poll_response(&mut response, terms, cx)).await else {
-                return Next::End(ConnectionEnd::Drop);
-            };
-            match self.send(response, terms, timer).await {
+            match self.send(encoded, timer).await {
                 Ok(()) => {}
                 Err(end) => return Next::End(end),
             }
@@ -168,10 +185,13 @@ impl ActiveConnection<'_> {
         let end = |end| Poll::Ready(Err(Next::End(end)));
         loop {
             if self.service.may_refuse_again()
-                && let Some(again) = inbox.peek_head().and_then(|head| self.service.refuse_again(head))
+                && let Some(encoded) = inbox.refuse_known(|head| {
+                    self.service.refuse_again(head, |answer, terms| self.encode_repeated(answer, terms))
+                })
             {
-                inbox.skip_head(again.body_len);
-                return Poll::Ready(Ok(ArrivedRequest::Refused(again.terms, again.response)));
+                // It serves, so it gives its place to nobody.
+                let _ = self.connection.should_evict(cx);
+                return Poll::Ready(Ok(ArrivedRequest::Refused(encoded)));
             }
             match inbox.take_head() {
                 Ok(Some(head)) => return Poll::Ready(Ok(ArrivedRequest::New(head))),
@@ -264,25 +284,49 @@ impl ActiveConnection<'_> {
         Poll::Pending
     }
 
-    /// Sends a response, and reads what is left of its request. An error is how the connection ends.
-    async fn send(
+    /// Whether the gate keeps the connection after the next response.
+    fn may_stay(&self) -> bool {
+        let state = &self.connection.state;
+        !(state.is_draining() || state.was_evicted() || state.is_ambiguous())
+    }
+
+    fn encode(
         &self,
         mut response: Response<ResponseBody>,
         terms: ResponseTerms,
+        may_stay: bool,
+    ) -> EncodedResponse {
+        let (tunnel, is_old) = (response.body_mut().take_tunnel(), terms.is_old);
+        let (head, framing, stays) = response_head::encode(&response, terms, may_stay, self.case);
+        EncodedResponse { head, body: Some(response.into_body()), framing, is_old, stays, tunnel }
+    }
+
+    /// Encodes a refusal whose request was not parsed, and waits for nothing.
+    fn encode_repeated(&self, answer: RepeatedAnswer<'_>, terms: ResponseTerms) -> EncodedResponse {
+        let may_stay = self.may_stay() && !self.connection.state.closes_after_next();
+        let (head, stays) = match answer {
+            RepeatedAnswer::Kept { refusal, request_id, body } => {
+                response_head::encode_kept(refusal, request_id, &body, terms, may_stay, self.case)
+            }
+            RepeatedAnswer::New(response) => return self.encode(response, terms, may_stay),
+        };
+        let (framing, is_old) = (ResponseFraming::Length, terms.is_old);
+        EncodedResponse { head, body: None, framing, is_old, stays, tunnel: None }
+    }
+
+    /// Sends a response, and reads what is left of its request. An error is how the connection ends.
+    async fn send(
+        &self,
+        EncodedResponse { head, body, framing, is_old, stays, tunnel }: EncodedResponse,
         timer: &mut ConnectionTimer<'_>,
     ) -> Result<(), ConnectionEnd> {
         let state = &self.connection.state;
-        let is_awaited = self.inbox.borrow_mut().ends_waiting();
-        let ends = state.is_draining() || state.was_evicted() || state.is_ambiguous();
-        let may_stay = !ends && !is_awaited;
-        let tunnel = response.body_mut().take_tunnel();
-        let (head, framing, stays) = response_head::encode(&response, terms, may_stay, self.case);
         let mut interim = std::mem::take(&mut self.inbox.borrow_mut().interim);
         let came = self.connection.interim.take();
-        if !terms.is_old {
+        if !is_old {
             interim.extend_from_slice(&came);
         }
-        let mut outbox = Outbox::new(interim, head, response.into_body(), framing, self.case);
+        let mut outbox = Outbox::new(interim, head, body, framing, self.case);
         let sent = poll_fn(|cx| self.poll_sent(&mut outbox, timer, cx)).await;
         drop(outbox);
         state.flushed();

@@ -22,7 +22,7 @@ pub enum CarriedHeaders {
 pub struct ReadyLines {
     /// With any id.
     map: HeaderMap,
-    /// Without an id.
+    /// The id's line comes last, and ends where the id begins.
     title_case: Vec<u8>,
     lower_case: Vec<u8>,
 }
@@ -41,13 +41,7 @@ impl CarriedHeaders {
     pub fn write(&self, case: HeaderCase, bytes: &mut Vec<u8>) {
         match self {
             Self::Passed(passed) => passed.write(case, bytes),
-            Self::Ready(lines, request_id) => {
-                bytes.extend_from_slice(match case {
-                    HeaderCase::Preserve => &lines.title_case,
-                    HeaderCase::Lower => &lines.lower_case,
-                });
-                push_line(&REQUEST_ID, request_id, case, bytes);
-            }
+            Self::Ready(lines, request_id) => lines.write(request_id, case, bytes),
         }
     }
 
@@ -68,12 +62,26 @@ impl CarriedHeaders {
     }
 }
 
+impl ReadyLines {
+    /// Appends the lines with this id.
+    pub fn write(&self, request_id: &HeaderValue, case: HeaderCase, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(match case {
+            HeaderCase::Preserve => &self.title_case,
+            HeaderCase::Lower => &self.lower_case,
+        });
+        bytes.extend_from_slice(request_id.as_bytes());
+        bytes.extend_from_slice(b"\r\n");
+    }
+}
+
 impl From<HeaderMap> for ReadyLines {
     fn from(map: HeaderMap) -> Self {
         let written = |case| {
             let mut bytes = Vec::new();
             let shared = map.iter().filter(|(name, _)| **name != REQUEST_ID);
             shared.for_each(|(name, value)| push_line(name, value, case, &mut bytes));
+            push_line(&REQUEST_ID, "", case, &mut bytes);
+            bytes.truncate(bytes.len() - b"\r\n".len());
             bytes
         };
         let (title_case, lower_case) = (written(HeaderCase::Preserve), written(HeaderCase::Lower));

@@ -79,11 +79,13 @@ impl RequestDecoder {
         Ok(self.end)
     }
 
-    /// Drops the head that [`find_head`](Self::find_head) has just found; a body of this many bytes follows.
-    pub fn skip_head(&mut self, buffer: &mut BytesMut, body_len: u64) {
-        buffer.advance(self.end.take().unwrap_or_default());
-        self.search = HeadSearch::default();
-        self.body = BodyDecoder::new(Framing::Length(body_len));
+    /// Drops a head of this length, and what has come of its body, which has this many bytes.
+    pub fn skip_request(&mut self, buffer: &mut BytesMut, head_len: usize, body_len: u64) {
+        (self.end, self.search) = (None, HeadSearch::default());
+        buffer.advance(head_len);
+        let here = usize::try_from(body_len).unwrap_or(usize::MAX).min(buffer.len());
+        buffer.advance(here);
+        self.body = BodyDecoder::new(Framing::Length(body_len - here as u64));
     }
 
     /// Takes the next head out of the buffer; `None` if it is incomplete. To be called when [`has_ended`](Self::has_ended).

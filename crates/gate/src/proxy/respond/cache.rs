@@ -23,27 +23,27 @@ use crate::engine::Refusal;
 use crate::policy::{Limit, Policy};
 use crate::proxy::headers::carried::{CarriedHeaders, ReadyLines};
 use crate::proxy::headers::request_id::RequestIds;
-use crate::time::Span;
 
 /// The latest refusals of one worker.
 #[derive(Debug)]
 pub struct RefusalCache {
-    slots: RefCell<Box<[Option<CachedRefusal>]>>,
+    slots: RefCell<Box<[Option<Rc<CachedRefusal>>]>>,
     /// An id of no request, in letters and digits that no format escapes.
     mark: HeaderValue,
 }
 
 /// A refusal, as it is sent.
 #[derive(Debug)]
-pub struct RenderedRefusal {
-    /// Status and body, and all headers unless they are kept.
-    pub response: Response<Bytes>,
-    /// The headers but the length of the body, if they are kept for the next refusal.
-    pub lines: Option<Rc<ReadyLines>>,
+pub enum RenderedRefusal {
+    /// One that is not kept.
+    New(Response<Bytes>),
+    /// One that is kept for the next refusals, without the id.
+    Kept(Rc<CachedRefusal>),
 }
 
+/// A refusal that lacks the id of its request.
 #[derive(Debug)]
-struct CachedRefusal {
+pub struct CachedRefusal {
     key: RefusalKey,
     status: StatusCode,
     /// But for the length of the body.
@@ -62,11 +62,23 @@ struct RefusalKey {
     /// The route, if it has its own pages.
     route: Option<usize>,
     wait: u64,
-    limits: ShownLimits,
+    limits: SmallVec<[ShownLimit; 2]>,
 }
 
-/// For each limit: its position, its spec, tokens left, seconds to the next token, whether it refuses.
-type ShownLimits = SmallVec<[(usize, Spec, u32, u64, bool); 2]>;
+/// The same, before it is known whether they are kept.
+struct RefusalInputs<'a> {
+    format: ResponseFormat,
+    language: PageLanguage,
+    generation: u64,
+    settings: &'a Arc<RefuseSettings>,
+    route: Option<usize>,
+    wait: u64,
+    policy: &'a Policy,
+    refused: &'a Refusal,
+}
+
+/// A limit: its position, its spec, tokens left, seconds to the next token, whether it refuses.
+type ShownLimit = (usize, Spec, u32, u64, bool);
 
 impl Default for RefusalCache {
     fn default() -> Self {
@@ -85,26 +97,30 @@ impl RefusalCache {
         refused: &Refusal,
         negotiation: &Negotiation<'_>,
     ) -> RenderedRefusal {
-        let fresh = || RenderedRefusal::from(refusal(settings, policy, refused, negotiation));
         let Some(wait) =
             retry_after::shown_wait(policy, refused).filter(|_| is_cacheable(settings, negotiation))
         else {
-            return fresh();
+            return RenderedRefusal::New(refusal(settings, policy, refused, negotiation));
         };
-        let format = ResponseFormat::preferred(negotiation.accept);
-        let form = (format, negotiation.language, generation);
-        let key = RefusalKey::of(form, settings, wait, policy, refused);
-        let mut slots = self.slots.borrow_mut();
-        let slot = &mut slots[key.slot()];
-        if slot.as_ref().is_none_or(|cached| !cached.key.matches(&key)) {
-            let marked = Negotiation { request_id: &self.mark, ..*negotiation };
-            let response = refusal(settings, policy, refused, &marked);
-            *slot = Some(CachedRefusal::new(key, response, self.mark.as_bytes()));
+        let inputs = RefusalInputs {
+            format: ResponseFormat::preferred(negotiation.accept),
+            language: negotiation.language,
+            generation,
+            settings,
+            route: settings.own_pages_of(refused.route).map(|_| refused.route),
+            wait: wait.as_secs_ceil(),
+            policy,
+            refused,
+        };
+        let slot = &mut self.slots.borrow_mut()[inputs.slot()];
+        if let Some(cached) = slot.as_ref().filter(|cached| cached.key.is_of(&inputs)) {
+            return RenderedRefusal::Kept(Rc::clone(cached));
         }
-        match slot {
-            Some(cached) => cached.render(negotiation),
-            None => fresh(),
-        }
+        let marked = Negotiation { request_id: &self.mark, ..*negotiation };
+        let response = refusal(settings, policy, refused, &marked);
+        let new = Rc::new(CachedRefusal::new(RefusalKey::of(&inputs), response, self.mark.as_bytes()));
+        *slot = Some(Rc::clone(&new));
+        RenderedRefusal::Kept(new)
     }
 }
 
@@ -121,13 +137,21 @@ impl CachedRefusal {
         Self { key, status: head.status, lines: Rc::new(head.headers.into()), pieces: pieces.into() }
     }
 
-    fn render(&self, negotiation: &Negotiation<'_>) -> RenderedRefusal {
-        let mut response = Response::new(self.body(negotiation.request_id));
-        *response.status_mut() = self.status;
-        RenderedRefusal { response, lines: Some(Rc::clone(&self.lines)) }
+    /// Its status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
     }
 
-    fn body(&self, request_id: &HeaderValue) -> Bytes {
+    /// The headers but the length of the body.
+    #[must_use]
+    pub fn lines(&self) -> &Rc<ReadyLines> {
+        &self.lines
+    }
+
+    /// The body with this id.
+    #[must_use]
+    pub fn body(&self, request_id: &HeaderValue) -> Bytes {
         let [first, others @ ..] = &*self.pieces else { return Bytes::new() };
         if others.is_empty() {
             return first.clone();
@@ -152,57 +176,23 @@ impl RenderedRefusal {
     /// The headers, with this id of the request.
     #[must_use]
     pub fn into_headers(self, request_id: HeaderValue) -> HeaderMap {
-        match self.lines {
-            Some(lines) => CarriedHeaders::Ready(lines, request_id).into_map(),
-            None => self.response.into_parts().0.headers,
+        match self {
+            Self::Kept(kept) => CarriedHeaders::Ready(Rc::clone(&kept.lines), request_id).into_map(),
+            Self::New(response) => response.into_parts().0.headers,
         }
     }
 }
 
-impl From<Response<Bytes>> for RenderedRefusal {
-    fn from(response: Response<Bytes>) -> Self {
-        Self { response, lines: None }
-    }
-}
-
-impl RefusalKey {
-    fn of(
-        (format, language, generation): (ResponseFormat, PageLanguage, u64),
-        settings: &Arc<RefuseSettings>,
-        wait: Span,
-        policy: &Policy,
-        refused: &Refusal,
-    ) -> Self {
-        let mut limits = ShownLimits::new();
-        let is_hidden = |limit: usize| policy.limits.get(limit).is_some_and(Limit::is_hidden);
-        for status in refused.statuses.iter().filter(|status| !is_hidden(status.charge.limit)) {
+impl RefusalInputs<'_> {
+    /// The limits that are not hidden.
+    fn limits(&self) -> impl Iterator<Item = ShownLimit> {
+        let is_hidden = |limit: usize| self.policy.limits.get(limit).is_some_and(Limit::is_hidden);
+        let shown = self.refused.statuses.iter().filter(move |status| !is_hidden(status.charge.limit));
+        shown.map(|status| {
             let next = status.verdict.next_token.as_secs_ceil();
             let (limit, spec) = (status.charge.limit, status.charge.spec);
-            limits.push((limit, spec, status.verdict.left, next, status.refuses()));
-        }
-        Self {
-            format,
-            language,
-            generation,
-            settings: Arc::clone(settings),
-            route: settings.own_pages_of(refused.route).map(|_| refused.route),
-            wait: wait.as_secs_ceil(),
-            limits,
-        }
-    }
-
-    fn pages(&self) -> &RefusalPages {
-        self.route.map_or(&self.settings.pages, |route| self.settings.pages_of(route))
-    }
-
-    fn matches(&self, other: &Self) -> bool {
-        self.format == other.format
-            && self.language == other.language
-            && self.generation == other.generation
-            && self.wait == other.wait
-            && self.route == other.route
-            && Arc::ptr_eq(&self.settings, &other.settings)
-            && self.limits == other.limits
+            (limit, spec, status.verdict.left, next, status.refuses())
+        })
     }
 
     fn slot(&self) -> usize {
@@ -211,6 +201,28 @@ impl RefusalKey {
         let languages = self.language.position().wrapping_mul(5);
         let routes = self.route.map_or(0, |route| route.wrapping_add(1).wrapping_mul(7));
         formats.wrapping_add(self.format as usize).wrapping_add(languages).wrapping_add(routes) % CACHE_SLOTS
+    }
+}
+
+impl RefusalKey {
+    fn of(inputs: &RefusalInputs<'_>) -> Self {
+        let &RefusalInputs { format, language, generation, settings, route, wait, .. } = inputs;
+        let (settings, limits) = (Arc::clone(settings), inputs.limits().collect());
+        Self { format, language, generation, settings, route, wait, limits }
+    }
+
+    fn pages(&self) -> &RefusalPages {
+        self.route.map_or(&self.settings.pages, |route| self.settings.pages_of(route))
+    }
+
+    fn is_of(&self, inputs: &RefusalInputs<'_>) -> bool {
+        self.format == inputs.format
+            && self.language == inputs.language
+            && self.generation == inputs.generation
+            && self.wait == inputs.wait
+            && self.route == inputs.route
+            && Arc::ptr_eq(&self.settings, inputs.settings)
+            && self.limits.iter().copied().eq(inputs.limits())
     }
 }
 

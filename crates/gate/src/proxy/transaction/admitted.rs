@@ -106,8 +106,9 @@ impl AdmittedAttempt {
         let judged = judged.into();
         let reservation = self.reservation.take()?;
         let (engine, rules) = (&self.server.engine, &self.config.shared.rules);
-        self.settled.set(Some(AttemptEnd { outcome: judged.outcome, at: engine.time() }));
-        reservation.settle_and_claim(engine, rules, judged, self.is_secure)
+        let at = engine.time();
+        self.settled.set(Some(AttemptEnd { outcome: judged.outcome, at }));
+        reservation.settle_and_claim(engine, rules, (judged, at), self.is_secure)
     }
 
     /// Gives back what it took: the attempt was never made.

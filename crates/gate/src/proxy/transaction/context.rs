@@ -24,11 +24,6 @@ pub(super) struct RequestContext {
 }
 
 impl RequestContext {
-    /// Of a request that is not forwarded.
-    pub(super) fn new(summary: RequestSummary, record: AccessRecord) -> Self {
-        Self { summary, record, forwarding: ForwardingHeaders::default() }
-    }
-
     /// Notes which page may read what the gate answers on this route.
     pub(super) fn permit_origin(&mut self, policy: &Policy, route: Option<&usize>, headers: &HeaderMap) {
         self.summary.permit_origin(policy, route, headers);

@@ -31,6 +31,7 @@ pub(super) enum BoxedDecision {
 }
 
 impl From<Decision> for BoxedDecision {
+    #[inline]
     fn from(decision: Decision) -> Self {
         match decision {
             Decision::Uncounted => Self::Uncounted,
@@ -93,6 +94,7 @@ impl HeadDecision {
     }
 
     /// By the state of a decision, and the number of the upstream group if a route names it.
+    #[inline]
     pub(super) fn by(state: DecisionState, group: Option<usize>) -> Self {
         let group = group.unwrap_or(0);
         match state {

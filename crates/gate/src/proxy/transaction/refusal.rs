@@ -28,31 +28,24 @@ impl Server {
         let offered = self.offer(connection, config, refusal, record.client(), request.method(), summary);
         let language = language_of(form.pages_of(refusal.route), summary.accept(), request.headers());
         let negotiation = Negotiation { language, offer: offered.as_deref(), ..summary.negotiation() };
-        let mut response = self.refusal_response(connection, config, refusal, &negotiation, summary);
+        let rendered = self.rendered_refusal(connection, config, refusal, &negotiation);
+        let mut response = refusal_response(rendered, summary, &summary.request_id);
         if !discard_body::may_be_kept(request, connection) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }
 
-    /// The response with what was negotiated. What becomes of the body is left to the caller.
-    pub(super) fn refusal_response(
+    /// The refusal with what was negotiated. What becomes of the body is left to the caller.
+    pub(super) fn rendered_refusal(
         &self,
         connection: &DownstreamConnection,
         config: &RuntimeConfig,
         refusal: &Refusal,
         negotiation: &Negotiation<'_>,
-        summary: &RequestSummary,
-    ) -> Response<ResponseBody> {
+    ) -> RenderedRefusal {
         let (Rules { generation, policy, .. }, form) = (&*config.rules, config.refuse_on(connection));
-        let RenderedRefusal { response, lines } =
-            self.refusal_cache.refusal(*generation, form, policy, refusal, negotiation);
-        let mut response = response.map(|body| match lines {
-            Some(lines) => ResponseBody::generated(body).with_ready(lines, negotiation.request_id),
-            None => ResponseBody::generated(body),
-        });
-        summary.allow_origin(&mut response);
-        response
+        self.refusal_cache.refusal(*generation, form, policy, refusal, negotiation)
     }
 
     /// What the page of a refusal offers; `None` if nothing. A program gets no page, and a proxy that
@@ -76,4 +69,23 @@ impl Server {
         let client = config.client.prefix_of(client)?;
         self.engine.offer(&config.rules, refusal, client, load, now)
     }
+}
+
+/// The response with a refusal that was rendered for the request with this id.
+pub(super) fn refusal_response(
+    rendered: RenderedRefusal,
+    summary: &RequestSummary,
+    request_id: &HeaderValue,
+) -> Response<ResponseBody> {
+    let mut response = match rendered {
+        RenderedRefusal::New(response) => response.map(ResponseBody::generated),
+        RenderedRefusal::Kept(kept) => {
+            let body = ResponseBody::generated(kept.body(request_id)).with_ready(kept.lines(), request_id);
+            let mut response = Response::new(body);
+            *response.status_mut() = kept.status();
+            response
+        }
+    };
+    summary.allow_origin(&mut response);
+    response
 }

@@ -1,36 +1,47 @@
 //! A head that was refused before and comes again: if its buckets refuse it again, nothing else is asked. Answer, record
-//! and events are made as for a request that is read.
+//! and events are made as for a request that is read. All of it happens at once, so they are made in what is kept of the head.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use http::header::EXPECT;
-use http::{Method, Request};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 
-use super::access_record::AccessRecord;
 use super::context::RequestContext;
 use super::discard_body::MAX_DISCARDED;
+use super::refusal::refusal_response;
 use super::refused_heads::RefusedHead;
-use super::response_future::ResponseFuture;
 use super::server::Server;
 use super::service::{Service, attempt, routes_by_head};
 use crate::engine::{KnownAttempt, Refusal};
+use crate::event::Event;
 use crate::policy::attempt::AttemptBody;
-use crate::proxy::body::ClientBody;
+use crate::proxy::body::{ClientBody, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::request::question::VisibleBody;
 use crate::proxy::request::response_terms::ResponseTerms;
 use crate::proxy::request::target;
-use crate::proxy::respond::{Negotiation, language_of};
+use crate::proxy::respond::{CachedRefusal, Negotiation, RenderedRefusal, language_of};
 use crate::proxy::runtime_config::WorkerConfig;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// A refusal whose head was not parsed.
-pub(in crate::proxy) struct RefusedAgain {
-    pub(in crate::proxy) response: ResponseFuture,
-    pub(in crate::proxy) terms: ResponseTerms,
-    /// Bytes of the request's body.
+pub(in crate::proxy) struct RefusedAgain<T> {
+    /// Its response, encoded.
+    pub(in crate::proxy) encoded: T,
+    /// Bytes of the request's head, and of its body.
+    pub(in crate::proxy) head_len: usize,
     pub(in crate::proxy) body_len: u64,
+}
+
+/// The answer to a head that comes again.
+pub(in crate::proxy) enum RepeatedAnswer<'a> {
+    /// One that was rendered before.
+    Kept { refusal: &'a CachedRefusal, request_id: &'a HeaderValue, body: Bytes },
+    /// Any other.
+    New(Response<ResponseBody>),
 }
 
 impl Service {
@@ -40,42 +51,57 @@ impl Service {
     }
 
     /// Refuses a request whose head was refused before; `None` if it is unknown, or if it is not refused again.
-    pub(in crate::proxy) fn refuse_again(&self, head: &[u8]) -> Option<RefusedAgain> {
+    pub(in crate::proxy) fn refuse_again<T>(
+        &self,
+        head: &[u8],
+        encode: impl FnOnce(RepeatedAnswer<'_>, ResponseTerms) -> T,
+    ) -> Option<RefusedAgain<T>> {
         let (server, connection) = (&self.server, &self.connection);
         let config = server.config.current();
         let known = server.refused_heads.find(&config, connection, head)?;
         let now = server.engine.clock().now();
         let shared = &config.shared;
-        let refusal = server.engine.refuse_known(&shared.rules, &known.attempt, now)?;
+        // By reference: it is large.
+        let Some(refusal) = &server.engine.refuse_known(&shared.rules, &known.attempt, now) else {
+            return None;
+        };
         connection.state.request_begins(now);
         if known.body_len > 0 {
             connection.state.linger();
         }
-        let RequestContext { summary, mut record, .. } = known.context(server, connection, now);
-        record.refused(&shared.rules, &refusal);
-        let negotiation = Negotiation { language: known.language, ..summary.negotiation() };
-        let response = server.refusal_response(connection, shared, &refusal, &negotiation, &summary);
-        let delay = shared.refuse_on(connection).delay;
-        let response = ResponseFuture::delayed(delay, connection, record.finish(response));
-        Some(RefusedAgain { response, terms: known.terms, body_len: known.body_len })
+        let summary = &known.summary;
+        let id = if summary.id_is_ours { server.ids.next() } else { summary.request_id.clone() };
+        let negotiation = Negotiation { language: known.language, request_id: &id, ..summary.negotiation() };
+        let rendered = server.rendered_refusal(connection, shared, refusal, &negotiation);
+        let answer = match &rendered {
+            RenderedRefusal::Kept(kept) if !summary.allows_origin() => {
+                RepeatedAnswer::Kept { refusal: kept, request_id: &id, body: kept.body(&id) }
+            }
+            _ => RepeatedAnswer::New(refusal_response(rendered, summary, &id)),
+        };
+        let (status, bytes) = answer.status_and_length();
+        let encoded = encode(answer, known.terms);
+        let ended = server.engine.clock().now();
+        connection.state.response_begins();
+        connection.state.response_ends(ended);
+        let entry = &mut *known.entry.borrow_mut();
+        (entry.request_id, entry.status, entry.bytes, entry.complete) = (Some(id), status, bytes, true);
+        (entry.at, entry.duration, entry.added) = (now, ended.since(now), ended.since(now));
+        refusal.record_again(&shared.rules, &mut entry.attempt);
+        server.events.emit(&Event::RequestCompleted(entry));
+        Some(RefusedAgain { encoded, head_len: head.len(), body_len: known.body_len })
     }
 }
 
-impl RefusedHead {
-    fn context(
-        &self,
-        server: &Rc<Server>,
-        connection: &Rc<DownstreamConnection>,
-        now: Time,
-    ) -> RequestContext {
-        let mut summary = self.summary.clone();
-        if summary.id_is_ours {
-            summary.request_id = server.ids.next();
+impl RepeatedAnswer<'_> {
+    /// The status, and the bytes of the body.
+    fn status_and_length(&self) -> (StatusCode, u64) {
+        match self {
+            Self::Kept { refusal, body, .. } => (refusal.status(), body.len() as u64),
+            Self::New(response) => {
+                (response.status(), response.body().size_hint().exact().unwrap_or_default())
+            }
         }
-        let mut entry = self.entry.clone();
-        entry.request_id = Some(summary.request_id.clone());
-        entry.at = now;
-        RequestContext::new(summary, AccessRecord::with(server, connection, entry))
     }
 }
 
@@ -90,9 +116,10 @@ impl Server {
         refusal: &Refusal,
         context: &RequestContext,
     ) {
-        // With challenges, each refusal is counted and may carry an offer.
+        // With challenges, each refusal is counted and may carry an offer. One that is held is not answered at once.
         let has_offers = config.shared.rules.policy.pardon.is_some();
-        if self.tracer.is_some() || has_offers {
+        let is_held = config.shared.refuse_on(connection).delay > Span::ZERO;
+        if self.tracer.is_some() || has_offers || is_held {
             return;
         }
         let head = connection.head.borrow();
@@ -104,7 +131,7 @@ impl Server {
             Some(RefusedHead {
                 source,
                 attempt: self.known_attempt(config, connection, request, visible, entry.at)?,
-                entry: entry.detached()?,
+                entry: RefCell::new(entry.detached()?),
                 language: language_of(pages, summary.accept(), request.headers()),
                 summary: summary.detached()?,
                 // A question has another method than the request that it asks about.

@@ -32,8 +32,8 @@ pub struct RefusedHeads {
 pub(super) struct RefusedHead {
     pub(super) source: HeadSource,
     pub(super) attempt: KnownAttempt,
-    /// Its access record, before anything was decided.
-    pub(super) entry: AccessLogEntry,
+    /// Its access record; what differs from refusal to refusal is that of the latest.
+    pub(super) entry: RefCell<AccessLogEntry>,
     pub(super) summary: RequestSummary,
     pub(super) language: PageLanguage,
     pub(super) terms: ResponseTerms,
@@ -182,7 +182,7 @@ impl KeptHead {
 impl RefusedHead {
     /// Estimated bytes of it.
     fn size(&self) -> usize {
-        let AccessLogEntry { target, host, referer, user_agent, .. } = &self.entry;
+        let AccessLogEntry { target, host, referer, user_agent, .. } = &*self.entry.borrow();
         let shown = [host, referer, user_agent].into_iter().flatten().map(http::HeaderValue::len);
         let tls = self.source.tls.iter().flat_map(|tls| [&tls.certificate, &tls.fingerprint]).flatten();
         size_of::<Self>()

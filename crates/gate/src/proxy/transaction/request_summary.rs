@@ -45,6 +45,11 @@ impl RequestSummary {
         self.cors.iter().for_each(|permission| permission.append_to(response.headers_mut()));
     }
 
+    /// Whether a page of another origin may read the answers of the gate.
+    pub(super) fn allows_origin(&self) -> bool {
+        self.cors.is_some()
+    }
+
     /// A copy in separate memory: values of a request are slices of its head.
     pub(super) fn detached(&self) -> Option<Self> {
         let copy = |value: &HeaderValue| HeaderValue::from_bytes(value.as_bytes()).ok();

@@ -316,15 +316,19 @@ impl Server {
                     Err(error) => return Ok(Err(error)),
                 };
                 let rules = &config.shared.rules;
-                let state = self.engine.decide_on(rules, &attempt, routes(rules, &attempt), now)?;
+                // Boxed here, before it is moved.
+                let state = match self.engine.decide_on(rules, &attempt, routes(rules, &attempt), now)? {
+                    DecisionState::Ready(decision) => Ok(BoxedDecision::from(decision)),
+                    DecisionState::Pending(pending) => Err(Box::new(pending)),
+                };
                 Ok(Ok((state, rules.policy.upstream_of(&attempt))))
             },
         )?;
         let (state, group) = checked?;
         let decision = match state {
-            DecisionState::Ready(decision) => decision.into(),
+            Ok(decision) => decision,
             // Boxed: the futures around it are moved for every request with a body, and few of them ask a store.
-            DecisionState::Pending(pending) => Box::pin(self.await_store(pending, &config)).await.into(),
+            Err(pending) => Box::pin(self.await_store(*pending, &config)).await.into(),
         };
         Ok(RoutedDecision { config, decision, group: group.unwrap_or(0) })
     }

@@ -29,9 +29,14 @@ pub(super) fn combined(line: &mut Vec<u8>, second: &str, clients: &ClientFormatt
     line.push(b' ');
     number(line, entry.bytes);
     for field in [&entry.referer, &entry.user_agent] {
-        line.extend_from_slice(b" \"");
-        escape::combined(field.as_ref().map_or(b"-", HeaderValue::as_bytes), line);
-        line.push(b'"');
+        match field {
+            Some(value) => {
+                line.extend_from_slice(b" \"");
+                escape::combined(value.as_bytes(), line);
+                line.push(b'"');
+            }
+            None => put(line, &[" \"-\""]),
+        }
     }
     if let Some(attempt) = entry.attempt.as_deref() {
         // The names of limits need no escape.

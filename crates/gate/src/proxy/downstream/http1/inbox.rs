@@ -18,11 +18,14 @@ use crate::proxy::body::{BodyError, Http1Body};
 use crate::proxy::buffered_socket::BufferedSocket;
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::request::decoder::{BodyPart, HeadError, RequestDecoder, RequestHead};
+use crate::proxy::transaction::refused_again::RefusedAgain;
 
 /// The receiving side of a connection. The sending side has the same socket.
 pub(super) struct Inbox {
     pub(super) socket: BufferedSocket,
     decoder: RequestDecoder,
+    /// Bytes of the head that was refused last without being read.
+    refused_len: usize,
     /// Interim responses that were not sent yet.
     pub(super) interim: BytesMut,
     /// Whether the client waits for `100 Continue`.
@@ -37,6 +40,7 @@ impl Inbox {
         Self {
             socket: BufferedSocket::new(stream),
             decoder: RequestDecoder::default(),
+            refused_len: 0,
             interim: BytesMut::new(),
             expects_continue: false,
             was_readable: false,
@@ -45,16 +49,25 @@ impl Inbox {
         }
     }
 
-    /// The head of the next request, which stays there; `None` if it has not come as a whole, or is too long.
-    pub(super) fn peek_head(&mut self) -> Option<&[u8]> {
-        let end = self.decoder.find_head(&self.socket.buffer).ok()??;
-        self.socket.buffer.get(..end)
-    }
-
-    /// Drops the head that was peeked at; a body of this many bytes follows.
-    pub(super) fn skip_head(&mut self, body_len: u64) {
-        self.decoder.skip_head(&mut self.socket.buffer, body_len);
+    /// Refuses the next request, and drops it, if `refuse` knows its head. In a flood it has the length of the one before.
+    pub(super) fn refuse_known<T>(
+        &mut self,
+        mut refuse: impl FnMut(&[u8]) -> Option<RefusedAgain<T>>,
+    ) -> Option<T> {
+        let buffer = &mut self.socket.buffer;
+        if buffer.is_empty() {
+            return None;
+        }
+        let same = buffer.get(..self.refused_len).filter(|head| !head.is_empty());
+        let again = same.and_then(&mut refuse).or_else(|| {
+            let end = self.decoder.find_head(buffer).ok()??;
+            if end == self.refused_len { None } else { refuse(buffer.get(..end)?) }
+        });
+        let RefusedAgain { encoded, head_len, body_len } = again?;
+        self.decoder.skip_request(buffer, head_len, body_len);
+        self.refused_len = head_len;
         self.expects_continue = false;
+        Some(encoded)
     }
 
     /// Takes the head of the next request; `None` if it is incomplete.

@@ -3,7 +3,6 @@
 //! What has come of a body is sent before its failure is told.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -48,7 +47,7 @@ struct Unsent {
     head: Vec<u8>,
     /// Bytes of the head that have left.
     sent: usize,
-    pieces: VecDeque<Bytes>,
+    pieces: Vec<Bytes>,
     length: usize,
 }
 
@@ -57,7 +56,7 @@ impl Outbox {
     pub(super) fn new(
         interim: BytesMut,
         mut head: Vec<u8>,
-        mut body: ResponseBody,
+        mut body: Option<ResponseBody>,
         framing: ResponseFraming,
         case: HeaderCase,
     ) -> Self {
@@ -65,9 +64,8 @@ impl Outbox {
             head.splice(..0, interim);
         }
         let unsent = Unsent { length: head.len(), head, ..Unsent::default() };
-        let ahead = body.take_ahead();
-        let mut outbox =
-            Self { unsent, body: Some(body), ahead, framing, case, failed: false, is_flushed: true };
+        let ahead = body.as_mut().and_then(ResponseBody::take_ahead);
+        let mut outbox = Self { unsent, body, ahead, framing, case, failed: false, is_flushed: true };
         if framing == ResponseFraming::Empty {
             outbox.body = None;
         }
@@ -176,7 +174,7 @@ impl Unsent {
         if self.pieces.is_empty() && piece.len() <= self.head.capacity() - self.head.len() {
             self.head.extend_from_slice(&piece);
         } else if !piece.is_empty() {
-            self.pieces.push_back(piece);
+            self.pieces.push(piece);
         }
     }
 
@@ -192,7 +190,7 @@ impl Unsent {
             stream.poll_write_vectored(cx, &slices[..SLICES_AT_ONCE.min(self.pieces.len() + 1)])
         } else {
             let first =
-                if head.is_empty() { self.pieces.front().map_or(&[][..], |piece| piece) } else { head };
+                if head.is_empty() { self.pieces.first().map_or(&[][..], |piece| piece) } else { head };
             stream.poll_write(cx, first)
         })?;
         if count == 0 {
@@ -206,13 +204,15 @@ impl Unsent {
         self.length -= count;
         let of_head = count.min(self.head.len() - self.sent);
         (self.sent, count) = (self.sent + of_head, count - of_head);
-        while let Some(piece) = self.pieces.front_mut() {
+        let mut sent = 0;
+        for piece in &mut self.pieces {
             if count < piece.len() {
-                return piece.advance(count);
+                piece.advance(count);
+                break;
             }
-            count -= piece.len();
-            self.pieces.pop_front();
+            (count, sent) = (count - piece.len(), sent + 1);
         }
+        self.pieces.drain(..sent);
         if self.sent == self.head.len() {
             self.head.clear();
             self.sent = 0;

@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING};
-use http::{HeaderName, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body::Body as _;
 use hyper::ext::ReasonPhrase;
 
 use crate::proxy::body::ResponseBody;
 use crate::proxy::headers::passed::{HeaderCase, push_line};
 use crate::proxy::request::response_terms::ResponseTerms;
+use crate::proxy::respond::CachedRefusal;
 
 /// How the body of a response is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,27 @@ pub(super) enum ResponseFraming {
     Length,
     Chunked,
     UntilClose,
+}
+
+/// The bytes of a kept refusal with its body, and whether the connection is kept open after it. `may_stay`: whether the gate
+/// keeps it.
+pub(super) fn encode_kept(
+    refusal: &CachedRefusal,
+    request_id: &HeaderValue,
+    body: &[u8],
+    terms: ResponseTerms,
+    may_stay: bool,
+    case: HeaderCase,
+) -> (Vec<u8>, bool) {
+    let mut bytes = Vec::with_capacity(TYPICAL_HEAD + body.len());
+    push_status(refusal.status(), None, &mut bytes);
+    refusal.lines().write(request_id, case, &mut bytes);
+    push_line(&CONTENT_LENGTH, itoa::Buffer::new().format(body.len()), case, &mut bytes);
+    push_date(case, &mut bytes);
+    let stays = may_stay && terms.keeps_alive;
+    push_connection(stays, terms.is_old, case, &mut bytes);
+    bytes.extend_from_slice(body);
+    (bytes, stays)
 }
 
 /// The bytes of a head, the framing of its body, and whether the connection is kept open after it. `may_stay`: whether
@@ -35,7 +57,7 @@ pub(super) fn encode(
     // A short body is sent in one piece with its head.
     let room = length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= SHORT_BODY);
     let mut bytes = Vec::with_capacity(TYPICAL_HEAD + room.unwrap_or(0));
-    push_status(response, &mut bytes);
+    push_status(status, response.extensions().get(), &mut bytes);
     let has = |name: &HeaderName| {
         headers.contains_key(name) || carried.is_some_and(|carried| carried.contains(name))
     };
@@ -74,22 +96,26 @@ pub(super) fn encode(
         push_date(case, &mut bytes);
     }
     let stays = may_stay && !closes && terms.keeps_alive && framing != ResponseFraming::UntilClose;
-    match (stays, terms.is_old) {
-        (true, true) => push_line(&CONNECTION, "keep-alive", case, &mut bytes),
-        (false, false) => push_line(&CONNECTION, "close", case, &mut bytes),
-        (true, false) | (false, true) => {}
-    }
-    bytes.extend_from_slice(b"\r\n");
+    push_connection(stays, terms.is_old, case, &mut bytes);
     (bytes, framing, stays)
 }
 
-fn push_status(response: &Response<ResponseBody>, bytes: &mut Vec<u8>) {
-    let status = response.status();
-    let reason = response.extensions().get::<ReasonPhrase>().map(ReasonPhrase::as_bytes);
+fn push_status(status: StatusCode, reason: Option<&ReasonPhrase>, bytes: &mut Vec<u8>) {
+    let reason = reason.map(ReasonPhrase::as_bytes);
     let reason = reason.or_else(|| status.canonical_reason().map(str::as_bytes)).unwrap_or_default();
     for part in [b"HTTP/1.1 ", status.as_str().as_bytes(), b" ", reason, b"\r\n"] {
         bytes.extend_from_slice(part);
     }
+}
+
+/// Ends the head.
+fn push_connection(stays: bool, is_old: bool, case: HeaderCase, bytes: &mut Vec<u8>) {
+    match (stays, is_old) {
+        (true, true) => push_line(&CONNECTION, "keep-alive", case, bytes),
+        (false, false) => push_line(&CONNECTION, "close", case, bytes),
+        (true, false) | (false, true) => {}
+    }
+    bytes.extend_from_slice(b"\r\n");
 }
 
 thread_local! {

@@ -4,12 +4,13 @@ use std::mem::MaybeUninit;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
 use httparse::{ParserConfig, Status};
 use memchr::{memchr, memrchr};
 
 use super::FramingError;
 use super::framing::Framing;
+use crate::proxy::headers::received_name::received_name;
 
 /// The head of a request.
 #[derive(Debug)]
@@ -124,7 +125,7 @@ pub(super) fn parse(bytes: Bytes, mut fault: Option<FramingError>) -> Result<Req
 
 fn append(headers: &mut HeaderMap, head: &Bytes, line: &httparse::Header<'_>) -> Result<(), HeadError> {
     let malformed = HeadError::Malformed("a header is malformed");
-    let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| malformed)?;
+    let name = received_name(line.name.as_bytes()).map_err(|_| malformed)?;
     let value = HeaderValue::from_maybe_shared(head.slice_ref(line.value)).map_err(|_| malformed)?;
     // RFC 9110, 8.6: equal lengths are one; others are a violation.
     if name != CONTENT_LENGTH || !headers.contains_key(CONTENT_LENGTH) {

@@ -7,13 +7,14 @@ use std::mem::MaybeUninit;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, WWW_AUTHENTICATE};
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Version};
+use http::{HeaderValue, Method, Response, StatusCode, Version};
 use httparse::{ParserConfig, Status};
 use hyper::ext::ReasonPhrase;
 use memchr::memchr_iter;
 
 use super::ResponseError;
 use crate::event::BrokenAnswer;
+use crate::proxy::headers::received_name::received_name;
 use crate::proxy::upstream::framing::DeclaredFraming;
 
 /// The head of a response.
@@ -167,7 +168,7 @@ fn parse(head: Bytes, method: &Method) -> Result<ResponseHead, ResponseError> {
         (DeclaredFraming::None, Persistence::default(), false);
     for line in &*parsed.headers {
         let malformed = || ResponseError::malformed("a header is malformed");
-        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| malformed())?;
+        let name = received_name(line.name.as_bytes()).map_err(|_| malformed())?;
         let value = HeaderValue::from_maybe_shared(head.slice_ref(line.value)).map_err(|_| malformed())?;
         let before = declared;
         declared = declared.with(&name, line.value);
