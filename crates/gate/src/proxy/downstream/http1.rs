@@ -97,6 +97,7 @@ enum ConnectionEnd {
 }
 
 /// A request whose head has come.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is moved once")]
 enum ArrivedRequest {
     New(RequestHead),
     /// Its head was refused before and is again; it was not parsed.
