@@ -1,5 +1,5 @@
-//! Asks the store for what gates share in addition to buckets: the policy, the changes of operators, and the list of
-//! gates.
+//! Asks the store for what gates share in addition to buckets: the policy and the list of gates, and whether operators changed
+//! anything.
 //!
 //! One question every [`PERIOD`] tells whether anything is new. What follows from it is left to `reload`, which does
 //! one thing after the other.

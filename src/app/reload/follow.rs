@@ -1,4 +1,4 @@
-//! Follows the store: takes over a new policy as a reload does, and the changes that operators made at other gates.
+//! Follows the store: takes over a new policy as a reload does. The changes of operators are left to `overrides`.
 //!
 //! A policy that this gate cannot take leaves the one in force; the log, a metric and the status say so, and a reload
 //! tries it again. The last one that was taken is kept in a file, by which the gate starts while the store is away.

@@ -51,6 +51,9 @@ enum BodySource {
 type RelayedSource = dyn Body<Data = Bytes, Error = BodyError> + Unpin;
 
 impl ResponseBody {
+    /// Bytes of a body that is copied behind its head.
+    pub const SHORT: usize = 4 * 1024;
+
     /// A generated body.
     #[must_use]
     pub fn generated(bytes: Bytes) -> Self {

@@ -149,6 +149,12 @@ impl CachedRefusal {
         &self.lines
     }
 
+    /// Bytes of the body without the id.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum()
+    }
+
     /// The body with this id.
     #[must_use]
     pub fn body(&self, request_id: &HeaderValue) -> Bytes {
@@ -161,7 +167,7 @@ impl CachedRefusal {
             ResponseFormat::Json if self.key.pages().json.is_none() => push_urn(&mut id, request_id),
             format => push_value(&mut id, format, request_id),
         }
-        let length = self.pieces.iter().map(Bytes::len).sum::<usize>() + others.len() * id.len();
+        let length = self.length() + others.len() * id.len();
         let mut body = Vec::with_capacity(length);
         body.extend_from_slice(first);
         for piece in others {

@@ -80,11 +80,7 @@ impl AccessRecord {
     }
 
     /// With an entry of which nothing was decided yet.
-    pub(super) fn with(
-        server: &Rc<Server>,
-        connection: &Rc<DownstreamConnection>,
-        entry: AccessLogEntry,
-    ) -> Self {
+    fn with(server: &Rc<Server>, connection: &Rc<DownstreamConnection>, entry: AccessLogEntry) -> Self {
         Self(Box::new(AccessRecordInner {
             entry,
             paused_at: None,

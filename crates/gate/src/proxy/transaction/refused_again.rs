@@ -74,7 +74,9 @@ impl Service {
         let negotiation = Negotiation { language: known.language, request_id: &id, ..summary.negotiation() };
         let rendered = server.rendered_refusal(connection, shared, refusal, &negotiation);
         let answer = match &rendered {
-            RenderedRefusal::Kept(kept) if !summary.allows_origin() => {
+            RenderedRefusal::Kept(kept)
+                if kept.length() <= ResponseBody::SHORT && !summary.allows_origin() =>
+            {
                 RepeatedAnswer::Kept { refusal: kept, request_id: &id, body: kept.body(&id) }
             }
             _ => RepeatedAnswer::New(refusal_response(rendered, summary, &id)),

@@ -13,7 +13,7 @@ use siphasher::sip128::SipHasher13;
 
 use super::request_summary::RequestSummary;
 use crate::engine::KnownAttempt;
-use crate::event::AccessLogEntry;
+use crate::event::{AccessLogEntry, AttemptRecord};
 use crate::net::listener::{Callers, ListenerKind};
 use crate::net::stream::PeerAddr;
 use crate::policy::attempt::TlsClient;
@@ -186,6 +186,7 @@ impl RefusedHead {
         let shown = [host, referer, user_agent].into_iter().flatten().map(http::HeaderValue::len);
         let tls = self.source.tls.iter().flat_map(|tls| [&tls.certificate, &tls.fingerprint]).flatten();
         size_of::<Self>()
+            + size_of::<AttemptRecord>()
             + target.path().len()
             + target.query().map_or(0, str::len)
             + shown.sum::<usize>()

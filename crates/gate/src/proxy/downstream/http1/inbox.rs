@@ -58,10 +58,12 @@ impl Inbox {
         if buffer.is_empty() {
             return None;
         }
-        let same = buffer.get(..self.refused_len).filter(|head| !head.is_empty());
+        // It is looked up once, however slowly the rest of a longer head comes.
+        let length = if self.refused_len > buffer.len() { 0 } else { std::mem::take(&mut self.refused_len) };
+        let same = buffer.get(..length).filter(|head| !head.is_empty());
         let again = same.and_then(&mut refuse).or_else(|| {
             let end = self.decoder.find_head(buffer).ok()??;
-            if end == self.refused_len { None } else { refuse(buffer.get(..end)?) }
+            if end == length { None } else { refuse(buffer.get(..end)?) }
         });
         let RefusedAgain { encoded, head_len, body_len } = again?;
         self.decoder.skip_request(buffer, head_len, body_len);

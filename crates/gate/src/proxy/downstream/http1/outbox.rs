@@ -3,6 +3,7 @@
 //! What has come of a body is sent before its failure is told.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -47,7 +48,7 @@ struct Unsent {
     head: Vec<u8>,
     /// Bytes of the head that have left.
     sent: usize,
-    pieces: Vec<Bytes>,
+    pieces: VecDeque<Bytes>,
     length: usize,
 }
 
@@ -174,7 +175,7 @@ impl Unsent {
         if self.pieces.is_empty() && piece.len() <= self.head.capacity() - self.head.len() {
             self.head.extend_from_slice(&piece);
         } else if !piece.is_empty() {
-            self.pieces.push(piece);
+            self.pieces.push_back(piece);
         }
     }
 
@@ -190,7 +191,7 @@ impl Unsent {
             stream.poll_write_vectored(cx, &slices[..SLICES_AT_ONCE.min(self.pieces.len() + 1)])
         } else {
             let first =
-                if head.is_empty() { self.pieces.first().map_or(&[][..], |piece| piece) } else { head };
+                if head.is_empty() { self.pieces.front().map_or(&[][..], |piece| piece) } else { head };
             stream.poll_write(cx, first)
         })?;
         if count == 0 {
@@ -204,15 +205,14 @@ impl Unsent {
         self.length -= count;
         let of_head = count.min(self.head.len() - self.sent);
         (self.sent, count) = (self.sent + of_head, count - of_head);
-        let mut sent = 0;
-        for piece in &mut self.pieces {
+        while let Some(piece) = self.pieces.front_mut() {
             if count < piece.len() {
                 piece.advance(count);
                 break;
             }
-            (count, sent) = (count - piece.len(), sent + 1);
+            count -= piece.len();
+            self.pieces.pop_front();
         }
-        self.pieces.drain(..sent);
         if self.sent == self.head.len() {
             self.head.clear();
             self.sent = 0;

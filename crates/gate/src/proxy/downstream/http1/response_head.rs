@@ -55,7 +55,9 @@ pub(super) fn encode(
     let (body, headers, status) = (response.body(), response.headers(), response.status());
     let (carried, length) = (body.carried(), body.size_hint().exact());
     // A short body is sent in one piece with its head.
-    let room = length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= SHORT_BODY);
+    let room = length
+        .and_then(|length| usize::try_from(length).ok())
+        .filter(|length| *length <= ResponseBody::SHORT);
     let mut bytes = Vec::with_capacity(TYPICAL_HEAD + room.unwrap_or(0));
     push_status(status, response.extensions().get(), &mut bytes);
     let has = |name: &HeaderName| {
@@ -138,5 +140,3 @@ fn push_date(case: HeaderCase, bytes: &mut Vec<u8>) {
 
 /// Bytes of a head in most cases.
 const TYPICAL_HEAD: usize = 768;
-/// Bytes of a body that is copied behind its head.
-const SHORT_BODY: usize = 4 * 1024;
