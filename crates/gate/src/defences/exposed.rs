@@ -18,7 +18,7 @@ use tollgate_grammar::kind::{Free, Key, Word};
 use tollgate_grammar::{Findings, Located, tables, words};
 use zeroize::Zeroize as _;
 
-pub use self::builder::{Built, build};
+pub use self::builder::{BuildError, Built, build};
 
 use self::filter::{FilterError, PasswordFilter};
 use super::{DefenceCheck, DefenceFiles, DefendedRoute};
