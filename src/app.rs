@@ -14,7 +14,6 @@ mod config_diff;
 mod dry_run;
 pub mod explain;
 mod file_watcher;
-mod first_contact;
 mod fleet;
 mod grammar;
 mod limits_page;
@@ -28,6 +27,7 @@ mod service_manager;
 mod signals;
 mod snapshot;
 mod sockets;
+mod startup_check;
 mod status;
 mod supervisor;
 mod ticks;
@@ -238,7 +238,7 @@ impl App {
         if let Some(requests) = self.parts.sandbox.take_requests() {
             tokio::spawn(requests.serve());
         }
-        tokio::spawn(first_contact::tell_of_store(self.store));
+        tokio::spawn(startup_check::tell_of_store(self.store));
         let workers = self.parts.spawn_workers(workers, &shutdown)?;
         if let Some(mut old_process) = self.old_process.take() {
             old_process.confirm_serving().map_err(AppStartError::OldProcess)?;

@@ -146,7 +146,7 @@ class Haproxy(Server):
         self.sink.close()
 
 
-ALSO = "also"
+ALSO = "second-build"
 SERVERS = {"tollgate": Tollgate, ALSO: AlsoTollgate, "nginx": Nginx, "haproxy": Haproxy}
 
 
