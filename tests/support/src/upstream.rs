@@ -40,8 +40,6 @@ type Log = Arc<Mutex<Received>>;
 struct Received {
     /// The bytes of each connection, in the order in which the connections came.
     connections: Vec<Vec<u8>>,
-    /// Those that ended before a byte came: a gate connects once when it starts, to say whether it can.
-    silent: Vec<usize>,
     /// The connection on which something came last.
     latest: usize,
     /// The connection of each complete request, in the order in which the requests came.
@@ -85,11 +83,11 @@ impl Upstream {
         format!("{}{tables}", self.line())
     }
 
-    /// What was received, by connection.
+    /// What was received, by connection. Those that brought nothing are left out: a gate connects once when it starts,
+    /// to say whether it can.
     pub fn connections(&self) -> Vec<Vec<u8>> {
         let log = self.log.lock().unwrap();
-        let all = log.connections.iter().enumerate();
-        all.filter(|(at, _)| !log.silent.contains(at)).map(|(_, bytes)| bytes.clone()).collect()
+        log.connections.iter().filter(|bytes| !bytes.is_empty()).cloned().collect()
     }
 
     /// All bytes received, whatever the connection.
@@ -182,17 +180,10 @@ fn serve(mut stream: TcpStream, script: &Script, log: &Log) {
         log.connections.push(Vec::new());
         log.connections.len() - 1
     };
-    let (mut pending, mut is_silent) = (Vec::new(), true);
+    let mut pending = Vec::new();
     for number in 0.. {
-        let Some(request) = next_request(&mut stream, &mut pending, |bytes| {
-            is_silent = false;
-            log.lock().unwrap().note(index, bytes);
-        }) else {
-            if is_silent {
-                log.lock().unwrap().silent.push(index);
-            }
-            return;
-        };
+        let note = |bytes: &[u8]| log.lock().unwrap().note(index, bytes);
+        let Some(request) = next_request(&mut stream, &mut pending, note) else { return };
         log.lock().unwrap().arrivals.push(index);
         if !reply(&mut stream, script(&request, number), log, index) {
             return;
