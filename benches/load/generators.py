@@ -1,8 +1,11 @@
 """The load: oha, wrk and h2load with the request of a job, and what one run of them showed."""
 
+import http.client
+import itertools
 import json
 import re
 import subprocess
+import time
 from dataclasses import dataclass, field
 
 from jobs import FORM, FORM_TYPE
@@ -10,6 +13,11 @@ from process import wait_for
 from servers import fill
 
 HANDSHAKES = 1_000   # a second: less than any of the servers can do on one core
+FLOOD = 100          # connections
+FLOOD_PAUSE = 10     # milliseconds of each before its next request: nearly 10,000 a second
+HONEST_PAUSE = 0.004 # seconds from one honest request to the next
+HONEST_EACH = 5      # requests of an honest address: fewer than its bucket holds
+HONEST = (f"127.{second}.{third}.{last}" for second, third, last in itertools.product(range(1, 250), repeat=3))
 
 
 @dataclass
@@ -23,6 +31,7 @@ class Sample:
     p50: float | None = None
     p99: float | None = None
     p999: float | None = None
+    honest: int = 0   # those of the honest clients
     forwarded: int = 0
     logged: int = 0
     user: float = 0.0
@@ -64,12 +73,25 @@ class Generators:
 
     def wrk(self, server, seconds, connections):
         """Ends with up to `connections` requests unanswered and uncounted; does not tell 429 from 500."""
+        return wrk_sample(self._run(self._wrk(server, seconds, connections), seconds))
+
+    def flood(self, server, seconds, _connections):
+        """One client's paced flood, and beside it other clients with tokens: the latencies are theirs."""
+        command = self._wrk(server, seconds, FLOOD, FLOOD_PAUSE)
+        with subprocess.Popen(self.pin + command, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as flood:
+            waits = honest_waits(server, seconds)
+            sample = wrk_sample(flood.communicate(timeout=30)[0])
+        sample.requests, sample.admitted = sample.requests + len(waits), sample.admitted + len(waits)
+        sample.honest = len(waits)
+        sample.p50, sample.p99, sample.p999 = (sorted(waits)[int(len(waits) * share)] for share in (0.5, 0.99, 0.999))
+        return sample
+
+    def _wrk(self, server, seconds, connections, pause=0):
         request = self.directory / "request"
         request.write_bytes(server.job.request)
-        script = fill("attempts.lua", {"REQUEST": request}, self.directory / "attempts.lua")
-        text = self._run(["wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "-s", str(script),
-                          "--timeout", "10s", server.url()], seconds)
-        return wrk_sample(json.loads(text.strip().splitlines()[-1]))
+        values = {"REQUEST": request, "DIFFERS": str(server.job.differs).lower(), "PAUSE": pause}
+        script = fill("attempts.lua", values, self.directory / "attempts.lua")
+        return ["wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "-s", str(script), "--timeout", "10s", server.url()]
 
     def h2load(self, server, seconds, connections):
         """HTTP/2, one stream at a time on each connection; does not tell 429 from 404, and no percentiles."""
@@ -99,8 +121,32 @@ def oha_sample(report):
         notes={**{code: n for code, n in codes.items() if code[0] != "2" and code != "429"}, **errors})
 
 
-def wrk_sample(report):
+def honest_waits(server, seconds):
+    """The seconds that each sign-in of clients with tokens waited for its answer."""
+    waits, end = [], time.monotonic() + seconds
+    while time.monotonic() < end:
+        connection = http.client.HTTPConnection(*server.address, timeout=10, source_address=(next(HONEST), 0))
+        connection.connect()
+        waits += [honest_wait(connection) for _ in range(HONEST_EACH)]
+        connection.close()
+    return waits
+
+
+def honest_wait(connection):
+    """One of them, after a pause."""
+    time.sleep(HONEST_PAUSE)
+    begin = time.monotonic()
+    connection.request("POST", "/login", FORM, {"Content-Type": FORM_TYPE})
+    answer = connection.getresponse()
+    answer.read()
+    if answer.status != 200:
+        raise SystemExit(f"an honest client was answered {answer.status}")
+    return time.monotonic() - begin
+
+
+def wrk_sample(text):
     """From the line of attempts.lua."""
+    report = json.loads(text.strip().splitlines()[-1])
     broken, refused = report["broken"], report["not_2xx"]
     return Sample(
         requests=report["requests"] + broken, seconds=report["micros"] / 1e6,

@@ -43,6 +43,7 @@ class Job:
     tools: tuple = ("wrk",)
     request: bytes = LOGIN
     tls: bool = False
+    differs: bool = False   # each request has a head of its own
     workers: int = 1   # two are also compared with one
     goals: dict = field(default_factory=dict)
     p50_goals: dict = field(default_factory=dict)
@@ -68,10 +69,13 @@ def beside(nginx, haproxy=None):
 
 
 PLAIN = ("oha", "wrk", "fixed")
+FLOOD = ("flood",)
 JOBS = {
     "refused": Job(EMPTY, PLAIN, goals=beside(0.85, 0.70), p50_goals=beside(1.05)),
+    "refused-differing": Job(EMPTY, differs=True, goals=beside(1.20, 0.95)),
     "forwarded": Job(WIDE, PLAIN, goals=beside(1.25, 1.05), p50_goals=beside(1.05)),
     "wordpress-refused": Job(EMPTY, request=BROWSER, goals=beside(0.90)),
+    "wordpress-refused-differing": Job(EMPTY, request=BROWSER, differs=True, goals=beside(1.15)),
     "wordpress-forwarded": Job(WIDE, request=BROWSER, goals=beside(1.40, 1.30)),
     "large": Job(WIDE, request=LONG_ANSWER, goals=beside(1.05)),
     "tls-refused": Job(EMPTY, tls=True, goals=beside(0.85)),
@@ -80,6 +84,8 @@ JOBS = {
     "http2-refused": Job(EMPTY, ("h2load",), tls=True, goals=beside(0.9)),
     "http2-forwarded": Job(WIDE, ("h2load",), tls=True, goals=beside(0.95)),
     "new-connections": Job(EMPTY, request=CLOSING, goals=beside(1.05)),
+    "flood": Job(EMPTY, FLOOD),
+    "flood-differing": Job(EMPTY, FLOOD, differs=True),
     "two-workers-refused": Job(EMPTY, workers=2, goals={"tollgate": 1.10}),
     "two-workers-forwarded": Job(WIDE, workers=2, goals={"tollgate": 1.10}),
 }

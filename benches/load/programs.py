@@ -10,7 +10,7 @@ from pathlib import Path
 from servers import SERVERS
 
 # By tool of generators.py.
-GENERATORS = {"oha": "oha", "fixed": "oha", "wrk": "wrk", "h2load": "h2load", "handshakes": "h2load"}
+GENERATORS = {"oha": "oha", "fixed": "oha", "wrk": "wrk", "h2load": "h2load", "handshakes": "h2load", "flood": "wrk"}
 VERSIONS = {"oha": "--version", "wrk": "-v", "h2load": "--version"}
 DEBIAN = {"nginx": "nginx", "haproxy": "haproxy", "wrk": "wrk", "h2load": "nghttp2-client", "openssl": "openssl", "taskset": "util-linux",
           "valgrind": "valgrind python3-h2"}
