@@ -20,6 +20,7 @@ mod rules;
 mod schema;
 mod secrets;
 mod stored_policy;
+mod template;
 pub mod values;
 mod words;
 mod worst_case;
@@ -131,6 +132,8 @@ pub struct OperatorSettings {
     pub admin: Vec<ListenAddress>,
     /// `admin.token`, hashed; `None` leaves callers over TCP health and metrics.
     pub admin_token: Option<AdminToken>,
+    /// `admin.exempt`.
+    pub exempts_operators: bool,
 }
 
 /// A file that the gate finds under another name (`LoadCredential=NAME:PATH`).
@@ -345,6 +348,7 @@ fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {
     let mut findings = Findings::default();
     let config = stored_policy::merged(sources, &mut findings).map(|(mut root, file)| {
         sources.set_keys(&mut root, &mut findings);
+        template::expand(&mut root, &mut findings);
         let applications = preset::expand(&mut root, &raw::RawRoute::keys(), &mut findings);
         candidate::expand(&mut root, &mut findings);
         ladder::expand(&mut root, &mut findings);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use crate::config::Config;
+use crate::config::{Config, OperatorSettings};
 use crate::net::listener::ListenAddress;
 use crate::net::tls::{
     Acceptor, AcmeSettings, Certificate, SessionCache, TlsConfigError, TlsSettings, ValidationMethod,
@@ -79,7 +79,8 @@ fn admin_settings(config: &Config, sessions: &SessionCache) -> Result<AdminSetti
         false => None,
     };
     let hosts = certificates.iter().flat_map(Certificate::names).cloned().collect();
-    Ok(AdminSettings { token: config.operators.admin_token.clone(), hosts, tls })
+    let OperatorSettings { admin_token, exempts_operators, .. } = &config.operators;
+    Ok(AdminSettings { token: admin_token.clone(), hosts, tls, exempts_operators: *exempts_operators })
 }
 
 /// A certificate that has expired and is not in use yet.

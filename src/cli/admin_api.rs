@@ -17,7 +17,7 @@ use self::server::AdminServer;
 use super::Exit;
 use super::sources::{ConfigArgs, report_all};
 use crate::cli::output::{out, outln};
-use crate::config::{Sources, admin_token, load};
+use crate::config::{Config, Sources, admin_token, load};
 
 /// Selects the gate, and how its response is printed.
 #[derive(Debug, Args)]
@@ -134,6 +134,15 @@ impl AdminArgs {
 pub(super) struct AdminGate {
     server: AdminServer,
     token: Option<String>,
+}
+
+impl AdminGate {
+    /// The gate of this configuration by its Unix socket; `None` if it has none.
+    pub(super) fn on_socket(config: &Config) -> Option<Self> {
+        let mut servers = config.operators.admin.iter().filter_map(AdminServer::of);
+        let server = servers.find(|server| matches!(server, AdminServer::Unix(_)))?;
+        Some(Self { server, token: None })
+    }
 }
 
 /// Reads a page of the gate. Its texts lose their control characters and marks that turn the direction of writing, because

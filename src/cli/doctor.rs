@@ -8,6 +8,7 @@ mod certificates;
 mod files;
 mod listeners;
 mod machine;
+mod operator;
 mod stores;
 mod upstreams;
 
@@ -116,6 +117,7 @@ pub(super) fn doctor(arguments: &DoctorArgs) -> anyhow::Result<Exit> {
     show(machine::descriptors(&config, unit));
     show(upstreams::look(&config, arguments.whoami.as_deref()));
     show(stores::look(&config.store));
+    show(operator::look(&config));
     let count = |severity| found.iter().filter(|known| **known == severity).count();
     let (bad, doubtful) = (count(SymptomSeverity::Bad), count(SymptomSeverity::Doubtful));
     let (errors, warnings) = (counted(bad, "error"), counted(doubtful, "warning"));

@@ -86,6 +86,7 @@ pub(super) fn check(
     let policy_copy = policy::check(&cx, &store, f);
     let log = log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f);
     let admin_token = admin::token(&raw.admin, &mut cx.files, f);
+    let exempts_operators = raw.admin.exempt.checked(f).unwrap_or(true);
     Config {
         front: FrontSettings { redirect: tls::redirect(&cx, f), listen: cx.listen, tls },
         upstreams: cx.groups.targets,
@@ -104,6 +105,6 @@ pub(super) fn check(
         proxy,
         log,
         otel: log::otel(&raw.otel, f),
-        operators: OperatorSettings { admin: cx.admin, admin_token },
+        operators: OperatorSettings { admin: cx.admin, admin_token, exempts_operators },
     }
 }

@@ -45,6 +45,8 @@ tables! {
         lookups: RawLookups = Part,
         /// What is protected. A request that matches no route is forwarded and never counted.
         routes("route"): Vec<RawNamed<RawRoute>>,
+        /// Routes for the hosts of a list.
+        templates("template"): Vec<RawNamed<RawTemplate>>,
         /// How often. Every limit applies to every route, unless `limits` or `routes` narrows it.
         limits("limit"): Vec<RawNamed<RawLimit>>,
         /// Where other proxies ask before they forward.
@@ -65,6 +67,11 @@ tables! {
         header: Key<Free>,
         ipv4: Key<Ipv4Bits>,
         ipv6: Key<Ipv6Bits>,
+    }
+
+    /// A route for many hosts, which has all other keys of a route but `host`.
+    pub(in crate::config) RawTemplate (named name::PATTERN) {
+        hosts: Option<List> = Example,
     }
 
     /// One form, or one way to sign in.
@@ -243,6 +250,7 @@ tables! {
     pub(in crate::config) RawAdmin {
         listen: Option<List<Text<ListenUrl>>> = Example,
         token: Key<Secret>,
+        exempt: Key<Word<words::OnOff>>,
     }
 
     /// TLS with clients and with applications.

@@ -8,7 +8,7 @@ mod notes;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tollgate_grammar::schema::Schema;
+use tollgate_grammar::schema::{Others, Schema};
 use tollgate_grammar::table::{KeyDeclaration, KeyTrait, KeyType, TableType};
 
 use self::notes::{Note, Notes};
@@ -80,7 +80,8 @@ fn value(
     }
 }
 
-/// A table of known keys. If it has a `candidate`, that table has the same keys, but for those that are `Own`.
+/// A table of known keys. If it has a `candidate`, that table has the same keys, but for those that are `Own`. If it has
+/// templates, they have the keys of routes, too.
 fn table(path: &str, TableType { keys, required, .. }: TableType, notes: &Notes) -> Schema {
     let (mut properties, mut inherited) = (BTreeMap::new(), BTreeMap::new());
     for declaration in keys {
@@ -94,7 +95,24 @@ fn table(path: &str, TableType { keys, required, .. }: TableType, notes: &Notes)
     if let Some(candidate) = properties.get_mut(CANDIDATE) {
         *candidate = Schema { description: candidate.description.take(), ..Schema::table(inherited) };
     }
+    if let Some(routes) = properties.get(ROUTE).cloned()
+        && let Some(templates) = properties.get_mut(TEMPLATE)
+    {
+        share_keys(&routes, templates);
+    }
     Schema { required: (!required.is_empty()).then(|| required.to_vec()), ..Schema::table(properties) }
+}
+
+/// Gives templates the keys of routes.
+fn share_keys(routes: &Schema, templates: &mut Schema) {
+    let (Some(Others::Fit(route)), Some(Others::Fit(template))) =
+        (&routes.additional_properties, &mut templates.additional_properties)
+    else {
+        return;
+    };
+    let own = template.properties.get_or_insert_default();
+    let shared = route.properties.iter().flatten().filter(|(name, _)| **name != "host");
+    own.extend(shared.map(|(name, schema)| (*name, schema.clone())));
 }
 
 fn below(path: &str, key: &str) -> String {
@@ -102,3 +120,5 @@ fn below(path: &str, key: &str) -> String {
 }
 
 const CANDIDATE: &str = "candidate";
+const ROUTE: &str = "route";
+const TEMPLATE: &str = "template";

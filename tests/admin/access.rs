@@ -2,12 +2,13 @@
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::caller::{LOGIN, RIGHT, TOKEN, ask, ask_locally, attempts, call, gate, send, tollgate_with_token};
 use support::authority::{Authority, BOTH, TABLE, encrypted};
-use support::{Client, Launch, Upstream, eventually, free_port, get_with, post_with};
+use support::{Client, Gate, Launch, Upstream, binary, eventually, free_port, get_with, post_with};
 
 /// Every page for operators but `drain`, which ends the gate: a request that is answered with this status.
 const PAGES: &[(&str, &str, &str, u16)] = &[
@@ -80,7 +81,7 @@ fn the_token_may_come_as_the_password_of_basic() {
 }
 
 /// The status over TCP with the right token, without waiting for the end of a stream.
-fn first_status(gate: &support::Gate, method: &str, path: &str, body: &str) -> u16 {
+fn first_status(gate: &Gate, method: &str, path: &str, body: &str) -> u16 {
     let mut client = Client::connect(gate.admin);
     let length = body.len();
     let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{RIGHT}Content-Length: {length}\r\n");
@@ -321,6 +322,77 @@ fn operators_over_tcp_are_named_in_the_log() {
         assert!(line.contains("127.0.0.1"), "{line}");
         assert_eq!(line.contains("203.0.113.0/24"), word.contains("exempted"), "{line}");
     }
+}
+
+/// Opens the dashboard from this address.
+fn open_dashboard(gate: &Gate, from: Ipv4Addr) {
+    let mut client = Client::connect_from(from, gate.admin);
+    client.send(format!("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n{RIGHT}\r\n").as_bytes());
+    assert_eq!(client.answer().status, 200);
+}
+
+/// The statuses of three attempts, of which the limit by address refuses the third.
+const COUNTED: [u16; 3] = [200, 200, 429];
+
+#[test]
+fn who_opened_the_dashboard_is_not_shut_out_by_address() {
+    let upstream = Upstream::start();
+    let account = "[limit.account]\nkey = \"user\"\nrate = \"4 per 1000h\"\n";
+    let gate = gate(&upstream, &format!("{}{account}", LOGIN.replace("login\"", "login\"\nuser = \"query:u\"")));
+    let [operator, other] = [[127, 9, 8, 7], [127, 9, 8, 6]];
+    open_dashboard(&gate, Ipv4Addr::from(operator));
+    assert_eq!(attempts(&gate, operator, 3), [200; 3]);
+    assert_eq!(attempts(&gate, other, 3), COUNTED, "it is one address that is exempt");
+    let mut client = gate.connect_from(Ipv4Addr::from(operator));
+    let of_alice = |_| {
+        client.send(post_with("/login?u=alice", ""));
+        client.answer().status
+    };
+    assert_eq!((0..5).map(of_alice).collect::<Vec<_>>(), [200, 200, 200, 200, 429], "accounts stay guarded");
+    let (_, page) = ask(&gate, "GET", "/api/v1/exemptions", "");
+    assert_eq!((&page["exemptions"][0]["by"], &page["exemptions"][0]["all"]), (&"127.9.8.7".into(), &false.into()));
+    open_dashboard(&gate, Ipv4Addr::from(operator));
+    let said = gate.messages().matches("opened the dashboard").count();
+    assert_eq!(said, 1, "it is said once, and not with each look");
+    open_dashboard(&gate, Ipv4Addr::LOCALHOST);
+    assert_eq!(attempts(&gate, [127, 0, 0, 1], 3), COUNTED, "all callers of a tunnel have this address");
+}
+
+#[test]
+fn nobody_is_exempt_by_a_look_where_that_is_turned_off() {
+    let upstream = Upstream::start();
+    let launch = Launch::new(&upstream.file(LOGIN)).environment("TOLLGATE_ADMIN__TOKEN", TOKEN);
+    let gate = launch.environment("TOLLGATE_ADMIN__EXEMPT", "off").start();
+    open_dashboard(&gate, Ipv4Addr::new(127, 9, 8, 7));
+    assert_eq!(attempts(&gate, [127, 9, 8, 7], 3), COUNTED);
+}
+
+/// What `doctor` says of the address of this SSH connection.
+fn doctor_of(gate: &Gate, ssh: &str) -> String {
+    let mut command = Command::new(binary());
+    command.args(["doctor", "-c"]).arg(gate.admin_socket().with_file_name("gate.toml"));
+    let output = command.env("SSH_CONNECTION", format!("{ssh} 50000 192.0.2.1 22")).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let lines = said.lines().skip_while(|line| !line.contains(&format!("your address {ssh}: ")));
+    lines.take(2).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn doctor_says_whether_the_gate_refuses_who_asks() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, LOGIN);
+    attempts(&gate, [127, 9, 8, 7], 3);
+    for (address, words, fix) in [
+        ("127.9.8.6", "no limit refuses it now", ""),
+        ("127.9.8.7", "limit `address` refuses it now", "fix: tollgate buckets exempt 127.9.8.7 --for 1h"),
+    ] {
+        let said = doctor_of(&gate, address);
+        assert!(said.contains(words) && said.contains(fix), "{said}");
+    }
+    ask(&gate, "PUT", "/api/v1/bans/127.9.8.0%2F24", r#"{"for":"1h"}"#);
+    let said = doctor_of(&gate, "127.9.8.6");
+    assert!(said.contains("127.9.8.0/24 is banned until "), "{said}");
+    assert!(said.contains("fix: tollgate buckets ban 127.9.8.0/24 --end"), "{said}");
 }
 
 #[test]

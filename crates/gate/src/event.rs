@@ -169,10 +169,12 @@ pub enum OperatorCommand<'a> {
     Reload,
     /// Finish the requests in flight and exit.
     Drain,
-    /// Exempt these clients from all limits for a while.
+    /// Exempt these clients from limits for a while.
     Exempt {
         /// The clients.
         prefix: IpNet,
+        /// Whether only from limits by address.
+        is_of_address_limits: bool,
         /// The end.
         until: Time,
         /// The operator's reason.

@@ -288,6 +288,12 @@ impl Limit {
         self.is_of_users() && !self.key.iter().any(|part| matches!(part, KeyPart::Ip | KeyPart::Owner))
     }
 
+    /// Whether there is a bucket for each address, whatever the account.
+    #[must_use]
+    pub fn is_of_addresses(&self) -> bool {
+        !self.is_of_users() && self.key.contains(&KeyPart::Ip)
+    }
+
     /// Whether a token that its bucket lacks is a failure of the account.
     #[must_use]
     pub fn counts_failures_of_accounts(&self) -> bool {

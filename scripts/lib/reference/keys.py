@@ -66,6 +66,8 @@ class Page:
         if path == "limit.NAME.candidate":
             # Its text says which keys of the limit it has.
             return out
+        if path == "template":
+            return out + self.entries(title, {"hosts": fields["hosts"]})
         if fields is None:
             return out + [f"### {path}.NAME\n", f"{kind(below)}.{shown(below)}\n"]
         same = path.split(".")[-1]

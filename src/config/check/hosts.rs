@@ -7,17 +7,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_grammar::list::distinct;
-use tollgate_grammar::{Findings, Located, RawNamed, Spot};
+use tollgate_grammar::{Findings, Located, RawNamed, Spot, StringList};
 
 use super::super::raw;
 use super::context::CheckContext;
+use super::files::Files;
+use super::networks::lines;
 use crate::policy::canonical::Case;
 use crate::policy::matcher::{HostPattern, Pattern};
 use crate::policy::{HostSet, Route};
 use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
 
 /// The hosts of a route; none means any.
-pub(super) fn check(raw: &raw::RawRoute, f: &mut Findings) -> Vec<HostPattern> {
+pub(super) fn check(raw: &raw::RawRoute, files: &mut Files<'_>, f: &mut Findings) -> Vec<HostPattern> {
     if let Some(list) = raw.host.as_ref().filter(|list| list.is_empty) {
         f.error(&list.spot, "`host` is empty", "leave it out to mean any host");
     }
@@ -28,7 +30,34 @@ pub(super) fn check(raw: &raw::RawRoute, f: &mut Findings) -> Vec<HostPattern> {
             "leave it out: without `host` a route is for any host",
         );
     }
-    distinct(raw.host.as_deref(), f).into_iter().filter_map(|host| host_pattern(host, f)).collect()
+    let hosts = raw.host.as_deref().map(|list| with_lists(list, files, f));
+    distinct(hosts.as_ref(), f).into_iter().filter_map(|host| host_pattern(host, f)).collect()
+}
+
+/// The hosts, with those of the files that the list names.
+fn with_lists(list: &StringList, files: &mut Files<'_>, f: &mut Findings) -> StringList {
+    let hosts = list.value.iter().flat_map(|entry| match entry.value.strip_prefix('@') {
+        Some(path) => read_list(path, &entry.spot, files, f),
+        None => vec![entry.clone()],
+    });
+    StringList { value: hosts.collect(), spot: list.spot.clone(), is_empty: list.is_empty }
+}
+
+/// A file with a host a line; blank lines, and text behind a `#`, are ignored.
+fn read_list(path: &str, spot: &Spot, files: &mut Files<'_>, f: &mut Findings) -> Vec<Located<String>> {
+    let Some(source) = files.text(path, spot, f) else { return Vec::new() };
+    let host = |(start, line): (usize, &str)| {
+        let text = line.split('#').next().unwrap_or_default();
+        let start = start + (text.len() - text.trim_start().len());
+        let value = text.trim().to_owned();
+        let spot = Spot::new(&source, start..start + value.len());
+        (!value.is_empty()).then_some(Located { value, spot })
+    };
+    let hosts: Vec<_> = lines(&source).filter_map(host).collect();
+    if hosts.is_empty() {
+        f.error(spot, format!("`{path}` names no host"), "a host a line, as in www.example.org");
+    }
+    hosts
 }
 
 fn host_pattern(text: &Located<String>, f: &mut Findings) -> Option<HostPattern> {

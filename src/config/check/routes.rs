@@ -15,6 +15,7 @@ use super::super::rules;
 use super::super::values::{FieldValue, UpstreamHostValue};
 use super::addresses::upstream_group;
 use super::context::CheckContext;
+use super::files::Files;
 use super::groups::{GroupTable, OwnForwarding};
 use super::{cors, hosts, methods};
 use crate::defences;
@@ -30,7 +31,8 @@ pub(super) fn check(
     f: &mut Findings,
 ) -> Vec<Option<Route>> {
     let raw = &cx.raw.routes;
-    let routes = raw.iter().map(|named| check_route(named, applications, &mut cx.groups, f));
+    let (groups, files) = (&mut cx.groups, &mut cx.files);
+    let routes = raw.iter().map(|named| check_route(named, applications, groups, files, f));
     let mut routes: Vec<_> = routes.collect();
     hosts::take_others(raw, &mut routes);
     warn_of_shadows(raw, &routes, f);
@@ -41,6 +43,7 @@ fn check_route(
     RawNamed { name, value: raw }: &RawNamed<raw::RawRoute>,
     applications: &Applications,
     groups: &mut GroupTable,
+    files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<Route> {
     names::check(name, f);
@@ -54,7 +57,7 @@ fn check_route(
         matching: RouteMatch {
             patterns,
             when,
-            hosts: hosts::check(raw, f),
+            hosts: hosts::check(raw, files, f),
             other_than: None,
             case: raw.case.checked(f).unwrap_or_default(),
         },

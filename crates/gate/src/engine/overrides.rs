@@ -21,13 +21,22 @@ use crate::time::Time;
 /// The changes in force.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overrides {
-    exemptions: Vec<PrefixOverride>,
+    exemptions: Vec<PrefixExemption>,
     bans: Vec<PrefixBan>,
     /// In the order in which they were set: a later one wins.
     modes: Vec<ModeOverride>,
 }
 
-/// Clients for whom other rules are in force for a while: no limit sees them, or they are banned.
+/// Clients that limits do not see for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrefixExemption {
+    /// The clients, and who decided it.
+    pub clients: PrefixOverride,
+    /// Whether only limits by address do not see them: those by account do.
+    pub is_of_address_limits: bool,
+}
+
+/// Clients for whom other rules are in force for a while: limits do not see them, or they are banned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixOverride {
     /// The clients.
@@ -57,7 +66,7 @@ pub struct ModeOverride {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OverrideChange {
     /// Adds an exemption, or replaces the one of the same prefix.
-    Exempt(PrefixOverride),
+    Exempt(PrefixExemption),
     /// Ends an exemption.
     EndExemption(IpNet),
     /// Adds a ban, or replaces the one of the same prefix.
@@ -102,7 +111,7 @@ pub enum OverrideError {
 impl Overrides {
     /// The exemptions, in the order in which they were made.
     #[must_use]
-    pub fn exemptions(&self) -> &[PrefixOverride] {
+    pub fn exemptions(&self) -> &[PrefixExemption] {
         &self.exemptions
     }
 
@@ -124,7 +133,7 @@ impl Overrides {
     /// The end that comes first.
     #[must_use]
     pub fn next_end(&self) -> Option<Time> {
-        let exemptions = self.exemptions.iter().map(|exemption| exemption.until);
+        let exemptions = self.exemptions.iter().map(|exemption| exemption.clients.until);
         let bans = self.bans.iter().map(|ban| ban.clients.until);
         exemptions.chain(bans).chain(self.modes.iter().filter_map(|mode| mode.until)).min()
     }
@@ -136,7 +145,10 @@ impl Overrides {
         }
         let mut policy = Policy::clone(configured);
         for limit in &mut policy.limits {
-            self.exemptions.iter().for_each(|exemption| limit.exempt.insert(exemption.prefix, ()));
+            let is_of_addresses = limit.is_of_addresses();
+            for exemption in self.exemptions.iter().filter(|of| is_of_addresses || !of.is_of_address_limits) {
+                limit.exempt.insert(exemption.clients.prefix, ());
+            }
             if let Some(changed) = self.mode_of(&limit.name, limit.mode) {
                 limit.mode = changed.mode;
             }
@@ -148,14 +160,14 @@ impl Overrides {
         let mut changed = self.clone();
         match change {
             OverrideChange::Exempt(exemption) => {
-                changed.exemptions.retain(|known| known.prefix != exemption.prefix);
+                changed.exemptions.retain(|known| known.clients.prefix != exemption.clients.prefix);
                 if changed.exemptions.len() >= MAX_EXEMPTIONS {
                     return Err(OverrideError::TooMany);
                 }
                 changed.exemptions.push(exemption.clone());
             }
             OverrideChange::EndExemption(prefix) => {
-                changed.exemptions.retain(|known| known.prefix != *prefix);
+                changed.exemptions.retain(|known| known.clients.prefix != *prefix);
                 if changed.exemptions.len() == self.exemptions.len() {
                     return Err(OverrideError::NoExemption(*prefix));
                 }
@@ -192,7 +204,7 @@ impl Overrides {
     }
 
     fn without_ended(&self, now: Time) -> Self {
-        let exemptions = self.exemptions.iter().filter(|exemption| exemption.until > now);
+        let exemptions = self.exemptions.iter().filter(|exemption| exemption.clients.until > now);
         let bans = self.bans.iter().filter(|ban| ban.clients.until > now);
         let modes = self.modes.iter().filter(|mode| mode.until.is_none_or(|until| until > now));
         Self {
@@ -294,6 +306,7 @@ mod tests {
     use crate::event::Events;
     use crate::policy::Limit;
     use crate::policy::attempt::Client;
+    use crate::policy::key::KeyPart;
     use crate::time::{Clock, Span};
 
     const AT: Time = Time::from_nanos(1_000_000_000_000);
@@ -353,9 +366,10 @@ mod tests {
         set(&old, Some("a"), Mode::Observe, Some(until)).unwrap();
         let prefix: IpNet = "203.0.113.0/24".parse().unwrap();
         let (by, why) = ("uid 0".to_owned(), "audit".to_owned());
-        let exemption = PrefixOverride { prefix, since: AT, until, by, why };
+        let clients = PrefixOverride { prefix, since: AT, until, by, why };
+        let exemption = PrefixExemption { clients: clients.clone(), is_of_address_limits: false };
         old.override_and(&OverrideChange::Exempt(exemption.clone()), |_| {}).unwrap();
-        let ban = PrefixBan { clients: exemption.clone(), is_of_all_requests: false };
+        let ban = PrefixBan { clients, is_of_all_requests: false };
         old.override_and(&OverrideChange::Ban(ban.clone()), |_| {}).unwrap();
         let (new, clock) = engine(&[("a", Mode::Enforce), ("b", Mode::Enforce)]);
         let (new, anew) = new.with_snapshot(&old.snapshot());
@@ -369,6 +383,27 @@ mod tests {
         clock.set(until);
         assert_eq!(new.end_overrides_and(|_| {}), Ok(true));
         assert_eq!(modes(&new), [Mode::Enforce; 2]);
+    }
+
+    #[test]
+    fn an_exemption_from_limits_by_address_leaves_those_by_account() {
+        let spec = Spec::Continuous(Continuous::new(10, Span::from_secs(300), 10).unwrap());
+        let by = |name, key: &[KeyPart]| Limit { key: key.to_vec(), ..Limit::new(name, spec) };
+        let keys: [&[KeyPart]; 3] = [&[KeyPart::Ip], &[KeyPart::User], &[KeyPart::User, KeyPart::Ip]];
+        let limits = ["address", "account", "pair"].into_iter().zip(keys).map(|(name, key)| by(name, key));
+        let policy = Policy::new(Vec::new(), limits.collect());
+        let engine = Engine::new(policy, 16, Clock::manual(AT), Events::default()).unwrap();
+        let prefix: IpNet = "203.0.113.7/32".parse().unwrap();
+        let clients =
+            PrefixOverride { prefix, since: AT, until: AT, by: String::new(), why: String::new() };
+        for (is_of_address_limits, exempt) in [(true, [true, false, false]), (false, [true; 3])] {
+            let exemption = PrefixExemption { clients: clients.clone(), is_of_address_limits };
+            engine.override_and(&OverrideChange::Exempt(exemption), |_| {}).unwrap();
+            let rules = engine.rules();
+            let found: Vec<_> =
+                rules.policy.limits.iter().map(|limit| limit.exempt.contains(prefix.addr())).collect();
+            assert_eq!(found, exempt);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_BANS, MAX_EXEMPTIONS, ModeOverride, Overrides, PrefixBan, PrefixOverride};
+use super::{MAX_BANS, MAX_EXEMPTIONS, ModeOverride, Overrides, PrefixBan, PrefixExemption, PrefixOverride};
 use crate::policy::Mode;
 use crate::time::Time;
 
@@ -33,6 +33,9 @@ struct PrefixRecord {
     /// Whether a ban refuses every request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     all: bool,
+    /// Whether an exemption is from limits of addresses alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    addresses: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -49,8 +52,14 @@ impl Overrides {
         if *self == Self::default() {
             return Vec::new();
         }
-        let exemptions = self.exemptions.iter().map(|clients| PrefixRecord::of(clients, false));
-        let bans = self.bans.iter().map(|ban| PrefixRecord::of(&ban.clients, ban.is_of_all_requests));
+        let exemptions = self.exemptions.iter().map(|exemption| PrefixRecord {
+            addresses: exemption.is_of_address_limits,
+            ..PrefixRecord::of(&exemption.clients)
+        });
+        let bans = self
+            .bans
+            .iter()
+            .map(|ban| PrefixRecord { all: ban.is_of_all_requests, ..PrefixRecord::of(&ban.clients) });
         let modes = self.modes.iter().map(|ModeOverride { limit, mode, until }| ModeRecord {
             limit: limit.as_deref().map(str::to_owned),
             mode: mode.name().to_owned(),
@@ -72,6 +81,10 @@ impl Overrides {
             return Some(Self::default());
         }
         let record: OverridesRecord = serde_json::from_slice(bytes).ok()?;
+        let exemption = |record: PrefixRecord| {
+            let is_of_address_limits = record.addresses;
+            Some(PrefixExemption { clients: record.clients()?, is_of_address_limits })
+        };
         let ban = |record: PrefixRecord| {
             let is_of_all_requests = record.all;
             Some(PrefixBan { clients: record.clients()?, is_of_all_requests })
@@ -81,12 +94,7 @@ impl Overrides {
             Some(ModeOverride { limit: limit.map(Arc::from), mode, until: until.map(Time::from_nanos) })
         };
         Some(Self {
-            exemptions: record
-                .exemptions
-                .into_iter()
-                .filter_map(PrefixRecord::clients)
-                .take(MAX_EXEMPTIONS)
-                .collect(),
+            exemptions: record.exemptions.into_iter().filter_map(exemption).take(MAX_EXEMPTIONS).collect(),
             bans: record.bans.into_iter().filter_map(ban).take(MAX_BANS).collect(),
             modes: record.modes.into_iter().filter_map(mode).collect(),
         })
@@ -94,10 +102,11 @@ impl Overrides {
 }
 
 impl PrefixRecord {
-    fn of(clients: &PrefixOverride, all: bool) -> Self {
+    fn of(clients: &PrefixOverride) -> Self {
         let PrefixOverride { prefix, since, until, by, why } = clients;
         let (since, until) = (since.as_nanos(), until.as_nanos());
-        Self { prefix: prefix.to_string(), until, why: why.clone(), since, by: by.clone(), all }
+        let (why, by) = (why.clone(), by.clone());
+        Self { prefix: prefix.to_string(), until, why, since, by, all: false, addresses: false }
     }
 
     fn clients(self) -> Option<PrefixOverride> {
@@ -119,7 +128,7 @@ mod tests {
             let (by, why, since) = ("uid 1000".to_owned(), why.clone(), Time::from_nanos(7));
             PrefixOverride { prefix: prefix.parse().unwrap(), since, until, by, why }
         };
-        let exemption = clients("2001:db8::/32");
+        let exemption = PrefixExemption { clients: clients("2001:db8::/32"), is_of_address_limits: true };
         let ban = PrefixBan { clients: clients("192.0.2.0/25"), is_of_all_requests: true };
         let mode =
             |limit: Option<&str>, mode, until| ModeOverride { limit: limit.map(Arc::from), mode, until };
@@ -130,7 +139,7 @@ mod tests {
         assert_eq!(Overrides::decode(b"{\"exemptions\": 1}"), None);
         let earlier = br#"{"exemptions":[{"prefix":"192.0.2.0/24","until":5,"why":""}],"modes":[]}"#;
         let read = Overrides::decode(earlier).unwrap();
-        assert_eq!((read.exemptions.len(), read.exemptions[0].by.as_str()), (1, ""), "it knows no operators");
+        assert_eq!((read.exemptions.len(), read.exemptions[0].clients.by.as_str()), (1, ""), "it knows no operators");
         let earlier = br#"{"exemptions":[],"modes":[{"limit":"a","mode":"observe","until":null}]}"#;
         assert_eq!(Overrides::decode(earlier).map(|read| read.modes.len()), Some(1), "it knows no bans");
     }

@@ -31,6 +31,8 @@ pub struct AdminSettings {
     pub hosts: Vec<String>,
     /// For listeners of `https://`.
     pub tls: Option<Acceptor>,
+    /// Whether an operator who opens the dashboard is exempt from limits by address for a while.
+    pub exempts_operators: bool,
 }
 
 /// A caller over TCP.
@@ -108,6 +110,10 @@ impl AdminAccess {
 
     pub(super) fn tls(&self) -> Option<Acceptor> {
         self.settings.load().tls.clone()
+    }
+
+    pub(super) fn exempts_operators(&self) -> bool {
+        self.settings.load().exempts_operators
     }
 
     /// Refuses what a caller may not ask; `for_operators` is all but health and metrics.

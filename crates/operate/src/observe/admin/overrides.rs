@@ -4,6 +4,7 @@
 //! that was made becomes an event with its operator.
 
 use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use http::{Method, Request, StatusCode};
@@ -17,11 +18,11 @@ use super::control::GateCommand;
 use super::pages::{BansPage, EndedPage, ExemptionsPage, ModePage, PrefixPart};
 use super::request::{AdminProblem, fields_of, has_only, optional_text, text, unescaped, wrong};
 use super::response::{AdminResponse, json_response, not_allowed};
-use crate::engine::{Engine, ModeOverride, OverrideChange, OverrideError, PrefixBan, PrefixOverride};
+use crate::engine::{Engine, ModeOverride, OverrideChange, OverrideError, PrefixBan, PrefixExemption, PrefixOverride};
 use crate::event::{Event, Events, Operator, OperatorCommand};
 use crate::observe::timestamp::rfc3339;
 use crate::policy::Mode;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// The handler of temporary changes.
 pub(super) struct OverridesApi {
@@ -130,7 +131,8 @@ impl OverridesApi {
             }
             OverridesPath::Exemption(prefix) => {
                 has_only(fields, &["for", "why"])?;
-                OverrideChange::Exempt(self.clients(prefix, fields, by)?)
+                let clients = self.clients(prefix, fields, by)?;
+                OverrideChange::Exempt(PrefixExemption { clients, is_of_address_limits: false })
             }
             OverridesPath::Ban(prefix) if *method == Method::DELETE => {
                 has_only(fields, &[])?;
@@ -196,6 +198,30 @@ impl OverridesApi {
         }
     }
 
+    /// Exempts an operator who opened the dashboard from limits by address, so that wrong passwords of a trial shut nobody
+    /// out who could mend it. Behind a tunnel the address is that of everybody on this machine, and stays as it is.
+    pub(super) async fn welcome(&self, peer: IpAddr) {
+        let now = self.engine.time();
+        let peer = peer.to_canonical();
+        let is_welcome = self.engine.rules().overrides.exemptions().iter().any(|known| {
+            known.clients.prefix.contains(&peer) && known.clients.until.since(now) > WELCOME_AGAIN
+        });
+        if is_welcome || peer == Ipv4Addr::LOCALHOST || peer == Ipv6Addr::LOCALHOST {
+            return;
+        }
+        let by = Operator { address: Some(peer), ..Operator::default() };
+        let clients = PrefixOverride {
+            prefix: peer.into(),
+            since: now,
+            until: now.after(WELCOME),
+            by: by.to_string(),
+            why: "opened the dashboard".to_owned(),
+        };
+        let exemption = PrefixExemption { clients, is_of_address_limits: true };
+        // The page does not depend on it.
+        let _ = self.make(OverrideChange::Exempt(exemption), by).await;
+    }
+
     async fn make(&self, change: OverrideChange, by: Operator) -> Result<AdminResponse, AdminProblem> {
         let (reply, answer) = oneshot::channel();
         // Fails once the gate drains: no rules change any more.
@@ -233,7 +259,15 @@ impl std::fmt::Debug for OverridesApi {
     }
 }
 
-fn exempt(PrefixOverride { prefix, since, until, by, why }: &PrefixOverride) -> PrefixPart {
+fn exempt(PrefixExemption { clients, is_of_address_limits }: &PrefixExemption) -> PrefixPart {
+    PrefixPart { all: is_of_address_limits.then_some(false).into(), ..part(clients) }
+}
+
+fn banned(PrefixBan { clients, is_of_all_requests }: &PrefixBan) -> PrefixPart {
+    PrefixPart { all: Some(*is_of_all_requests).into(), ..part(clients) }
+}
+
+fn part(PrefixOverride { prefix, since, until, by, why }: &PrefixOverride) -> PrefixPart {
     PrefixPart {
         prefix: prefix.to_string(),
         since: Some(*since).filter(|since| *since > Time::default()).map(rfc3339).into(),
@@ -244,14 +278,12 @@ fn exempt(PrefixOverride { prefix, since, until, by, why }: &PrefixOverride) -> 
     }
 }
 
-fn banned(PrefixBan { clients, is_of_all_requests }: &PrefixBan) -> PrefixPart {
-    PrefixPart { all: Some(*is_of_all_requests).into(), ..exempt(clients) }
-}
-
 fn command_of(change: &OverrideChange) -> OperatorCommand<'_> {
     match change {
-        OverrideChange::Exempt(PrefixOverride { prefix, until, why, .. }) => {
-            OperatorCommand::Exempt { prefix: *prefix, until: *until, why }
+        OverrideChange::Exempt(PrefixExemption { clients, is_of_address_limits }) => {
+            let PrefixOverride { prefix, until, why, .. } = clients;
+            let is_of_address_limits = *is_of_address_limits;
+            OperatorCommand::Exempt { prefix: *prefix, is_of_address_limits, until: *until, why }
         }
         OverrideChange::EndExemption(prefix) => OperatorCommand::EndExemption { prefix: *prefix },
         OverrideChange::Ban(PrefixBan { clients: PrefixOverride { prefix, until, why, .. }, .. }) => {
@@ -295,5 +327,9 @@ fn why(fields: &Map<String, Value>) -> Result<String, AdminProblem> {
 }
 
 const MODES: &str = "\"observe\" or \"enforce\"";
+/// How long an operator who opened the dashboard is exempt.
+const WELCOME: Span = Span::from_secs(3600);
+/// It begins again when less than this is left.
+const WELCOME_AGAIN: Span = Span::from_secs(1800);
 /// Characters of a reason.
 const MAX_REASON_LEN: usize = 200;

@@ -59,7 +59,14 @@ where
         AdminPage::Control(page) => api.control.handle(by, page, &request).await,
         AdminPage::Overrides(page) => api.overrides.handle(by, page, request).await,
         AdminPage::DryRun(page) => api.dry_run.handle(page, request).await,
-        AdminPage::Dashboard(page) => api.dashboard.handle(page, request.method()),
+        AdminPage::Dashboard(page) => {
+            if let (Caller::Tcp(caller), DashboardPath::Page) = (caller, page)
+                && admin.access.exempts_operators()
+            {
+                api.overrides.welcome(caller.peer).await;
+            }
+            api.dashboard.handle(page, request.method())
+        }
         AdminPage::Events => api.events.handle(request.method()),
         AdminPage::Open => handle_page(admin, &request),
     }

@@ -61,9 +61,13 @@ pub(super) fn command(command: OperatorCommand<'_>, by: Operator, clients: &Clie
     match command {
         OperatorCommand::Reload => info!(uid, pid, from, "an operator started a reload"),
         OperatorCommand::Drain => info!(uid, pid, from, "an operator started a drain"),
-        OperatorCommand::Exempt { prefix, until, why } => {
+        OperatorCommand::Exempt { prefix, is_of_address_limits: false, until, why } => {
             let until = rfc3339(until);
             info!(uid, pid, from, %prefix, until, why, "an operator exempted clients from all limits");
+        }
+        OperatorCommand::Exempt { prefix, is_of_address_limits: true, until, .. } => {
+            let until = rfc3339(until);
+            info!(uid, pid, from, %prefix, until, "an operator opened the dashboard, and is exempt from limits by address");
         }
         OperatorCommand::EndExemption { prefix } => {
             info!(uid, pid, from, %prefix, "an operator ended an exemption");
