@@ -338,7 +338,8 @@ const COUNTED: [u16; 3] = [200, 200, 429];
 fn who_opened_the_dashboard_is_not_shut_out_by_address() {
     let upstream = Upstream::start();
     let account = "[limit.account]\nkey = \"user\"\nrate = \"4 per 1000h\"\n";
-    let gate = gate(&upstream, &format!("{}{account}", LOGIN.replace("login\"", "login\"\nuser = \"query:u\"")));
+    let gate =
+        gate(&upstream, &format!("{}{account}", LOGIN.replace("login\"", "login\"\nuser = \"query:u\"")));
     let [operator, other] = [[127, 9, 8, 7], [127, 9, 8, 6]];
     open_dashboard(&gate, Ipv4Addr::from(operator));
     assert_eq!(attempts(&gate, operator, 3), [200; 3]);
@@ -350,7 +351,10 @@ fn who_opened_the_dashboard_is_not_shut_out_by_address() {
     };
     assert_eq!((0..5).map(of_alice).collect::<Vec<_>>(), [200, 200, 200, 200, 429], "accounts stay guarded");
     let (_, page) = ask(&gate, "GET", "/api/v1/exemptions", "");
-    assert_eq!((&page["exemptions"][0]["by"], &page["exemptions"][0]["all"]), (&"127.9.8.7".into(), &false.into()));
+    assert_eq!(
+        (&page["exemptions"][0]["by"], &page["exemptions"][0]["all"]),
+        (&"127.9.8.7".into(), &false.into())
+    );
     open_dashboard(&gate, Ipv4Addr::from(operator));
     let said = gate.messages().matches("opened the dashboard").count();
     assert_eq!(said, 1, "it is said once, and not with each look");

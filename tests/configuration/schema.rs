@@ -18,8 +18,8 @@ fn keys() -> Vec<(String, Value)> {
 fn walk(path: &str, schema: &Value, found: &mut Vec<(String, Value)>) {
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     for (name, key) in schema["properties"].as_object().into_iter().flatten() {
-        // A candidate has the keys of its limit.
-        if name == "candidate" {
+        // A candidate has the keys of its limit, a template those of a route.
+        if name == "candidate" || name == "template" {
             continue;
         }
         let path = below(name);

@@ -36,7 +36,8 @@ pub use self::known_attempt::KnownAttempt;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
 pub use self::open_attempts::{AttemptReceipt, NoSuchReceipt, OpenAttempt, OpenAttempts};
 pub use self::overrides::{
-    MAX_EXEMPTIONS, ModeOverride, OverrideChange, OverrideError, Overrides, PrefixBan, PrefixExemption, PrefixOverride,
+    MAX_EXEMPTIONS, ModeOverride, OverrideChange, OverrideError, Overrides, PrefixBan, PrefixExemption,
+    PrefixOverride,
 };
 pub use self::own_rates::OwnRateView;
 pub use self::pardon::NotPardoned;

@@ -132,6 +132,11 @@ pub(in crate::config) fn refuse_in_policy(policy: &mut TomlTable, f: &mut Findin
 }
 
 /// Tables of an included file whose entries have names, and what an entry is called.
-const NAMED: [(&str, &str); 5] =
-    [("route", "route"), ("template", "template"), ("limit", "limit"), ("networks", "network"), ("endpoint", "endpoint")];
+const NAMED: [(&str, &str); 5] = [
+    ("route", "route"),
+    ("template", "template"),
+    ("limit", "limit"),
+    ("networks", "network"),
+    ("endpoint", "endpoint"),
+];
 const HOLDS: &str = "it may have `route`, `template`, `limit`, `networks`, `endpoint`, `tls.certificates`, `tls.acme.domains` and `refuse.texts`";

@@ -83,7 +83,9 @@ impl NoteReader {
 /// `route.login.attack` is `route.*.attack`.
 fn path_of_table(table: &str) -> String {
     let mut parts: Vec<&str> = table.split('.').collect();
-    if let ["route" | "template" | "limit" | "endpoint", name, ..] | ["refuse", "texts", name] = &mut parts[..] {
+    if let ["route" | "template" | "limit" | "endpoint", name, ..] | ["refuse", "texts", name] =
+        &mut parts[..]
+    {
         *name = "*";
     }
     if let ["route", _, "refuse", "texts", language] = &mut parts[..] {

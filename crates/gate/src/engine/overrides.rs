@@ -394,8 +394,7 @@ mod tests {
         let policy = Policy::new(Vec::new(), limits.collect());
         let engine = Engine::new(policy, 16, Clock::manual(AT), Events::default()).unwrap();
         let prefix: IpNet = "203.0.113.7/32".parse().unwrap();
-        let clients =
-            PrefixOverride { prefix, since: AT, until: AT, by: String::new(), why: String::new() };
+        let clients = PrefixOverride { prefix, since: AT, until: AT, by: String::new(), why: String::new() };
         for (is_of_address_limits, exempt) in [(true, [true, false, false]), (false, [true; 3])] {
             let exemption = PrefixExemption { clients: clients.clone(), is_of_address_limits };
             engine.override_and(&OverrideChange::Exempt(exemption), |_| {}).unwrap();

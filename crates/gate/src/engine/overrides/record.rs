@@ -139,7 +139,11 @@ mod tests {
         assert_eq!(Overrides::decode(b"{\"exemptions\": 1}"), None);
         let earlier = br#"{"exemptions":[{"prefix":"192.0.2.0/24","until":5,"why":""}],"modes":[]}"#;
         let read = Overrides::decode(earlier).unwrap();
-        assert_eq!((read.exemptions.len(), read.exemptions[0].clients.by.as_str()), (1, ""), "it knows no operators");
+        assert_eq!(
+            (read.exemptions.len(), read.exemptions[0].clients.by.as_str()),
+            (1, ""),
+            "it knows no operators"
+        );
         let earlier = br#"{"exemptions":[],"modes":[{"limit":"a","mode":"observe","until":null}]}"#;
         assert_eq!(Overrides::decode(earlier).map(|read| read.modes.len()), Some(1), "it knows no bans");
     }

@@ -50,7 +50,7 @@ impl ValidationAnswer {
 
 const PATH: &str = "/.well-known/acme-challenge/";
 
-#[cfg(test)]
+#[cfg(all(test, feature = "tls"))]
 mod tests {
     use super::*;
 

@@ -18,7 +18,9 @@ use super::control::GateCommand;
 use super::pages::{BansPage, EndedPage, ExemptionsPage, ModePage, PrefixPart};
 use super::request::{AdminProblem, fields_of, has_only, optional_text, text, unescaped, wrong};
 use super::response::{AdminResponse, json_response, not_allowed};
-use crate::engine::{Engine, ModeOverride, OverrideChange, OverrideError, PrefixBan, PrefixExemption, PrefixOverride};
+use crate::engine::{
+    Engine, ModeOverride, OverrideChange, OverrideError, PrefixBan, PrefixExemption, PrefixOverride,
+};
 use crate::event::{Event, Events, Operator, OperatorCommand};
 use crate::observe::timestamp::rfc3339;
 use crate::policy::Mode;

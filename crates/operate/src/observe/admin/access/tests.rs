@@ -9,7 +9,8 @@ const AT: Time = Time::from_nanos(1_000_000_000_000);
 fn access(token: Option<&str>) -> (AdminAccess, Clock) {
     let token = token.map(AdminToken::new);
     let hosts = vec!["gate.example.org".to_owned(), "*.gates.example.org".to_owned()];
-    let settings = Arc::new(ArcSwap::from_pointee(AdminSettings { token, hosts, ..AdminSettings::default() }));
+    let settings =
+        Arc::new(ArcSwap::from_pointee(AdminSettings { token, hosts, ..AdminSettings::default() }));
     let clock = Clock::manual(AT);
     (AdminAccess::new(settings, &clock, Events::default()), clock)
 }
