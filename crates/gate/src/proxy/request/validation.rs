@@ -50,7 +50,8 @@ impl ValidationAnswer {
 
 const PATH: &str = "/.well-known/acme-challenge/";
 
-#[cfg(all(test, feature = "tls"))]
+#[cfg(test)]
+#[cfg(feature = "tls")]
 mod tests {
     use super::*;
 
