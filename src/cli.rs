@@ -26,6 +26,7 @@ mod store;
 mod stored_policy;
 #[cfg(feature = "top")]
 mod top;
+mod trust;
 mod user_name;
 
 use std::io::IsTerminal;
@@ -123,6 +124,8 @@ enum CliCommand {
     Doctor(doctor::DoctorArgs),
     /// Make a filter of a list of exposed passwords, for `exposed` of routes
     Exposed(exposed::ExposedArgs),
+    /// Keep the lists of networks of proxies, such as @cloudflare in `trust`
+    Trust(trust::TrustArgs),
     /// Print the JSON Schema of the configuration file, for editors
     Schema,
     /// Print a completion script for a shell
@@ -152,6 +155,7 @@ impl CliCommand {
             Self::Fleet(arguments) => Some(arguments.config_mut()),
             Self::Migrate(arguments) => Some(arguments.config_mut()),
             Self::Doctor(arguments) => Some(arguments.config_mut()),
+            Self::Trust(arguments) => Some(arguments.config_mut()),
             Self::Init(_) | Self::Demo(_) | Self::Presets(_) | Self::Exposed(_) => None,
             Self::Schema | Self::Completions(_) | Self::Man(_) => None,
         }
@@ -207,6 +211,7 @@ fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
         CliCommand::Presets(arguments) => presets::presets_of(&arguments),
         CliCommand::Doctor(arguments) => doctor::doctor(&arguments),
         CliCommand::Exposed(arguments) => exposed::exposed(&arguments),
+        CliCommand::Trust(arguments) => trust::trust(&arguments),
         CliCommand::Schema => schema::schema(),
         CliCommand::Completions(arguments) => completions::completions(&arguments),
         CliCommand::Man(arguments) => man::man(&arguments),

@@ -13,6 +13,7 @@ pub mod features;
 mod include;
 mod ladder;
 pub mod preset;
+pub mod proxies;
 mod raw;
 mod report;
 mod restart_only;
@@ -41,6 +42,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jiff::civil::Date;
 use sha2::{Digest, Sha256};
 use tollgate_grammar::{Findings, RawTable as _, SourceKind, SourceText};
 
@@ -48,6 +50,7 @@ use crate::net::listener::{Callers, ListenAddress};
 use crate::net::tls;
 use crate::observe::admin::AdminToken;
 use crate::observe::settings::{LogSettings, OtelSettings};
+use crate::observe::timestamp::rfc3339;
 use crate::policy::Policy;
 use crate::proxy::endpoint::Endpoint;
 use crate::proxy::request::client_addr::ClientSettings;
@@ -55,6 +58,8 @@ use crate::proxy::request::redirect::Redirect;
 use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::upstream::UpstreamTarget;
+use crate::time::Clock;
+use proxies::ProxyService;
 use secrets::DIALECT;
 
 /// A checked configuration.
@@ -119,6 +124,8 @@ pub struct ProcessSettings {
     /// Files that the configuration names (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`,
     /// certificates of `[tls]`): a change of one causes a reload.
     pub files: Vec<PathBuf>,
+    /// The proxies that any `trust` names by `@NAME`.
+    pub trusted_services: Vec<&'static ProxyService>,
     /// Whether a change of the configuration's own files causes a reload: `reload = "watch"`.
     pub is_watched: bool,
     /// Where the gate keeps the policy of the store; `None` if it has its policy from its file.
@@ -166,6 +173,8 @@ pub struct Sources {
     pub included: Option<Included>,
     /// The policy of the store, which lies below the file, for a file with `policy = "store"`.
     pub policy: Option<StoredPolicy>,
+    /// The clock by which the age of lists is judged; `None` judges none.
+    pub clock: Option<Clock>,
     /// Whether only the text is read: files and variables that it names are not, and each gets a warning instead. For
     /// texts of callers who may not read what the gate may.
     pub is_sealed: bool,
@@ -209,6 +218,18 @@ impl Sources {
     pub(super) fn unit_directory(&self, variable: &str) -> Option<&Path> {
         let (_, paths) = self.environment.iter().find(|(name, _)| name == variable)?;
         paths.split(':').next().map(Path::new).filter(|path| path.is_absolute())
+    }
+
+    /// The day in UTC, by the [clock](Self::clock).
+    #[must_use]
+    pub fn today(&self) -> Option<Date> {
+        rfc3339(self.clock.as_ref()?.now()).get(..10)?.parse().ok()
+    }
+
+    /// Where `tollgate trust update` puts a list: in the unit's state directory, or next to the configuration.
+    #[must_use]
+    pub fn path_of_list(&self, service: &ProxyService) -> PathBuf {
+        check::files::Files::of(self).resolve_state(&service.file())
     }
 
     /// The same text alone: nothing that it names is read.
@@ -280,6 +301,12 @@ impl Sources {
         let text = |raw: OsString| raw.to_string_lossy().into_owned();
         self.environment.extend(variables.map(|(name, value)| (text(name), text(value))));
         self
+    }
+
+    /// Judges the age of lists by this clock.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock: Some(clock), ..self }
     }
 
     /// Adds these `--set KEY=VALUE` pairs.

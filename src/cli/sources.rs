@@ -11,6 +11,7 @@ use super::stored_policy::with_policy;
 use super::usage_error;
 use crate::cli::output::errln;
 use crate::config::{Config, Diagnostic, Loaded, Sources, further_places, grouped_alike, load};
+use crate::time::Clock;
 
 /// Arguments of every command that reads a configuration.
 #[derive(Debug, Clone, Args)]
@@ -62,7 +63,7 @@ impl ConfigArgs {
 
     /// These sources, with the environment and the command line above them.
     pub(super) fn above(&self, sources: Sources) -> Sources {
-        sources.with_environment(std::env::vars_os()).with_set(self.set.clone())
+        sources.with_environment(std::env::vars_os()).with_set(self.set.clone()).with_clock(Clock::system())
     }
 
     /// The file and those that it includes, the environment and the command line together, without asking a store.

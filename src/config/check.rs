@@ -36,6 +36,7 @@ mod shapes;
 pub(super) mod store;
 mod texts;
 mod tls;
+mod trust;
 mod units;
 mod windows;
 
@@ -94,6 +95,7 @@ pub(super) fn check(
             sandbox: raw.sandbox.checked(f).unwrap_or(true),
             observes: cx.observes,
             files: cx.files.read,
+            trusted_services: cx.services.services(),
             is_watched: raw.reload.checked(f).unwrap_or(false),
             policy_copy,
         },

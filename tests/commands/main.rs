@@ -5,4 +5,5 @@
 mod explain;
 mod init;
 mod set_up;
+mod trust;
 mod typed;

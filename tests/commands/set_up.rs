@@ -158,7 +158,9 @@ fn init_believes_the_proxy_in_front() {
         let said = folder.run(&["init", "--behind", proxy]);
         assert_eq!(said.code, Some(0), "{}", said.err);
         let check = folder.run(&["check"]);
-        assert_eq!((check.code, &*check.err), (Some(0), ""), "{proxy}");
+        // One day the list of the program is too old.
+        let is_quiet = check.err.is_empty() || proxy == "cloudflare" && check.err.contains("days old");
+        assert!(check.code == Some(0) && is_quiet, "{proxy}: {}", check.err);
         let header = format!("{header}: 198.51.100.7");
         let said = folder.run(&["explain", "--peer", peer, "-H", &header, "/login"]);
         assert!(said.out.starts_with("client    198.51.100.7"), "{proxy}: {}", said.out);

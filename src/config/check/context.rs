@@ -10,6 +10,7 @@ use super::super::raw::RawFile;
 use super::files::Files;
 use super::groups::GroupTable;
 use super::networks::Networks;
+use super::trust::TrustedServices;
 use crate::net::listener::ListenAddress;
 use crate::policy::{Limit, Route};
 use crate::proxy::endpoint::Endpoint;
@@ -24,6 +25,8 @@ pub(super) struct CheckContext<'r> {
     pub(super) whole: Spot,
     pub(super) files: Files<'r>,
     pub(super) networks: Networks<'r>,
+    /// What `@NAME` stands for in a `trust`.
+    pub(super) services: TrustedServices,
     /// Whether every limit only observes, and no route does more than count.
     pub(super) observes: bool,
     pub(super) listen: Vec<ListenAddress>,
@@ -52,6 +55,7 @@ impl<'r> CheckContext<'r> {
             raw,
             whole: Spot::whole(file),
             networks: Networks::check(&raw.networks, &mut files, f),
+            services: TrustedServices::check(raw, sources.today(), &mut files, f),
             files,
             observes: raw.mode.checked(f).unwrap_or(false),
             listen: Vec::new(),

@@ -13,7 +13,7 @@ use tollgate_grammar::{Findings, Located, RawNamed, StringList, Syntax as _, nam
 use super::super::raw;
 use super::super::values::{FieldValue, ListenUrl};
 use super::context::CheckContext;
-use super::settings;
+use super::trust::trusted;
 use crate::net::listener::ListenAddress;
 use crate::policy::matcher::Pattern;
 use crate::policy::{Cost, Route};
@@ -30,7 +30,7 @@ pub(super) fn check(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<Endpoint> {
         name::check(called, f);
         let kind = check_kind(called, value, f);
         let (trust, trusts_anybody) =
-            (settings::trusted(value.trust.as_deref(), "trust", &cx.networks, f), value.trust.is_none());
+            (trusted(value.trust.as_deref(), "trust", &cx.networks, &cx.services, f), value.trust.is_none());
         let listen = listen(called, value, trusts_anybody, &mut taken, f);
         let status = value.refused_status.checked(f);
         let status = status.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(refuse.status);

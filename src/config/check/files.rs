@@ -62,7 +62,7 @@ impl<'b> Files<'b> {
     }
 
     /// The path of a file that the gate writes: in the unit's state directory, or next to the configuration.
-    pub(super) fn resolve_state(&self, path: &str) -> PathBuf {
+    pub(in crate::config) fn resolve_state(&self, path: &str) -> PathBuf {
         self.state.unwrap_or(self.base).join(path)
     }
 

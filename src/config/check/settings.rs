@@ -2,20 +2,18 @@
 
 use http::{HeaderName, StatusCode};
 use tollgate_grammar::kind::{Checked as _, Given, Like, Words as _};
-use tollgate_grammar::list::distinct;
-use tollgate_grammar::{Findings, Located, StringList, Syntax as _};
+use tollgate_grammar::{Findings, Located, Syntax as _};
 
 use super::super::raw;
-use super::super::values::{Prefix, RateOrOff, RateValue, Size};
+use super::super::values::{RateOrOff, RateValue, Size};
 use super::super::words::ProxyProtocols;
 use super::context::CheckContext;
 use super::groups::GroupTable;
 use super::headers;
-use super::networks::Networks;
 use super::pages;
+use super::trust::{UNIX, trusted};
 use crate::defences::prefixes::prefixes;
 use crate::net::listener::ListenAddress;
-use crate::policy::network::NetworkSet;
 use crate::policy::{Policy, Route};
 use crate::proxy::body::BodyMemory;
 use crate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
@@ -28,32 +26,12 @@ pub(super) fn client(cx: &CheckContext<'_>, f: &mut Findings) -> ClientSettings 
     let mut settings = ClientSettings::default();
     let is_unix = |entry: &&Located<String>| entry.value == UNIX;
     settings.trust_unix = raw.trust.iter().flat_map(|list| &list.value).any(|entry| is_unix(&entry));
-    settings.trust = trusted(raw.trust.as_deref(), "client.trust", &cx.networks, f);
+    settings.trust = trusted(raw.trust.as_deref(), "client.trust", &cx.networks, &cx.services, f);
     if let Some(header) = &raw.header {
         settings.header = identity_header(header, f).unwrap_or_default();
     }
     settings.prefixes = prefixes(&raw.ipv4, &raw.ipv6, settings.prefixes, f);
     settings
-}
-
-/// The networks of a `trust`, without [`UNIX`].
-pub(super) fn trusted(
-    list: Option<&StringList>,
-    key: &str,
-    networks: &Networks<'_>,
-    f: &mut Findings,
-) -> NetworkSet {
-    let mut trust = NetworkSet::default();
-    for entry in distinct(list, f).into_iter().filter(|entry| entry.value != UNIX) {
-        for net in networks.resolve(entry, f) {
-            if (Prefix { net, host_bits: false }).is_everybody() {
-                let hint = "any peer can then pose as any client: name only the proxies in front of this one";
-                f.warning(&entry.spot, format!("`{key}` holds {net}"), hint);
-            }
-            trust.insert(net, ());
-        }
-    }
-    trust
 }
 
 fn identity_header(text: &Located<String>, f: &mut Findings) -> Option<IdentityHeader> {
@@ -181,6 +159,3 @@ fn client_rate(text: &Given<Like<RateOrOff>>, f: &mut Findings) -> Option<Client
     }
     Some(ClientRate { count, period, burst })
 }
-
-/// Stands for every peer on a Unix socket.
-const UNIX: &str = "unix:";

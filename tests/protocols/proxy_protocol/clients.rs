@@ -6,7 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crate::proxy_protocol::{block, connect, file, gate, v1, v2};
-use support::{Client, Gate, Launch, ONE_AN_HOUR, Reply, Upstream, eventually, get_with, post_with};
+use support::{
+    Client, Gate, Launch, ONE_AN_HOUR, Reply, Upstream, binary, eventually, get_with, post_with, root,
+};
 
 /// The status of an attempt to sign in, and the address that the application hears with it.
 fn attempt(gate: &Gate, upstream: &Upstream, header: &[u8]) -> (u16, String) {
@@ -180,4 +182,36 @@ fn a_reload_asks_for_headers_from_the_next_connection_on() {
     assert_eq!(before.answer().status, 200, "a connection that was there has not to say it again");
     assert!(gate.reload(&upstream.file(&without)));
     assert!(eventually(Duration::from_secs(5), || ask(b"") == Some(200)));
+}
+
+/// A balancer of bytes in front, and before it a proxy whose networks are published.
+#[test]
+fn a_proxy_that_is_trusted_by_name_names_the_client_when_its_list_has_it() {
+    let upstream = Upstream::start();
+    let tables = file("v1", "").replace("\"127.0.0.1\"", "[\"127.0.0.1\", \"@fastly\"]");
+    let gate = Gate::start(&upstream.file(&tables));
+    let status = |peer: &str, client: &str| {
+        let mut connection = connect(&gate, &v1(peer));
+        connection.send(post_with("/login", &format!("X-Forwarded-For: {client}\r\n")));
+        connection.answer().status
+    };
+    assert_eq!([status("151.101.1.1", "198.51.100.1"), status("151.101.1.2", "198.51.100.1")], [200, 429]);
+    assert_eq!([status("8.8.8.1", "198.51.100.2"), status("8.8.8.1", "198.51.100.3")], [200, 429]);
+    let list = std::fs::read_to_string(root().join("assets/proxies/fastly.txt")).unwrap();
+    std::fs::write(gate.directory.join("list.txt"), list + "8.8.8.0/24\n").unwrap();
+    let mut update = std::process::Command::new(binary());
+    update.current_dir(&gate.directory).args([
+        "-c",
+        "gate.toml",
+        "trust",
+        "update",
+        "fastly",
+        "--from",
+        "list.txt",
+    ]);
+    let (ok, _) = gate.reloads();
+    assert!(update.output().unwrap().status.success());
+    assert!(eventually(Duration::from_secs(20), || gate.reloads().0 > ok), "it watches the list");
+    assert_eq!([status("8.8.8.1", "198.51.100.4"), status("8.8.8.2", "198.51.100.4")], [200, 429]);
+    assert_eq!(status("8.8.8.1", "198.51.100.5"), 200);
 }
