@@ -19,6 +19,7 @@ mod grammar;
 mod limits_page;
 mod logs;
 mod memory;
+mod name_lookups;
 mod observers;
 mod otel;
 mod reload;

@@ -12,6 +12,7 @@ mod environment;
 pub mod features;
 mod include;
 mod ladder;
+pub mod names;
 pub mod preset;
 pub mod proxies;
 mod raw;
@@ -59,6 +60,7 @@ use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::upstream::UpstreamTarget;
 use crate::time::Clock;
+use names::{DnsNames, NamedAddresses};
 use proxies::ProxyService;
 use secrets::DIALECT;
 
@@ -126,6 +128,8 @@ pub struct ProcessSettings {
     pub files: Vec<PathBuf>,
     /// The proxies that any `trust` names by `@NAME`.
     pub trusted_services: Vec<&'static ProxyService>,
+    /// The names of DNS in `[networks]`.
+    pub dns: DnsNames,
     /// Whether a change of the configuration's own files causes a reload: `reload = "watch"`.
     pub is_watched: bool,
     /// Where the gate keeps the policy of the store; `None` if it has its policy from its file.
@@ -173,6 +177,8 @@ pub struct Sources {
     pub included: Option<Included>,
     /// The policy of the store, which lies below the file, for a file with `policy = "store"`.
     pub policy: Option<StoredPolicy>,
+    /// The addresses of names in `[networks]`, as they were last found.
+    pub addresses: NamedAddresses,
     /// The clock by which the age of lists is judged; `None` judges none.
     pub clock: Option<Clock>,
     /// Whether only the text is read: files and variables that it names are not, and each gets a warning instead. For

@@ -21,6 +21,7 @@ use self::report::GateReporter;
 use super::certificates::newly_expired;
 use super::config_diff::{ConfigView, diff};
 use super::file_watcher::{FileWatcher, SettledFiles};
+use super::name_lookups::{NameAnswer, NameLookups};
 use super::signals::SignalStream;
 use super::status::ConfigStatus;
 use super::ticks::next_tick;
@@ -50,6 +51,7 @@ pub(super) struct Reload {
     watcher: FileWatcher,
     own_files: SettledFiles,
     follower: Follower,
+    names: NameLookups,
     reporter: GateReporter,
     /// Replaced configurations that a worker may still hold. Dropping one may take a while, which no worker should
     /// spend.
@@ -69,6 +71,7 @@ impl Reload {
         let (commands, incoming) = mpsc::channel(MAX_REQUESTS);
         Self {
             follower: Follower::new(&sources, config),
+            names: NameLookups::new(config.process.dns.clone(), &sources.addresses, now),
             reporter: GateReporter::new(now),
             commands,
             incoming,
@@ -97,6 +100,7 @@ impl Reload {
                 () = hang_up.next() => drop(self.reload(ReloadScope::File, parts).await),
                 Some(command) = self.incoming.recv() => self.obey(command, parts).await,
                 () = sleep(parts.until_next_change_ends()) => self.end_changes(parts),
+                answers = self.names.answers(parts.sandbox.broker()) => self.take_names(answers, parts).await,
                 () = self.follower.tick() => self.follow(parts).await,
                 () = next_tick(PERIOD) => self.tick(parts).await,
             }
@@ -115,6 +119,14 @@ impl Reload {
 
     fn retire(&mut self, former: Option<Arc<RuntimeConfig>>) {
         self.retired.extend(former);
+    }
+
+    /// Takes over names of DNS that have other addresses now.
+    async fn take_names(&mut self, answers: Vec<NameAnswer>, parts: &Parts) {
+        if let Some(addresses) = self.names.note(answers, parts.engine.clock().now()) {
+            self.sources.addresses = addresses;
+            drop(self.reload(ReloadScope::ReferencedFiles, parts).await);
+        }
     }
 
     async fn tick(&mut self, parts: &Parts) {
@@ -153,6 +165,7 @@ impl Reload {
 
     fn apply(&mut self, sources: Sources, config: Config, parts: &Parts) -> Result<String, ReloadError> {
         let (files, log, tls) = (config.process.files.clone(), config.log.clone(), config.front.tls.clone());
+        let dns = config.process.dns.clone();
         let watched = config.process.is_watched.then(|| sources.own_files());
         let former = parts.config.load_full();
         if let Some(expired) = newly_expired(&self.tls, &tls, parts.engine.clock().now()) {
@@ -172,6 +185,7 @@ impl Reload {
             ConfigView { config: &parts.config.load(), log: &log, tls: &tls, is_watched: watched.is_some() },
         );
         self.watcher.set_paths(files);
+        self.names.set(dns);
         self.own_files.set(watched);
         self.config_status.replace(&sources, parts.engine.clock().now());
         self.retire(Some(former));

@@ -12,7 +12,7 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 use serde_json::Value;
 
 use super::admin_api::{AdminArgs, ApiRequest};
-use super::sources::{ConfigArgs, load_and_report};
+use super::sources::{ConfigArgs, load_with_addresses};
 use super::{Exit, usage_error};
 use crate::app::explain::Explanation;
 use crate::observe::admin::pages::{ExplainPage, ExplainPart, ExplainedRequest};
@@ -49,7 +49,7 @@ pub(super) fn explain(arguments: &ExplainArgs) -> anyhow::Result<Exit> {
     if arguments.live {
         return explain_live(arguments, &request);
     }
-    let Some(config) = load_and_report(&arguments.admin.sources()?) else {
+    let Some(config) = load_with_addresses(arguments.admin.sources()?).1 else {
         return Ok(Exit::BadConfiguration);
     };
     let explanation = Explanation::of_config(config, &request)?;

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::Exit;
-use super::sources::{ConfigArgs, load_and_report};
+use super::sources::{ConfigArgs, load_with_addresses};
 use crate::app::{App, Inherited, Signals, confine_writer};
 use crate::config::{Config, Sources};
 use crate::observe::messages;
@@ -39,7 +39,8 @@ pub(super) fn run(arguments: &RunArgs) -> anyhow::Result<Exit> {
         // Also for reloads, which read the same sources again.
         sources = sources.with_set([("mode".to_owned(), "observe".to_owned())]);
     }
-    let Some(config) = load_and_report(&sources) else { return Ok(Exit::BadConfiguration) };
+    let (sources, config) = load_with_addresses(sources);
+    let Some(config) = config else { return Ok(Exit::BadConfiguration) };
     let confine = config.process.sandbox.then_some(confine_writer);
     let first = move || confine.into_iter().for_each(|confine| confine());
     let _flush = messages::start(config.log.level, config.log.format, first)?;

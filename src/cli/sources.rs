@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -10,6 +11,7 @@ use clap::error::ErrorKind;
 use super::stored_policy::with_policy;
 use super::usage_error;
 use crate::cli::output::errln;
+use crate::config::names::look_up_all;
 use crate::config::{Config, Diagnostic, Loaded, Sources, further_places, grouped_alike, load};
 use crate::time::Clock;
 
@@ -119,6 +121,23 @@ pub(super) fn load_and_report(sources: &Sources) -> Option<Config> {
     loaded.config
 }
 
+/// The same, with the addresses of the names of DNS that the configuration has, and with the sources that have them.
+pub(super) fn load_with_addresses(sources: Sources) -> (Sources, Option<Config>) {
+    let config = load_and_report(&sources);
+    let Some(dns) = config.as_ref().map(|config| &config.process.dns).filter(|dns| !dns.names.is_empty())
+    else {
+        return (sources, config);
+    };
+    let addresses = look_up_all(&dns.names, LOOKUP_TIMEOUT);
+    for name in dns.names.iter().filter(|name| addresses.addresses(name).is_empty()) {
+        errln!("tollgate: {name} of [networks] has no address");
+    }
+    let sources = Sources { addresses, ..sources };
+    // Its warnings are those that were printed.
+    let config = load(&sources).config;
+    (sources, config)
+}
+
 /// Prints all mistakes and warnings, and last how many mistakes keep the configuration from being valid.
 pub(super) fn report_all(loaded: &Loaded, name: &str) {
     for alike in grouped_alike(&loaded.diagnostics) {
@@ -151,4 +170,6 @@ fn key_value(text: &str) -> anyhow::Result<(String, String)> {
     Ok((key.trim().to_owned(), value.to_owned()))
 }
 
+/// For all names at the start; the gate goes on looking for those that are missing.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 const DEFAULTS: [&str; 2] = ["./config.toml", "/etc/tollgate/config.toml"];

@@ -95,6 +95,7 @@ pub(super) fn check(
             sandbox: raw.sandbox.checked(f).unwrap_or(true),
             observes: cx.observes,
             files: cx.files.read,
+            dns: cx.networks.dns(&raw.client, &cx.whole, f),
             trusted_services: cx.services.services(),
             is_watched: raw.reload.checked(f).unwrap_or(false),
             policy_copy,

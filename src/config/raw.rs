@@ -67,6 +67,7 @@ tables! {
         header: Key<Free>,
         ipv4: Key<Ipv4Bits>,
         ipv6: Key<Ipv6Bits>,
+        dns_keep: Key<Lasting<{ 60 * SECOND }, { 30 * DAY }>>,
     }
 
     /// A route for many hosts, which has all other keys of a route but `host`.

@@ -7,6 +7,7 @@ mod challenge;
 mod cors;
 mod holding;
 mod languages;
+mod names;
 mod origins;
 mod pages;
 mod rates;

@@ -50,6 +50,9 @@ ADVICE = {
         "`why` has the reason: the store answers the gate's probes, and not all attempts ([stores](../stores.md#while-the-store-is-unavailable)).",
     "the kernel has no IPv6: … becomes …": "Nothing, or write `0.0.0.0` for `[::]`.",
     "the buckets of limit `…` are reset, all full: …": "Nothing: the limit or `store.capacity` has changed since.",
+    "[networks]: … has … addresses, and only … count": "Write the prefixes of a service that has many.",
+    "[networks]: … has had no answer for client.dns_keep (…): its addresses are dropped": "Correct the name or the resolver.",
+    "[networks]: … has no answer (…): … earlier addresses are kept": "Correct it within `client.dns_keep`.",
     "the certificate … …": "Renew it; the gate rereads its file. If the gate orders it itself, an error before this one has the reason.",
     "the upstream … cannot be reached: …: until it can, its requests are answered 502":
         "Start the application, or correct `upstream`. The gate goes on, and tries again by itself.",

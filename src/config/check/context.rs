@@ -54,7 +54,7 @@ impl<'r> CheckContext<'r> {
         Self {
             raw,
             whole: Spot::whole(file),
-            networks: Networks::check(&raw.networks, &mut files, f),
+            networks: Networks::check(&raw.networks, &sources.addresses, &mut files, f),
             services: TrustedServices::check(raw, sources.today(), &mut files, f),
             files,
             observes: raw.mode.checked(f).unwrap_or(false),

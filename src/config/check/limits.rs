@@ -64,7 +64,7 @@ fn check_limit(
     };
     let prefixes = prefixes(&raw.ipv4, &raw.ipv6, client, f);
     let exempt = distinct(raw.exempt.as_deref(), f).into_iter();
-    let exempt = exempt.flat_map(|entry| cx.networks.resolve(entry, f));
+    let exempt = exempt.flat_map(|entry| cx.networks.resolve_for(entry, "exempt", f));
     let exempt: NetworkSet = exempt.collect();
     let extras = Extras::check(raw, f);
     let rate = raw.rate.value.as_ref().and_then(|given| GivenRate::of(given, f));

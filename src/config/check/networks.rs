@@ -1,49 +1,111 @@
 //! `[networks]`: names for prefixes, and the meaning of an entry of `exempt`, `rates` or `trust`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use tollgate_grammar::diagnostic::suggest;
+use tollgate_grammar::kind::Checked as _;
 use tollgate_grammar::{Findings, List, Located, RawNamed, SourceText, Spot, name, refuse};
 
-use super::super::values::Prefix;
+use super::super::names::{DnsNames, MAX_NAMES, NamedAddresses};
+use super::super::raw::RawClient;
+use super::super::values::{Domain, Prefix};
 use super::files::Files;
+use crate::time::Span;
 
 /// The named networks.
-pub(super) struct Networks<'r>(Vec<(&'r str, Vec<IpNet>)>);
+pub(super) struct Networks<'r>(Vec<NamedNetwork<'r>>);
+
+struct NamedNetwork<'r> {
+    name: &'r str,
+    prefixes: Vec<IpNet>,
+    /// Names of DNS, whose addresses are among the prefixes.
+    dns: Vec<String>,
+}
 
 impl<'r> Networks<'r> {
-    /// Reads every list, and the files that the lists name.
-    pub(super) fn check(raw: &'r [RawNamed<List>], files: &mut Files<'_>, f: &mut Findings) -> Self {
+    /// Reads every list, and the files that the lists name. Names of DNS have these addresses.
+    pub(super) fn check(
+        raw: &'r [RawNamed<List>],
+        addresses: &NamedAddresses,
+        files: &mut Files<'_>,
+        f: &mut Findings,
+    ) -> Self {
         let networks = raw.iter().map(|network| {
             check_network_name(&network.name, f);
-            let mut prefixes = Vec::new();
+            let (mut prefixes, mut dns) = (Vec::new(), Vec::new());
             for entry in &network.value.value {
-                match entry.value.strip_prefix('@') {
-                    Some(path) => prefixes.extend(read_list(path, &entry.spot, files, f)),
-                    None => prefixes.extend(prefix(&entry.value, &entry.spot, f)),
+                if let Some(path) = entry.value.strip_prefix('@') {
+                    prefixes.extend(read_list(path, &entry.spot, files, f));
+                } else if let Some(name) = entry.value.strip_prefix(DNS) {
+                    dns.extend(dns_name(name, entry, f));
+                } else {
+                    prefixes.extend(prefix(&entry.value, &entry.spot, f));
                 }
             }
-            (network.name.value.as_str(), prefixes)
+            prefixes.extend(dns.iter().flat_map(|name| addresses.networks(name)));
+            NamedNetwork { name: network.name.value.as_str(), prefixes, dns }
         });
         Self(networks.collect())
+    }
+
+    /// All names of DNS, and `client.dns_keep`.
+    pub(super) fn dns(&self, raw: &RawClient, whole: &Spot, f: &mut Findings) -> DnsNames {
+        let names: BTreeSet<String> = self.0.iter().flat_map(|network| network.dns.iter().cloned()).collect();
+        if names.len() > MAX_NAMES {
+            let message = format!("[networks] has {} names of DNS: at most {MAX_NAMES}", names.len());
+            f.error(whole, message, "write prefixes, or a file of them");
+        }
+        DnsNames { names, keep: raw.dns_keep.checked(f).unwrap_or(DNS_KEEP) }
     }
 
     /// The prefixes that a name or a prefix stands for.
     pub(super) fn resolve(&self, entry: &Located<String>, f: &mut Findings) -> Vec<IpNet> {
         let text = entry.value.as_str();
-        if let Some((_, prefixes)) = self.0.iter().find(|(name, _)| *name == text) {
-            return prefixes.clone();
+        if let Some(network) = self.named(text) {
+            return network.prefixes.clone();
+        }
+        if let Some(host) = text.strip_prefix(DNS) {
+            let hint = format!("write [networks] with home = \"{DNS}{host}\", and `home` here");
+            f.error(&entry.spot, format!("`{text}` has no name in [networks]"), hint);
+            return Vec::new();
         }
         if text.contains([':', '/']) || text.starts_with(|c: char| c.is_ascii_digit()) {
             return prefix(text, &entry.spot, f).into_iter().collect();
         }
         let hint = match self.0.is_empty() {
             true => format!("there is no network yet: write [networks] with {text} = \"203.0.113.0/24\""),
-            false => suggest(text, self.0.iter().map(|(name, _)| *name)),
+            false => suggest(text, self.0.iter().map(|network| network.name)),
         };
         f.error(&entry.spot, format!("unknown network `{text}`"), hint);
         Vec::new()
+    }
+
+    /// Like [`resolve`](Self::resolve), where those who are inside gain something (`gain`): whoever answers for a name
+    /// of DNS decides on it.
+    pub(super) fn resolve_for(&self, entry: &Located<String>, gain: &str, f: &mut Findings) -> Vec<IpNet> {
+        if let Some(dns) = self.named(&entry.value).and_then(|network| network.dns.first()) {
+            let message = format!("`{}` is as strong as the DNS of {dns}", entry.value);
+            f.warning(&entry.spot, message, format!("whoever answers for that name decides who is {gain}"));
+        }
+        self.resolve(entry, f)
+    }
+
+    fn named(&self, name: &str) -> Option<&NamedNetwork<'r>> {
+        self.0.iter().find(|network| network.name == name)
+    }
+}
+
+/// A name of DNS in lower case.
+fn dns_name(name: &str, entry: &Located<String>, f: &mut Findings) -> Option<String> {
+    match name.parse() {
+        Ok(Domain(name)) => Some(name),
+        Err(_) => {
+            let message = format!("`{name}` is not a name of a host");
+            f.error(&entry.spot, message, "as in \"dns:home.example.org\"");
+            None
+        }
     }
 }
 
@@ -114,5 +176,9 @@ fn prefix(text: &str, spot: &Spot, f: &mut Findings) -> Option<IpNet> {
     }
 }
 
+/// How long the last answer of DNS counts while there is no other.
+const DNS_KEEP: Span = Span::from_secs(86_400);
+/// Begins a name of DNS.
+const DNS: &str = "dns:";
 /// A file may have millions of lines and not be a list at all.
 const MAX_MISTAKES: usize = 10;

@@ -61,7 +61,7 @@ pub(super) fn trusted(
     let mut trust = NetworkSet::default();
     for entry in distinct(list, f).into_iter().filter(|entry| entry.value != UNIX) {
         let of_service = services.networks(&entry.value);
-        for net in of_service.unwrap_or_else(|| networks.resolve(entry, f)) {
+        for net in of_service.unwrap_or_else(|| networks.resolve_for(entry, "trusted", f)) {
             if (Prefix { net, host_bits: false }).is_everybody() {
                 let hint = "any peer can then pose as any client: name only the proxies in front of this one";
                 f.warning(&entry.spot, format!("`{key}` holds {net}"), hint);
