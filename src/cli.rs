@@ -10,6 +10,7 @@ mod doctor;
 mod explain;
 mod exposed;
 mod fleet;
+mod import;
 mod init;
 mod man;
 mod migrate;
@@ -24,6 +25,7 @@ mod service_unit;
 mod sources;
 mod store;
 mod stored_policy;
+mod toml_value;
 #[cfg(feature = "top")]
 mod top;
 mod trust;
@@ -90,6 +92,8 @@ enum CliCommand {
     Replay(replay::ReplayArgs),
     /// Write a first configuration with a ladder of limits
     Init(init::InitArgs),
+    /// Write a configuration from the limits of nginx, HAProxy, fail2ban, Apache or ingress-nginx, with what is lost
+    Import(import::ImportArgs),
     /// Serve a sign-in form, a gate before it and, if wanted, an attacker, in one process
     Demo(demo::DemoArgs),
     /// List the clients of a running gate, and show, fill, reset or change single buckets
@@ -156,7 +160,7 @@ impl CliCommand {
             Self::Migrate(arguments) => Some(arguments.config_mut()),
             Self::Doctor(arguments) => Some(arguments.config_mut()),
             Self::Trust(arguments) => Some(arguments.config_mut()),
-            Self::Init(_) | Self::Demo(_) | Self::Presets(_) | Self::Exposed(_) => None,
+            Self::Init(_) | Self::Import(_) | Self::Demo(_) | Self::Presets(_) | Self::Exposed(_) => None,
             Self::Schema | Self::Completions(_) | Self::Man(_) => None,
         }
     }
@@ -193,6 +197,7 @@ fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
         CliCommand::Explain(arguments) => explain::explain(&arguments),
         CliCommand::Replay(arguments) => replay::run(&arguments),
         CliCommand::Init(arguments) => init::init(&arguments),
+        CliCommand::Import(arguments) => import::import(&arguments),
         CliCommand::Demo(arguments) => demo::demo(&arguments),
         CliCommand::Buckets(arguments) => buckets::buckets(&arguments),
         CliCommand::Mode(arguments) => mode::mode(&arguments),

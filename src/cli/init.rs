@@ -18,6 +18,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::Exit;
 use super::sources::report;
+use super::toml_value::{quoted, toml_of};
 use crate::cli::output::{self, out, outln};
 use crate::config::preset::{Preset, named};
 use crate::config::values::{ListenUrl, UpstreamUrl};
@@ -287,29 +288,6 @@ fn load_text(name: &str, text: &str) -> Option<Config> {
     let loaded = load(&sources);
     loaded.diagnostics.iter().for_each(report);
     loaded.config
-}
-
-/// A single value as a string, several as a list.
-fn toml_of(values: &[String]) -> String {
-    let quoted: Vec<String> = values.iter().map(|value| quoted(value)).collect();
-    match &quoted[..] {
-        [one] => one.clone(),
-        several => format!("[{}]", several.join(", ")),
-    }
-}
-
-/// A TOML basic string.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            _ if letter.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(letter))),
-            _ => quoted.push(letter),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 mod explain;
+mod import;
 mod init;
 mod set_up;
 mod trust;
