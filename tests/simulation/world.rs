@@ -222,7 +222,7 @@ impl World {
         }
     }
 
-    fn give_back(&mut self, reservation: Reservation, buckets: &[(Owner, Spec)], cost: u32) {
+    fn give_back(&mut self, reservation: Box<Reservation>, buckets: &[(Owner, Spec)], cost: u32) {
         self.seen.given_back += 1;
         let statuses = &reservation.statuses;
         let took: Vec<bool> =

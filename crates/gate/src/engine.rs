@@ -76,16 +76,16 @@ pub struct Engine {
     sign_ins: RecentSignIns,
 }
 
-/// The decision on a request.
+/// The decision on a request. What is large is boxed where it is made: a decision is moved several times.
 #[derive(Debug)]
 #[must_use]
 pub enum Decision {
     /// No route matches: the request is forwarded and not counted.
     Uncounted,
     /// Every limit had the tokens.
-    Admitted(Reservation),
+    Admitted(Box<Reservation>),
     /// At least one limit did not have the tokens.
-    Refused(Refusal),
+    Refused(Box<Refusal>),
     /// The store is unavailable, and `on_error` says to deny.
     Denied,
     /// A defence refuses the attempt, whatever the limits say. No token was taken.
@@ -289,7 +289,7 @@ impl Engine {
             let admitted_by = verdict.admitted.then_some(DecidedBy::Memory);
             return Ok(DecisionState::Ready(self.conclude(rules, found, statuses, admitted_by, now)));
         }
-        Ok(DecisionState::Pending(PendingDecision { found, take, client }))
+        Ok(DecisionState::Pending(Box::new(PendingDecision { found, take, client })))
     }
 
     /// As [`decide`](Self::decide), for a store in memory, which never waits; what waits for another is denied.
@@ -334,7 +334,7 @@ impl Engine {
         now: Time,
     ) -> Decision {
         let Some(decided_by) = admitted_by else {
-            return Decision::Refused(Refusal::of(&rules.policy, &found, statuses, now));
+            return Decision::Refused(Box::new(Refusal::of(&rules.policy, &found, statuses, now)));
         };
         self.remember_sign_in(&found);
         self.charge_weight(rules, &found, &statuses, decided_by);
@@ -352,7 +352,7 @@ impl Engine {
         attempt: &Attempt<'_>,
         routes: MatchedRoutes,
         now: Time,
-    ) -> Result<Option<Refusal>, Undecided> {
+    ) -> Result<Option<Box<Refusal>>, Undecided> {
         if routes.is_empty() {
             return Ok(None);
         }
@@ -362,7 +362,7 @@ impl Engine {
         if let Some(verdict) = Self::banned_verdict(rules, &found, attempt.client, now) {
             let statuses = LimitStatus::all_of(&found, &verdict);
             self.emit_decisions(rules, &found, &statuses);
-            return Ok(Some(Refusal::of(&rules.policy, &found, statuses, now)));
+            return Ok(Some(Box::new(Refusal::of(&rules.policy, &found, statuses, now))));
         }
         if self.must_ask_for_client(rules, &found, now) {
             return Ok(None);
@@ -370,7 +370,7 @@ impl Engine {
         Self::raise_cost(rules, &mut found, rules.policy.knows_owners(), now);
         let verdict = self.store.refuse(&rules.withdrawals(&found), now);
         let verdict = verdict.map_err(|stale| self.undecided(stale))?;
-        Ok(verdict.map(|verdict| self.refused(rules, &found, &verdict, now)))
+        Ok(verdict.map(|verdict| Box::new(self.refused(rules, &found, &verdict, now))))
     }
 
     /// The refusal by the verdict on these charges.

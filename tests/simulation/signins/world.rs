@@ -72,7 +72,7 @@ enum Next {
 /// An attempt on its way.
 struct Open {
     who: usize,
-    reservation: Reservation,
+    reservation: Box<Reservation>,
     by: Arc<engine::Rules>,
     reloads: u64,
     outcome: Option<Outcome>,
@@ -232,7 +232,7 @@ impl World {
         who: usize,
         request: &Request,
         device: Option<&str>,
-        reservation: Reservation,
+        reservation: Box<Reservation>,
         by: Arc<engine::Rules>,
     ) {
         let owners = self.owners(&reservation.statuses, request, device);

@@ -216,7 +216,7 @@ mod tests {
         let (rules, now) = (Arc::clone(&engine.rules()), engine.time());
         let decided = with_attempt(|attempt| engine.decide_in_memory(&rules, attempt, now)).unwrap();
         let Decision::Admitted(reservation) = decided else { panic!("the bucket is not empty") };
-        OpenAttempt { reservation: Box::new(reservation), rules, is_secure: false }
+        OpenAttempt { reservation, rules, is_secure: false }
     }
 
     fn taken(engine: &Engine) -> u32 {

@@ -15,7 +15,7 @@ pub enum DecisionState {
     /// The decision is made.
     Ready(Decision),
     /// The decision waits for the store.
-    Pending(PendingDecision),
+    Pending(Box<PendingDecision>),
 }
 
 /// An attempt that waits for the store.
@@ -29,8 +29,8 @@ pub struct PendingDecision {
 
 impl PendingDecision {
     /// Waits for the store and decides. The rules are those of the start.
-    pub async fn await_store(self, engine: &Engine, rules: &Rules) -> Decision {
-        let Self { found, take, client } = self;
+    pub async fn await_store(self: Box<Self>, engine: &Engine, rules: &Rules) -> Decision {
+        let Self { found, take, client } = *self;
         let taken = wait(take, rules, &found).await;
         let known = match client {
             Some(client) if may_help(rules, &found, &taken) => client.remembered().await,

@@ -41,11 +41,12 @@ impl Reservation {
         statuses: LimitStatuses,
         decided_by: DecidedBy,
         now: Time,
-    ) -> Self {
-        let hold = limit_status::longest_hold(&statuses);
+    ) -> Box<Self> {
+        let (generation, hold) = (rules.generation, limit_status::longest_hold(&statuses));
         let attempt = DecidedAttempt::of(&found, now).with_failures(rules, &statuses);
         let Charges { routes, unsettled, .. } = found;
-        Self { generation: rules.generation, routes, hold, statuses, attempt, unsettled, decided_by }
+        let reservation = Self { generation, routes, hold, statuses, attempt, unsettled, decided_by };
+        Box::write(Box::new_uninit(), reservation)
     }
 
     /// Position of the route.

@@ -118,11 +118,11 @@ impl PolicyRun {
         let client = self.shown(attempt.client);
         let replayed = match decided {
             Ok(Decision::Admitted(reservation)) => {
-                let Reservation { attempt: decided, statuses, .. } = &reservation;
+                let Reservation { attempt: decided, statuses, .. } = &*reservation;
                 let record = decided.record(&self.rules, reservation.route(), statuses);
                 self.count(client, &record, statuses, outcome, now);
                 self.compare(&attempt.told, &record);
-                Replayed { is_refused: false, outcome, reservation: Some(Box::new(reservation)) }
+                Replayed { is_refused: false, outcome, reservation: Some(reservation) }
             }
             Ok(Decision::Refused(refusal)) => {
                 self.refused += 1;

@@ -132,7 +132,7 @@ impl Limiter for Tollgate {
                 let response = ResponseView { method: &method, status, headers: &headers };
                 let judged = rules.policy.routes[reservation.route()].rules.by_head(&response).unwrap();
                 let settled = (judged, self.engine.time());
-                let cookie = Box::new(reservation).settle_and_claim(&self.engine, &rules, settled, false);
+                let cookie = reservation.settle_and_claim(&self.engine, &rules, settled, false);
                 if let Some(cookie) = cookie.filter(|_| one.client > 0 && one.entrance == Entrance::Form) {
                     let pair = cookie.to_str().unwrap().split(';').next().unwrap();
                     self.cookies.insert(one.client, pair.parse().unwrap());

@@ -97,7 +97,7 @@ fn is_admitted(engine: &Engine, last: u8) -> bool {
     matches!(decided, Ok(Decision::Admitted(_)))
 }
 
-fn refusal(engine: &Engine, last: u8) -> Refusal {
+fn refusal(engine: &Engine, last: u8) -> Box<Refusal> {
     let now = engine.clock().now();
     let decided = with_attempt(last, |attempt| engine.decide_in_memory(&engine.rules(), attempt, now));
     let Ok(Decision::Refused(refusal)) = decided else { panic!("admitted") };

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use http::{HeaderValue, Request};
 
-use crate::engine::{Decision, DecisionState, PendingDecision, Refusal, Reservation};
+use crate::engine::{Decision, DecisionState, PendingDecision};
 use crate::policy::attempt::Client;
-use crate::policy::{BodyRequirement, DefenceRefusal, MatchedRoutes};
+use crate::policy::{BodyRequirement, MatchedRoutes};
 use crate::proxy::body::ClientBody;
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
@@ -17,30 +17,8 @@ use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
 /// A decision, the configuration it was made by, and the number of the upstream group.
 pub(super) struct RoutedDecision {
     pub(super) config: Rc<WorkerConfig>,
-    pub(super) decision: BoxedDecision,
+    pub(super) decision: Decision,
     pub(super) group: usize,
-}
-
-/// A [`Decision`] whose large parts are boxed, because it is moved several times.
-pub(super) enum BoxedDecision {
-    Uncounted,
-    Admitted(Box<Reservation>),
-    Refused(Box<Refusal>),
-    Denied,
-    RefusedByDefence(&'static DefenceRefusal),
-}
-
-impl From<Decision> for BoxedDecision {
-    #[inline]
-    fn from(decision: Decision) -> Self {
-        match decision {
-            Decision::Uncounted => Self::Uncounted,
-            Decision::Admitted(reservation) => Self::Admitted(Box::new(reservation)),
-            Decision::Refused(refusal) => Self::Refused(Box::new(refusal)),
-            Decision::Denied => Self::Denied,
-            Decision::RefusedByDefence(refusal) => Self::RefusedByDefence(refusal),
-        }
-    }
 }
 
 /// A head that was checked, and the configuration it was checked by.
@@ -52,14 +30,14 @@ pub(super) struct CheckedHead {
 
 /// The result of checking the head of a request. Each decision comes with the number of the upstream group.
 pub(super) enum HeadDecision {
-    Decided(BoxedDecision, usize),
+    Decided(Decision, usize),
     /// The client is redirected to `https://` with this `Location`.
     Redirected(HeaderValue),
     /// An authority checks a name.
     Validation(ValidationAnswer),
     /// A refused client answers an offer.
     Voucher,
-    /// The decision needs the store. Boxed, because it is moved several times.
+    /// The decision needs the store.
     AwaitsStore(Box<PendingDecision>, usize),
     /// The decision needs the body.
     NeedsBody(UnreadAttempt),
@@ -98,8 +76,8 @@ impl HeadDecision {
     pub(super) fn by(state: DecisionState, group: Option<usize>) -> Self {
         let group = group.unwrap_or(0);
         match state {
-            DecisionState::Ready(decision) => Self::Decided(decision.into(), group),
-            DecisionState::Pending(pending) => Self::AwaitsStore(Box::new(pending), group),
+            DecisionState::Ready(decision) => Self::Decided(decision, group),
+            DecisionState::Pending(pending) => Self::AwaitsStore(pending, group),
         }
     }
 }

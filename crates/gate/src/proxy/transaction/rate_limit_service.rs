@@ -11,11 +11,11 @@ use http::{HeaderMap, Request, Response, StatusCode};
 
 use super::admitted::AdmittedAttempt;
 use super::context::RequestContext;
-use super::head_check::{BoxedDecision, RoutedDecision};
+use super::head_check::RoutedDecision;
 use super::response_future::ResponseFuture;
 use super::server::Server;
 use super::service::attempt;
-use crate::engine::{DecidedAttempt, LimitStatus, Refusal, Rules, Undecided};
+use crate::engine::{DecidedAttempt, Decision, LimitStatus, Refusal, Rules, Undecided};
 use crate::policy::attempt::{Attempt, Client};
 use crate::policy::descriptor::Descriptor;
 use crate::proxy::body::{self, BufferedBody, ClientBody, ResponseBody, UnreadGuard};
@@ -150,12 +150,12 @@ impl Server {
     ) -> Answered {
         let (shared, rules) = (&config.shared, &config.shared.rules);
         match decision {
-            BoxedDecision::Uncounted => Answered::free(context),
-            BoxedDecision::Denied => Answered::undecided(context, &Error::StoreUnavailable),
-            BoxedDecision::RefusedByDefence(refusal) => {
+            Decision::Uncounted => Answered::free(context),
+            Decision::Denied => Answered::undecided(context, &Error::StoreUnavailable),
+            Decision::RefusedByDefence(refusal) => {
                 Answered::undecided(context, &Error::RefusedByDefence(refusal))
             }
-            BoxedDecision::Refused(refusal) => {
+            Decision::Refused(refusal) => {
                 context.record.refused(rules, &refusal);
                 let form = shared.refuse_on(connection);
                 let negotiation = context.summary.negotiation();
@@ -165,7 +165,7 @@ impl Server {
                 let headers = rendered.into_headers(context.summary.request_id.clone());
                 Answered { code: Code::OverLimit, status, headers, ..Answered::free(context) }
             }
-            BoxedDecision::Admitted(reservation) => {
+            Decision::Admitted(reservation) => {
                 let settled = context.record.admitted(rules, &reservation);
                 if let Err(none) = context.record.acquire_permits(shared, &reservation) {
                     reservation.refund(&self.engine, rules);
@@ -196,7 +196,7 @@ impl Server {
         let rules = &config.shared.rules;
         let decided = |decision| RoutedDecision { config: Rc::clone(&config), decision, group: 0 };
         if let Some(refusal) = self.engine.refusal_by_operator(rules, attempt.client) {
-            return self.answered(connection, decided(BoxedDecision::RefusedByDefence(refusal)), context);
+            return self.answered(connection, decided(Decision::RefusedByDefence(refusal)), context);
         }
         let found = match rules.charges(&self.engine, attempt) {
             Ok(found) => found,
@@ -212,7 +212,7 @@ impl Server {
         let (route, wait) = (found.routes.first().copied(), rules.longest_wait(&statuses));
         let attempt = DecidedAttempt::default();
         let refusal = Refusal { route: route.unwrap_or_default(), wait, statuses, attempt };
-        self.answered(connection, decided(BoxedDecision::Refused(Box::new(refusal))), context)
+        self.answered(connection, decided(Decision::Refused(Box::new(refusal))), context)
     }
 
     /// The answer to all descriptors together. If one is refused, the request is not made: the others get back what they

@@ -18,7 +18,7 @@ use super::body_search::ReadBody;
 use super::context::{RequestContext, error_response};
 use super::discard_body;
 use super::forward::PreparedRequest;
-use super::head_check::{BoxedDecision, CheckedHead, HeadDecision, RoutedDecision, UnreadAttempt};
+use super::head_check::{CheckedHead, HeadDecision, RoutedDecision, UnreadAttempt};
 use super::request_summary::RequestSummary;
 use super::response_future::ResponseFuture;
 use super::server::Server;
@@ -103,7 +103,7 @@ impl Server {
         };
         match decision {
             HeadDecision::Decided(decision, group) => {
-                if let BoxedDecision::Refused(refusal) = &decision {
+                if let Decision::Refused(refusal) = &decision {
                     self.has_refused(&config, connection, &request, body, refusal, &context);
                 }
                 let routed = RoutedDecision { config, decision, group };
@@ -121,7 +121,7 @@ impl Server {
             HeadDecision::AwaitsStore(pending, group) => {
                 let (server, connection) = (Rc::clone(self), Rc::clone(connection));
                 ResponseFuture::Boxed(Box::pin(async move {
-                    let decision = server.await_store(*pending, &config).await.into();
+                    let decision = server.await_store(pending, &config).await;
                     let routed = RoutedDecision { config, decision, group };
                     let Ok(response) = server
                         .respond(&connection, routed, request.map(IncomingBody::Streaming), context)
@@ -204,8 +204,7 @@ impl Server {
                 // If every body would be refused, the refusal comes before the body is read.
                 let certain = rules.policy.certain_routes(&attempt, &routes);
                 let refusal = self.engine.refuse(rules, &attempt, certain, now)?;
-                let refused = refusal
-                    .map(|refusal| HeadDecision::Decided(BoxedDecision::Refused(Box::new(refusal)), 0));
+                let refused = refusal.map(|refusal| HeadDecision::Decided(Decision::Refused(refusal), 0));
                 let unread = || UnreadAttempt { requirement, routes, generation: rules.generation };
                 Ok(Ok((client, refused.unwrap_or_else(|| HeadDecision::NeedsBody(unread())))))
             },
@@ -274,7 +273,7 @@ impl Server {
         Ok(decision)
     }
 
-    async fn await_store(&self, pending: PendingDecision, config: &WorkerConfig) -> Decision {
+    async fn await_store(&self, pending: Box<PendingDecision>, config: &WorkerConfig) -> Decision {
         pending.await_store(&self.engine, &config.shared.rules).await
     }
 
@@ -316,19 +315,15 @@ impl Server {
                     Err(error) => return Ok(Err(error)),
                 };
                 let rules = &config.shared.rules;
-                // Boxed here, before it is moved.
-                let state = match self.engine.decide_on(rules, &attempt, routes(rules, &attempt), now)? {
-                    DecisionState::Ready(decision) => Ok(BoxedDecision::from(decision)),
-                    DecisionState::Pending(pending) => Err(Box::new(pending)),
-                };
+                let state = self.engine.decide_on(rules, &attempt, routes(rules, &attempt), now)?;
                 Ok(Ok((state, rules.policy.upstream_of(&attempt))))
             },
         )?;
         let (state, group) = checked?;
         let decision = match state {
-            Ok(decision) => decision,
+            DecisionState::Ready(decision) => decision,
             // Boxed: the futures around it are moved for every request with a body, and few of them ask a store.
-            Err(pending) => Box::pin(self.await_store(*pending, &config)).await.into(),
+            DecisionState::Pending(pending) => Box::pin(self.await_store(pending, &config)).await,
         };
         Ok(RoutedDecision { config, decision, group: group.unwrap_or(0) })
     }
@@ -343,12 +338,12 @@ impl Server {
     ) -> ResponseFuture {
         let (shared, rules) = (&config.shared, &config.shared.rules);
         let reservation = match decision {
-            BoxedDecision::Uncounted => None,
-            BoxedDecision::RefusedByDefence(refusal) => {
+            Decision::Uncounted => None,
+            Decision::RefusedByDefence(refusal) => {
                 return context.finish_with_error(&Error::RefusedByDefence(refusal), connection);
             }
-            BoxedDecision::Denied => return context.finish_with_error(&Error::StoreUnavailable, connection),
-            BoxedDecision::Admitted(reservation) => {
+            Decision::Denied => return context.finish_with_error(&Error::StoreUnavailable, connection),
+            Decision::Admitted(reservation) => {
                 context.permit_origin(&rules.policy, reservation.routes().first(), request.headers());
                 let settled = context.record.admitted(rules, &reservation);
                 if let Err(none) = context.record.acquire_permits(shared, &reservation) {
@@ -358,7 +353,7 @@ impl Server {
                 }
                 Some((reservation, settled))
             }
-            BoxedDecision::Refused(refusal) => {
+            Decision::Refused(refusal) => {
                 context.record.refused(rules, &refusal);
                 context.permit_origin(&rules.policy, Some(&refusal.route), request.headers());
                 let response = self.refuse(connection, shared, &refusal, request, &context);

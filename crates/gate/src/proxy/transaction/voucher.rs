@@ -10,11 +10,11 @@ use http::header::{CACHE_CONTROL, CONNECTION, LOCATION};
 use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::context::RequestContext;
-use super::head_check::{BoxedDecision, RoutedDecision};
+use super::head_check::RoutedDecision;
 use super::server::Server;
 use super::service::attempt;
 use super::{context, discard_body};
-use crate::engine::Refusal;
+use crate::engine::{Decision, Refusal};
 use crate::policy::attempt::{AttemptBody, Client};
 use crate::proxy::body::{ClientBody, IncomingBody, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
@@ -40,7 +40,7 @@ impl Server {
                 context.record.finish(see_other(location, may_be_kept))
             }
             Ok(Err(refusal)) => {
-                let decision = BoxedDecision::Refused(Box::new(refusal));
+                let decision = Decision::Refused(refusal);
                 let routed = RoutedDecision { config, decision, group: 0 };
                 let Ok(response) = self.respond(&connection, routed, request, context).await;
                 response
@@ -58,7 +58,7 @@ impl Server {
         config: &WorkerConfig,
         client: Client,
         request: &Request<ClientBody>,
-    ) -> Result<Result<HeaderValue, Refusal>, Error> {
+    ) -> Result<Result<HeaderValue, Box<Refusal>>, Error> {
         let host = target::validate_again(connection, request)?;
         let (shared, rules) = (&config.shared, &config.shared.rules);
         let location = voucher::way_back(request.uri()).ok_or(MalformedRequest::BadTarget)?;
