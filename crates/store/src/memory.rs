@@ -1,8 +1,8 @@
 //! Buckets in the memory of this process: one bounded table for each limit.
 //!
-//! A withdrawal from several buckets is all or nothing, and exact: it is decided while all their lines are locked. A
-//! refusal that writes nothing takes no lock, so a flood of refusals does not slow down admissions. The arithmetic is
-//! left to [`bucket`](tollgate_bucket).
+//! A withdrawal from several buckets is all or nothing, and exact: it is decided while all their lines are locked, or by
+//! what was read before if nobody wrote to them since. A refusal that writes nothing takes no lock, so a flood of refusals
+//! does not slow down admissions. The arithmetic is left to [`bucket`](tollgate_bucket).
 
 mod buckets;
 mod sync;
@@ -11,6 +11,7 @@ mod table_line;
 
 use smallvec::SmallVec;
 
+use self::buckets::UnlockedStep;
 pub use self::buckets::{
     BucketKey, Buckets, BucketsSnapshot, EncodedSpec, OwnRateError, RestoreError, Stale,
 };
@@ -81,8 +82,40 @@ pub(super) fn take_all_at<L: AsRef<Buckets>>(
     if writes_nothing(withdrawals, &seen) {
         return Ok(refused(withdrawals, &seen, now));
     }
+    if let Some(verdict) = write_all(withdrawals, &seen, now)? {
+        return Ok(verdict);
+    }
     let _held = lock_all(withdrawals)?;
     Ok(take_locked(withdrawals, now))
+}
+
+/// Writes what was seen without a lock, if that admits the attempt and nobody wrote to one of the lines since; otherwise
+/// nothing, and returns `None`. It waits for no line.
+fn write_all<L: AsRef<Buckets>>(
+    withdrawals: &[Withdrawal<'_, L>],
+    seen: &[UnlockedStep],
+    now: TimeAt<'_>,
+) -> Result<Option<CombinedVerdict>, Stale> {
+    let mut held: SmallVec<[table_line::LineGuard<'_>; 2]> = SmallVec::new();
+    for (withdrawal, seen) in withdrawals.iter().zip(seen) {
+        if !seen.step.verdict.is_admitted() {
+            return Ok(None);
+        }
+        // A second bucket of a line finds it locked.
+        let guard = withdrawal.buckets.as_ref().lock_if_unchanged(&withdrawal.bucket, seen);
+        let Some(guard) = guard else { return Ok(None) };
+        held.push(guard);
+    }
+    if withdrawals.iter().any(|withdrawal| withdrawal.buckets.as_ref().is_closed()) {
+        return Err(Stale);
+    }
+    let mut verdicts = SmallVec::new();
+    for (withdrawal, seen) in withdrawals.iter().zip(seen) {
+        let now = now(withdrawal.bucket.key);
+        withdrawal.buckets.as_ref().write_seen(&withdrawal.bucket, seen, now);
+        verdicts.push(seen.step.verdict);
+    }
+    Ok(Some(CombinedVerdict { admitted: true, verdicts }))
 }
 
 /// Refuses as [`take_all`] would, debt included; `None` if it would admit. Then nothing was taken.
@@ -102,7 +135,7 @@ pub(super) fn refuse_all_at<L: AsRef<Buckets>>(
     now: TimeAt<'_>,
 ) -> Result<Option<CombinedVerdict>, Stale> {
     let seen = dry_run_all(withdrawals, now);
-    if !is_refused(withdrawals, &seen) {
+    if !is_refused(withdrawals, seen.iter().map(|seen| &seen.step)) {
         return Ok(None);
     }
     if writes_nothing(withdrawals, &seen) {
@@ -114,24 +147,29 @@ pub(super) fn refuse_all_at<L: AsRef<Buckets>>(
         withdrawal.buckets.as_ref().dry_run_locked(&withdrawal.bucket, now, withdrawal.take())
     };
     let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(dry_run).collect();
-    Ok(is_refused(withdrawals, &seen).then(|| take_locked(withdrawals, now)))
+    Ok(is_refused(withdrawals, seen.iter()).then(|| take_locked(withdrawals, now)))
 }
 
-fn dry_run_all<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], now: TimeAt<'_>) -> SmallVec<[Step; 2]> {
+fn dry_run_all<L: AsRef<Buckets>>(
+    withdrawals: &[Withdrawal<'_, L>],
+    now: TimeAt<'_>,
+) -> SmallVec<[UnlockedStep; 2]> {
     let mut seen = SmallVec::new();
     for withdrawal in withdrawals {
-        seen.push(withdrawal.dry_run(now(withdrawal.bucket.key)));
+        let Withdrawal { buckets, bucket, .. } = withdrawal;
+        seen.push(buckets.as_ref().dry_run_to_write(bucket, now(bucket.key), withdrawal.take()));
     }
     seen
 }
 
 /// Whether the attempt is refused and nothing has to be written for it.
-fn writes_nothing<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], seen: &[Step]) -> bool {
-    let idle = |(withdrawal, step): (&Withdrawal<'_, L>, &Step)| match step.verdict.is_admitted() {
+fn writes_nothing<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], seen: &[UnlockedStep]) -> bool {
+    let idle = |(withdrawal, seen): (&Withdrawal<'_, L>, &UnlockedStep)| match seen.step.verdict.is_admitted()
+    {
         true => !matches!(withdrawal.effect, Effect::Candidate { .. }),
-        false => !step.changed,
+        false => !seen.step.changed,
     };
-    is_refused(withdrawals, seen) && withdrawals.iter().zip(seen).all(idle)
+    is_refused(withdrawals, seen.iter().map(|seen| &seen.step)) && withdrawals.iter().zip(seen).all(idle)
 }
 
 /// For each withdrawal whether its bucket gives the tokens, if it has them.
@@ -158,16 +196,17 @@ pub(super) fn gives<L>(
 
 fn refused<L: AsRef<Buckets>>(
     withdrawals: &[Withdrawal<'_, L>],
-    seen: &[Step],
+    seen: &[UnlockedStep],
     now: TimeAt<'_>,
 ) -> CombinedVerdict {
-    let verdicts = withdrawals.iter().zip(seen).map(|(withdrawal, step)| match step.verdict.is_admitted() {
-        true => {
-            let now = now(withdrawal.bucket.key);
-            withdrawal.buckets.as_ref().dry_run(&withdrawal.bucket, now, withdrawal.peek()).verdict
-        }
-        false => step.verdict,
-    });
+    let verdicts =
+        withdrawals.iter().zip(seen).map(|(withdrawal, seen)| match seen.step.verdict.is_admitted() {
+            true => {
+                let now = now(withdrawal.bucket.key);
+                withdrawal.buckets.as_ref().dry_run(&withdrawal.bucket, now, withdrawal.peek()).verdict
+            }
+            false => seen.step.verdict,
+        });
     CombinedVerdict { admitted: false, verdicts: verdicts.collect() }
 }
 
@@ -189,7 +228,7 @@ fn take_locked<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], now: TimeAt
             // A refusal may add debt.
             false => apply(withdrawal, withdrawal.take()),
         });
-    CombinedVerdict { admitted: !is_refused(withdrawals, &seen), verdicts: verdicts.collect() }
+    CombinedVerdict { admitted: !is_refused(withdrawals, seen.iter()), verdicts: verdicts.collect() }
 }
 
 impl<L: AsRef<Buckets>> Withdrawal<'_, L> {
@@ -213,11 +252,14 @@ impl<L: AsRef<Buckets>> Withdrawal<'_, L> {
     }
 }
 
-fn is_refused<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], steps: &[Step]) -> bool {
-    withdrawals
-        .iter()
-        .zip(steps)
-        .any(|(withdrawal, step)| withdrawal.effect.is_enforced() && !step.verdict.is_admitted())
+fn is_refused<'s, L: AsRef<Buckets>>(
+    withdrawals: &[Withdrawal<'_, L>],
+    steps: impl Iterator<Item = &'s Step>,
+) -> bool {
+    let refuses = |withdrawal: &Withdrawal<'_, L>, step: &Step| {
+        withdrawal.effect.is_enforced() && !step.verdict.is_admitted()
+    };
+    withdrawals.iter().zip(steps).any(|(withdrawal, step)| refuses(withdrawal, step))
 }
 
 /// Locks the lines of all buckets, always in the same order, so that two attempts never wait for each other. An attempt
@@ -338,6 +380,15 @@ mod tests {
                 }
             }
         });
+    }
+
+    #[test]
+    fn nothing_is_taken_where_one_of_the_limits_was_changed() {
+        let (table, changed) = (new_buckets(100), new_buckets(100));
+        changed.close();
+        let both = [withdrawal(&table, 1, spec(9, 0)), withdrawal(&changed, 1, spec(9, 0))];
+        assert_eq!(take_all(&both, NOW).map(|verdict| verdict.admitted), Err(Stale));
+        assert_eq!(left(&table, 1, spec(9, 0)), 9);
     }
 
     #[test]

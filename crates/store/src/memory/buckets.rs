@@ -63,6 +63,13 @@ pub struct BucketKey {
 #[error("the limit was changed meanwhile")]
 pub struct Stale;
 
+/// What an operation would do to a bucket, as far as is known without the lock.
+pub(super) struct UnlockedStep {
+    pub(super) step: Step,
+    /// The version of the line, and the state that is to be written; `None` if only the lock tells, or the state is long.
+    after: Option<(LineVersion, [u64; SHORT_WORDS])>,
+}
+
 impl AsRef<Self> for Buckets {
     fn as_ref(&self) -> &Self {
         self
@@ -211,6 +218,34 @@ impl Buckets {
             let _held = self.lock(self.line_of(bucket.key));
             self.dry_run_locked(bucket, now, op)
         })
+    }
+
+    /// The same as [`dry_run`](Self::dry_run), for [`write_seen`](Self::write_seen).
+    pub(super) fn dry_run_to_write(&self, bucket: &BucketKey, now: Time, op: Op) -> UnlockedStep {
+        let mut words = [0; SHORT_WORDS];
+        let Some(state) = words.get_mut(..bucket.spec.words()) else {
+            return UnlockedStep { step: self.dry_run(bucket, now, op), after: None };
+        };
+        let (version, was_converted) = self.read(bucket, now, state);
+        if self.own_rates.has(bucket.key) {
+            return UnlockedStep { step: self.dry_run(bucket, now, op), after: None };
+        }
+        let step = decide(bucket, state, now, op, was_converted);
+        UnlockedStep { step, after: Some((version, words)) }
+    }
+
+    /// Locks the line of a bucket if nothing was written to it since the dry run.
+    pub(super) fn lock_if_unchanged(&self, bucket: &BucketKey, seen: &UnlockedStep) -> Option<LineGuard<'_>> {
+        let (version, _) = seen.after?;
+        self.table.lock_if_unchanged(bucket.key, version)
+    }
+
+    /// Writes what the dry run left; the line must have been [locked](Self::lock_if_unchanged) since.
+    pub(super) fn write_seen(&self, bucket: &BucketKey, seen: &UnlockedStep, now: Time) {
+        let state = seen.after.as_ref().and_then(|(_, words)| words.get(..bucket.spec.words()));
+        if let Some(state) = state.filter(|_| seen.step.changed) {
+            self.table.write(bucket.key, state, now);
+        }
     }
 
     /// The same as [`dry_run`](Self::dry_run); the line must be locked.
