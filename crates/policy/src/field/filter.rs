@@ -21,14 +21,40 @@ impl NameKinds {
     /// A parameter that overrides the method.
     pub(crate) const METHOD: Self = Self(4);
 
+    const COUNT: usize = 3;
+
     pub(crate) fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// The position of a single kind.
+    fn at(self) -> usize {
+        self.0.trailing_zeros() as usize % Self::COUNT
     }
 }
 
 impl BitOrAssign for NameKinds {
     fn bitor_assign(&mut self, other: Self) {
         self.0 |= other.0;
+    }
+}
+
+/// Bytes with which a name could begin, as a bit set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct FirstBytes([u128; 2]);
+
+impl FirstBytes {
+    pub(super) fn has(self, first: u8) -> bool {
+        self.0[usize::from(first >> 7)] >> (first & 0x7F) & 1 == 1
+    }
+
+    pub(super) fn add(&mut self, first: u8) {
+        self.0[usize::from(first >> 7)] |= 1 << (first & 0x7F);
+    }
+
+    /// Whether this name, as sent, could begin with one of them.
+    fn could_begin(self, sent: &[u8]) -> bool {
+        first_byte(sent).map_or(!sent.is_empty(), |first| self.has(first))
     }
 }
 
@@ -42,7 +68,9 @@ pub(crate) struct NameFilter {
     /// Bytes of the shortest name; 0 if a name has characters beyond ASCII, whose capitals may be shorter.
     shortest: usize,
     /// The first bytes, as sent, that could begin one of the names.
-    begins: [u128; 2],
+    begins: FirstBytes,
+    /// Those of the names of each kind.
+    begins_by_kind: [FirstBytes; NameKinds::COUNT],
     /// Whether a name has characters beyond ASCII.
     has_beyond_ascii: bool,
     /// Whether each name has an ASCII character that no other character folds to.
@@ -64,8 +92,9 @@ impl NameFilter {
         let is_ascii_only = |byte: u8| byte.is_ascii_alphanumeric() && !matches!(byte, b'i' | b'k' | b's');
         self.are_ascii_only = (is_first || self.are_ascii_only) && name.text().bytes().any(is_ascii_only);
         self.has_beyond_ascii |= !name.text().is_ascii();
-        for first in 0..=u8::MAX {
-            self.begins[usize::from(first >> 7)] |= u128::from(!name.cannot_begin(first)) << (first & 0x7F);
+        for first in (0..=u8::MAX).filter(|first| !name.cannot_begin(*first)) {
+            self.begins.add(first);
+            self.begins_by_kind[kind.at()].add(first);
         }
     }
 
@@ -79,8 +108,8 @@ impl NameFilter {
         self.are_ascii_only
     }
 
-    /// The bytes with which a name could begin, as a bit set.
-    pub(super) fn first_bytes(&self) -> [u128; 2] {
+    /// The bytes with which a name could begin.
+    pub(super) fn first_bytes(&self) -> FirstBytes {
         self.begins
     }
 
@@ -91,17 +120,21 @@ impl NameFilter {
 
     /// Whether a name could begin with this byte.
     pub(super) fn could_begin(&self, first: u8) -> bool {
-        self.begins[usize::from(first >> 7)] >> (first & 0x7F) & 1 == 1
+        self.begins.has(first)
     }
 
     /// The kinds that this name could be, as sent and up to a `=`.
     pub(crate) fn kinds(&self, sent: &[u8]) -> NameKinds {
-        let could_begin = |first| self.could_begin(first);
         let mut kinds = NameKinds::default();
-        if first_byte(sent).map_or(!sent.is_empty(), could_begin) && self.scan_name(sent, false, &mut kinds) {
+        if self.begins.could_begin(sent) && self.scan_name(sent, false, &mut kinds) {
             self.scan_name(sent, true, &mut kinds);
         }
         kinds
+    }
+
+    /// Whether this name, as sent and up to a `=`, could be of this kind. Most cannot by their first byte.
+    pub(crate) fn could_be(&self, kind: NameKinds, sent: &[u8]) -> bool {
+        self.begins_by_kind[kind.at()].could_begin(sent) && self.kinds(sent).has(kind)
     }
 
     /// Whether no name has this character, which is no separator.

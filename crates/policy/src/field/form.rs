@@ -11,6 +11,7 @@ use super::super::pairs::split;
 use super::super::urlencoded::{decode, first_byte, readings};
 use super::body_fields::FoundInBody;
 use super::encoding::TextEncoding;
+use super::filter::FirstBytes;
 use super::lookup::FieldNames;
 
 /// Adds the values of all fields; scans the text once. With `encodings`, names and values may also be percent-encoded
@@ -52,7 +53,7 @@ struct FormReader<'n> {
     names: &'n FieldNames,
     encodings: &'n [TextEncoding],
     /// The bytes with which a name could begin that is looked up.
-    begins: [u128; 2],
+    begins: FirstBytes,
 }
 
 impl<'n> FormReader<'n> {
@@ -60,9 +61,7 @@ impl<'n> FormReader<'n> {
         let mut begins = names.first_bytes();
         if !encodings.is_empty() {
             let more = |first| encodings.iter().any(|encoding| encoding.could_begin(first, names));
-            for first in (0..=u8::MAX).filter(|first| more(*first)) {
-                begins[usize::from(first >> 7)] |= 1 << (first & 0x7F);
-            }
+            (0..=u8::MAX).filter(|first| more(*first)).for_each(|first| begins.add(first));
         }
         Self { names, encodings, begins }
     }
@@ -73,7 +72,7 @@ impl<'n> FormReader<'n> {
             None | Some(b'&' | b';' | b'=') => return true,
             Some(_) => first_byte(field),
         };
-        first.is_some_and(|first| self.begins[usize::from(first >> 7)] >> (first & 0x7F) & 1 == 0)
+        first.is_some_and(|first| !self.begins.has(first))
     }
 
     fn read(&self, field: &[u8], found: &mut FoundInBody) {

@@ -17,7 +17,7 @@ use super::super::legibility::UnreadableBody;
 use super::super::pairs::{name_and_value, readings_of_a_cookie, split};
 use super::super::urlencoded::{DecodedChars, readings};
 use super::body_fields::{BodyFields, FoundInBody};
-use super::filter::{NameFilter, NameKinds};
+use super::filter::{FirstBytes, NameFilter, NameKinds};
 use super::name::{FieldName, ends_a_name, letters, separates};
 use super::{Field, TooManyValues, Values};
 
@@ -58,9 +58,14 @@ impl FieldNames {
         self
     }
 
-    /// The kinds of names that a parameter or a cookie with this name could be; ignores text after a `=`.
-    pub(crate) fn kinds(&self, sent: &[u8]) -> NameKinds {
+    /// The kinds of names that a parameter with this name could be; ignores text after a `=`.
+    fn kinds(&self, sent: &[u8]) -> NameKinds {
         self.filter.kinds(sent)
+    }
+
+    /// Whether a parameter or a cookie with this name could be of this kind, likewise.
+    pub(crate) fn could_be(&self, kind: NameKinds, sent: &[u8]) -> bool {
+        self.filter.could_be(kind, sent)
     }
 
     /// The parts of a query between two `&` that could contain a name of the filter.
@@ -110,8 +115,8 @@ impl FieldNames {
         self.filter.are_ascii_only()
     }
 
-    /// The bytes with which a name that was sent could begin, as a bit set.
-    pub(super) fn first_bytes(&self) -> [u128; 2] {
+    /// The bytes with which a name that was sent could begin.
+    pub(super) fn first_bytes(&self) -> FirstBytes {
         self.filter.first_bytes()
     }
 
@@ -134,7 +139,7 @@ impl FieldNames {
 
     /// Calls `callback` with each slot whose name an application could read `sent` as; a slot may come more than once.
     pub(super) fn for_each_match(&self, sent: &[u8], mut callback: impl FnMut(usize)) {
-        if !self.kinds(sent).has(NameKinds::FIELD) {
+        if !self.could_be(NameKinds::FIELD, sent) {
             return;
         }
         if let Some(WideEscape) = self.search(sent, false, &mut callback) {
@@ -388,7 +393,7 @@ impl<'a> RequestFields<'a> {
 
     /// Whether a cookie or a parameter with this name could be of this kind.
     pub(crate) fn could_be(&self, kind: NameKinds, name: &[u8]) -> bool {
-        self.field_names.kinds(name).has(kind)
+        self.field_names.could_be(kind, name)
     }
 
     fn query(&self) -> &FoundValues {
