@@ -16,7 +16,7 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use http::header::{
     ACCEPT, ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, CONTENT_TYPE, COOKIE, FORWARDED, HOST,
 };
@@ -35,6 +35,7 @@ use tollgate::policy::query;
 use tollgate::policy::{OwnerCookie, Policy};
 use tollgate::proxy::headers::filter::HeaderFilter;
 use tollgate::proxy::headers::passed::PassedHeaders;
+use tollgate::proxy::headers::received_head::ReceivedHead;
 use tollgate::proxy::headers::recorded::RecordedHeaders;
 use tollgate::proxy::headers::{ForwardedInfo, prepare_request, requested_upgrade};
 use tollgate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
@@ -657,7 +658,7 @@ fn read_headers(headers: &HeaderMap) {
         request_id: None,
         owner_cookie: Some(&**DEVICES),
     };
-    prepare_request(&mut PassedHeaders::new(headers.clone(), Bytes::new()), &identity, None);
+    prepare_request(&mut PassedHeaders::new(headers.clone(), ReceivedHead::default()), &identity, None);
 }
 
 fn read_host(headers: &HeaderMap) {

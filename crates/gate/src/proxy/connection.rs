@@ -7,7 +7,6 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::Context;
 
-use bytes::Bytes;
 use http::HeaderValue;
 
 pub use self::state::{ConnectionState, Phase};
@@ -16,6 +15,7 @@ use crate::net::listener::{Callers, ListenerKind};
 use crate::net::stream::PeerAddr;
 use crate::policy::attempt::TlsClient;
 use crate::proxy::headers::address_value;
+use crate::proxy::headers::received_head::ReceivedHead;
 use crate::time::Clock;
 
 /// A client connection, shared by its socket, its driver and its service.
@@ -34,7 +34,7 @@ pub struct DownstreamConnection {
     /// What the peer showed in the handshake of TLS.
     pub tls: OnceCell<Box<TlsClient>>,
     /// The head of the latest request as it was received; empty over HTTP/2.
-    pub head: RefCell<Bytes>,
+    pub head: RefCell<ReceivedHead>,
     /// A value that lives as long as the connection, set by the module that needs it.
     pub attached: OnceCell<Rc<dyn Any>>,
     /// Interim responses that were not sent yet; nobody sends them over HTTP/2.

@@ -6,6 +6,7 @@
 pub mod carried;
 pub mod filter;
 pub mod passed;
+pub mod received_head;
 pub mod received_name;
 pub mod recorded;
 pub mod request_id;
@@ -102,7 +103,10 @@ fn strip(headers: &mut PassedHeaders, drops: impl Fn(&HeaderName) -> bool) {
     if removed.contains(&CONNECTION) {
         // A client that names these would change the meaning of the message.
         let is_essential = |name: &HeaderName| *name == HOST || *name == CONTENT_LENGTH;
-        let named = connection_options(received).filter_map(|option| HeaderName::from_bytes(option).ok());
+        // What nearly all clients name is hop-by-hop already.
+        let others =
+            connection_options(received).filter(|option| !option.eq_ignore_ascii_case(b"keep-alive"));
+        let named = others.filter_map(|option| HeaderName::from_bytes(option).ok());
         removed.extend(named.filter(|name| !is_essential(name) && received.contains_key(name)));
     }
     removed.iter().for_each(|name| headers.remove(name));
@@ -193,8 +197,7 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
+    use self::received_head::ReceivedHead;
     use super::*;
 
     fn map(lines: &[(&str, &str)]) -> HeaderMap {
@@ -206,7 +209,7 @@ mod tests {
     }
 
     fn forwarded(lines: &[(&str, &str)], trusted: bool) -> HeaderMap {
-        let mut headers = PassedHeaders::new(map(lines), Bytes::new());
+        let mut headers = PassedHeaders::new(map(lines), ReceivedHead::default());
         let peer = HeaderValue::from_static("192.0.2.1");
         let info = ForwardedInfo {
             peer: Some(&peer),
@@ -263,7 +266,7 @@ mod tests {
             (HeaderValue::from_static("192.0.2.1"), HeaderName::from_static("x-client-of-ours"));
         for trusted in [true, false] {
             let lines = map(&[("x-client-of-ours", "6.6.6.6"), ("x_client_of_ours", "6.6.6.6")]);
-            let mut headers = PassedHeaders::new(lines, Bytes::new());
+            let mut headers = PassedHeaders::new(lines, ReceivedHead::default());
             let info = ForwardedInfo {
                 peer: Some(&peer),
                 trusted,

@@ -38,6 +38,7 @@ use super::body::{RequestBody, UploadProgress};
 use super::buffered_socket::BufferedSocket;
 use super::error::Error;
 use super::headers::passed::{HeaderCase, PassedHeaders};
+use super::headers::received_head::ReceivedHead;
 use super::settings::{Forwarding, ProxySettings};
 use crate::event::Failure;
 use crate::net::connection_limit::ClientLoad;
@@ -167,7 +168,7 @@ pub struct RequestSource<'c> {
     /// The connections that belong to its connection; `None` over HTTP/2.
     pub bound: Option<&'c Rc<BoundConnections>>,
     /// Gets the interim responses, each with its bytes.
-    pub pass_on: &'c dyn Fn(Response<()>, Bytes),
+    pub pass_on: &'c dyn Fn(Response<()>, ReceivedHead),
 }
 
 /// A request of which provably no byte was sent; otherwise `None`.

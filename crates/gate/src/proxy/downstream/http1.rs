@@ -15,7 +15,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::EXPECT;
 use http::{Request, Response, StatusCode, Version};
 use tokio::io::AsyncWrite as _;
@@ -30,6 +29,7 @@ use crate::proxy::body::{ClientBody, ResponseBody, TunnelTask};
 use crate::proxy::connection::state::{Deadlines, Overdue};
 use crate::proxy::connection::{DownstreamConnection, Phase};
 use crate::proxy::headers::passed::HeaderCase;
+use crate::proxy::headers::received_head::ReceivedHead;
 use crate::proxy::request::decoder::{HeadError, RequestHead};
 use crate::proxy::request::response_terms::ResponseTerms;
 use crate::proxy::respond;
@@ -227,8 +227,8 @@ impl ActiveConnection<'_> {
     }
 
     fn request(&self, head: RequestHead) -> Request<ClientBody> {
-        let RequestHead { request, bytes, fault, .. } = head;
-        *self.connection.head.borrow_mut() = bytes;
+        let RequestHead { request, received, fault, .. } = head;
+        *self.connection.head.borrow_mut() = received;
         if fault.is_some() {
             self.connection.state.mark_ambiguous();
         }
@@ -331,7 +331,7 @@ impl ActiveConnection<'_> {
         let sent = poll_fn(|cx| self.poll_sent(&mut outbox, timer, cx)).await;
         drop(outbox);
         state.flushed();
-        *self.connection.head.borrow_mut() = Bytes::new();
+        *self.connection.head.borrow_mut() = ReceivedHead::default();
         match (sent, tunnel) {
             (Some(Sent::Whole), Some(tunnel)) => return Err(ConnectionEnd::Tunnel(tunnel)),
             (Some(Sent::Whole), None) if stays && self.read_rest().await => {}

@@ -6,10 +6,10 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use memchr::memchr;
+
+use super::received_head::ReceivedHead;
 
 /// How names are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,7 +26,7 @@ pub enum HeaderCase {
 pub struct PassedHeaders {
     received: HeaderMap,
     /// The head that they were parsed from; empty over HTTP/2.
-    head: Bytes,
+    head: ReceivedHead,
     /// What is removed, replaced and added. Not in place: the headers of most responses stay as they are.
     changes: Vec<HeaderChange>,
     /// What their names begin with and how long they are: excludes most others.
@@ -63,10 +63,10 @@ impl NameMarks {
 }
 
 impl PassedHeaders {
-    /// All headers of a message. `head` is the head that they were parsed from, with its first line; it is empty for a
-    /// message over HTTP/2. Boxed in its place, because it is large.
+    /// All headers of a message. `head` is the head that they were parsed from; it is empty for a message over HTTP/2.
+    /// Boxed in its place, because it is large.
     #[must_use]
-    pub fn new(received: HeaderMap, head: Bytes) -> Box<Self> {
+    pub fn new(received: HeaderMap, head: ReceivedHead) -> Box<Self> {
         let (changes, marks) = (Vec::new(), NameMarks(0));
         Box::write(Box::new_uninit(), Self { received, head, changes, marks })
     }
@@ -184,20 +184,23 @@ impl PassedHeaders {
         let mut has_length = false;
         // Lines that leave as they came are copied together.
         let mut as_sent = Run::default();
-        for line in lines(&self.head) {
-            let name = line.name;
+        let head = self.head.bytes();
+        for line in self.head.lines() {
+            let name = line.name();
             match self.removal_of(name) {
                 // Equal lengths are one, see `request::decoder`.
                 None if is_length(name) && std::mem::replace(&mut has_length, true) => {
-                    as_sent.end(&self.head, bytes);
+                    as_sent.end(head, bytes);
                 }
-                None if case == HeaderCase::Preserve && line.is_plain() => as_sent.add(line.at),
-                None => {
-                    as_sent.end(&self.head, bytes);
-                    push_received(name, line.value(), case, bytes);
-                }
+                None => match line.plain().filter(|_| case == HeaderCase::Preserve) {
+                    Some(plain) => as_sent.add(plain),
+                    None => {
+                        as_sent.end(head, bytes);
+                        push_received(name, line.value(), case, bytes);
+                    }
+                },
                 Some(at) => {
-                    as_sent.end(&self.head, bytes);
+                    as_sent.end(head, bytes);
                     if replaced.is_first(at) {
                         let values = self.replacements(at);
                         values.for_each(|value| push_received(name, value.as_bytes(), case, bytes));
@@ -205,7 +208,7 @@ impl PassedHeaders {
                 }
             }
         }
-        as_sent.end(&self.head, bytes);
+        as_sent.end(head, bytes);
     }
 
     /// The values of the header that the change with this number removes.
@@ -270,69 +273,6 @@ impl Run {
     }
 }
 
-/// A line of a head.
-struct ReceivedLine<'h> {
-    name: &'h [u8],
-    /// What follows the colon, with the end of the line.
-    behind: &'h [u8],
-    /// Its position, with its end.
-    at: Range<usize>,
-}
-
-impl<'h> ReceivedLine<'h> {
-    /// Whether it is written as the gate would write it: `name: value` and CR LF.
-    fn is_plain(&self) -> bool {
-        let [b' ', value @ .., b'\r', b'\n'] = self.behind else { return false };
-        !matches!(value, [b' ' | b'\t', ..] | [.., b' ' | b'\t'])
-    }
-
-    /// Without the blanks around it.
-    fn value(&self) -> &'h [u8] {
-        let text = self.behind.strip_suffix(b"\n").unwrap_or(self.behind);
-        trimmed(text.strip_suffix(b"\r").unwrap_or(text))
-    }
-}
-
-/// The lines behind the first one of a head.
-fn lines(head: &[u8]) -> impl Iterator<Item = ReceivedLine<'_>> {
-    // Empty lines may precede the first one.
-    let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(head.len());
-    let mut at = start + line_length(&head[start..]);
-    let mut rest = &head[at..];
-    std::iter::from_fn(move || {
-        let (line, others) = rest.split_at(line_length(rest));
-        let (name, behind) = parts(line)?;
-        let line = ReceivedLine { name, behind, at: at..at + line.len() };
-        (at, rest) = (line.at.end, others);
-        Some(line)
-    })
-}
-
-/// What is before the first colon, and behind it. Names are too short for vector instructions.
-fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut rest = line;
-    while let [byte, behind @ ..] = rest {
-        if *byte == b':' {
-            return Some((&line[..line.len() - rest.len()], behind));
-        }
-        rest = behind;
-    }
-    None
-}
-
-/// The length of the first line, with its end.
-fn line_length(rest: &[u8]) -> usize {
-    memchr(b'\n', rest).map_or(rest.len(), |end| end + 1)
-}
-
-/// Without spaces and tabs at both ends (RFC 9110, 5.6.3).
-fn trimmed(mut value: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
-        value = rest;
-    }
-    value
-}
-
 /// Appends a line whose name is known in lower case alone.
 pub fn push_line(name: &HeaderName, value: impl AsRef<[u8]>, case: HeaderCase, bytes: &mut Vec<u8>) {
     push_field(name.as_str().as_bytes(), value.as_ref(), case, bytes);
@@ -381,7 +321,16 @@ fn push_value(value: &[u8], bytes: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+
+    fn head(text: &'static str) -> ReceivedHead {
+        let mut lines = [httparse::EMPTY_HEADER; 16];
+        let mut parsed = httparse::Request::new(&mut lines);
+        parsed.parse(text.as_bytes()).unwrap();
+        ReceivedHead::new(Bytes::from_static(text.as_bytes()), text.as_bytes(), parsed.headers)
+    }
 
     fn written(headers: &PassedHeaders, case: HeaderCase) -> String {
         let mut bytes = Vec::new();
@@ -402,7 +351,7 @@ mod tests {
     #[test]
     fn lines_in_another_form_are_written_in_the_usual_one() {
         let head = "GET / HTTP/1.1\r\nA: 1\r\nB:\t2\r\nC:3 \r\nD:  4\nE: \r\nF: 6\r\nG:7\n\r\n";
-        let headers = PassedHeaders::new(HeaderMap::new(), Bytes::from_static(head.as_bytes()));
+        let headers = PassedHeaders::new(HeaderMap::new(), self::head(head));
         let lines = "A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\nE: \r\nF: 6\r\nG: 7\r\n";
         assert_eq!(written(&headers, HeaderCase::Preserve), lines);
     }
@@ -413,7 +362,7 @@ mod tests {
     fn passed() -> Box<PassedHeaders> {
         let map =
             received(&[("soapaction", "\"a\""), ("set-cookie", "1"), ("x_y", "z"), ("set-cookie", "2")]);
-        PassedHeaders::new(map, Bytes::from_static(HEAD.as_bytes()))
+        PassedHeaders::new(map, head(HEAD))
     }
 
     #[test]
@@ -439,7 +388,7 @@ mod tests {
     fn what_came_by_http2_is_written_in_title_case() {
         let headers = PassedHeaders::new(
             received(&[("www-authenticate", "Basic"), ("etag", "1"), ("x-", "")]),
-            Bytes::new(),
+            ReceivedHead::default(),
         );
         let lines = "Www-Authenticate: Basic\r\nEtag: 1\r\nX-: \r\n";
         assert_eq!(written(&headers, HeaderCase::Preserve), lines);
@@ -448,8 +397,7 @@ mod tests {
     #[test]
     fn equal_lengths_become_one() {
         let head = "POST / HTTP/1.1\r\nContent-Length: 3\r\ncontent-length: 3\r\n\r\n";
-        let headers =
-            PassedHeaders::new(received(&[("content-length", "3")]), Bytes::from_static(head.as_bytes()));
+        let headers = PassedHeaders::new(received(&[("content-length", "3")]), self::head(head));
         assert_eq!(written(&headers, HeaderCase::Preserve), "Content-Length: 3\r\n");
     }
 }

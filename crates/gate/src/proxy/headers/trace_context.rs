@@ -119,8 +119,7 @@ const MILLION: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
+    use super::super::received_head::ReceivedHead;
     use super::*;
 
     const VALID: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -141,7 +140,7 @@ mod tests {
     fn traced(sample_ppm: u32, lines: &[(&'static str, &str)]) -> (HeaderMap, Option<RequestSpan>) {
         let (tracer, headers) = (Tracer::new(sample_ppm), headers(lines));
         let span = tracer.begin(&headers, &RequestIds::default(), false);
-        let mut passed = PassedHeaders::new(headers, Bytes::new());
+        let mut passed = PassedHeaders::new(headers, ReceivedHead::default());
         tracer.propagate(&mut passed, span.as_deref());
         (passed.into_map(), span.map(|span| *span))
     }

@@ -32,6 +32,7 @@ use crate::proxy::body::{
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::headers::passed::PassedHeaders;
+use crate::proxy::headers::received_head::ReceivedHead;
 use crate::proxy::headers::{self, ForwardedInfo};
 use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
 use crate::proxy::settings::Forwarding;
@@ -79,7 +80,7 @@ impl PreparedRequest {
         let is_http1 = request.version() != Version::HTTP_2;
         let (parts, body) = request.into_parts();
         let head = connection.head.take();
-        let (method, target) = (parts.method, target(&parts.uri, &head));
+        let (method, target) = (parts.method, target(&parts.uri, head.bytes()));
         let (mut body, progress) = RequestBody::new(body, settings, client.header.name());
         if let Some(body) = &mut body
             && attempt.is_none()
@@ -136,7 +137,7 @@ impl PreparedRequest {
             Ok(()) => {
                 let bound = self.bound_connections(connection);
                 let (config, is_http1) = (&self.config, self.is_http1);
-                let pass_on = |head, bytes| pass_on_interim(config, is_http1, connection, head, bytes);
+                let pass_on = |head, received| pass_on_interim(config, is_http1, connection, head, received);
                 let source = RequestSource { bound: bound.as_ref(), pass_on: &pass_on };
                 let (group, client) = (config.group(self.group), record.count_at_upstream());
                 group.forward(&mut self.request, &self.progress, client, &source).await
@@ -352,7 +353,7 @@ fn pass_on_interim(
     is_http1: bool,
     connection: &DownstreamConnection,
     head: Response<()>,
-    bytes: Bytes,
+    received: ReceivedHead,
 ) {
     let (parts, ()) = head.into_parts();
     // Nobody would send them over HTTP/2.
@@ -360,7 +361,7 @@ fn pass_on_interim(
         return;
     }
     let RuntimeConfig { rules, settings, .. } = &*config.shared;
-    let mut passed = PassedHeaders::new(parts.headers, bytes);
+    let mut passed = PassedHeaders::new(parts.headers, received);
     headers::prepare_response(&mut passed, false);
     rules.policy.hidden_headers().for_each(|name| passed.remove(name));
     let mut interim = connection.interim.borrow_mut();

@@ -125,7 +125,7 @@ impl Server {
             return;
         }
         let head = connection.head.borrow();
-        self.refused_heads.refused(config, connection, &head, |source| {
+        self.refused_heads.refused(config, connection, head.bytes(), |source| {
             let (shared, entry) = (&config.shared, context.record.entry());
             let mut summary = context.summary.clone();
             summary.permit_origin(&shared.rules.policy, Some(&refusal.route), request.headers());

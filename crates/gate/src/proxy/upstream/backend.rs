@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Response;
 use http::header::HOST;
 use tokio::time::Instant;
@@ -26,6 +25,7 @@ use crate::net::connection_limit::ClientLoad;
 use crate::net::connection_slots::ConnectionSlot;
 use crate::proxy::body::{UploadProgress, UploadState};
 use crate::proxy::error::Error;
+use crate::proxy::headers::received_head::ReceivedHead;
 use crate::proxy::settings::ProxySettings;
 use crate::time::Span;
 
@@ -160,7 +160,7 @@ impl Backend {
         pending: &mut PendingResponse,
         progress: &UploadProgress,
         timeout: Duration,
-        pass_on: &dyn Fn(Response<()>, Bytes),
+        pass_on: &dyn Fn(Response<()>, ReceivedHead),
     ) -> Result<ResponseHead, Option<Error>> {
         let UpstreamConnection { socket, timer, .. } = &mut *connection.connection;
         timer.as_mut().reset(Instant::now() + timeout);

@@ -31,10 +31,10 @@ const OTHER_NAMES: [&str; 3] = ["request-range", "a-im", "negotiate"];
 mod tests {
     use std::collections::BTreeSet;
 
-    use bytes::Bytes;
     use http::HeaderMap;
 
     use super::*;
+    use crate::proxy::headers::received_head::ReceivedHead;
 
     #[test]
     fn nothing_that_changes_the_form_of_an_answer_is_left() {
@@ -59,7 +59,7 @@ mod tests {
             headers
                 .append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static("gzip"));
         }
-        let mut headers = PassedHeaders::new(headers, Bytes::new());
+        let mut headers = PassedHeaders::new(headers, ReceivedHead::default());
         request_plain_response(&mut headers);
         let mut headers = headers.into_map();
         assert_eq!(headers.remove("accept-encoding").unwrap(), "identity");

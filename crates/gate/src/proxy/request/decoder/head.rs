@@ -10,6 +10,7 @@ use memchr::{memchr, memrchr};
 
 use super::FramingError;
 use super::framing::Framing;
+use crate::proxy::headers::received_head::ReceivedHead;
 use crate::proxy::headers::received_name::received_name;
 
 /// The head of a request.
@@ -17,8 +18,8 @@ use crate::proxy::headers::received_name::received_name;
 pub struct RequestHead {
     /// Method, target, version and headers.
     pub request: Request<()>,
-    /// The bytes that it was parsed from.
-    pub bytes: Bytes,
+    /// What it was parsed from.
+    pub received: ReceivedHead,
     /// The first violation in the head: where the body ends is not known then.
     pub fault: Option<FramingError>,
     pub(super) framing: Framing,
@@ -120,7 +121,8 @@ pub(super) fn parse(bytes: Bytes, mut fault: Option<FramingError>) -> Result<Req
     if fault.is_some() {
         framing = Framing::None;
     }
-    Ok(RequestHead { request, bytes, fault, framing })
+    let received = ReceivedHead::new(bytes, &head, parsed.headers);
+    Ok(RequestHead { request, received, fault, framing })
 }
 
 fn append(headers: &mut HeaderMap, head: &Bytes, line: &httparse::Header<'_>) -> Result<(), HeadError> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::proxy::headers::passed::{HeaderCase, PassedHeaders};
 
 /// Valid requests, each with a name.
 const CLEAN: &[(&str, &str)] = &[
@@ -173,11 +174,14 @@ fn bytes_of_old_clients_in_a_target_are_read_as_if_they_were_encoded() {
     let mut buffer = BytesMut::from("GET /a\\b{|}?n=\u{e9}&q=\"<^`>\" HTTP/1.1\r\n\r\n".as_bytes());
     let head = RequestDecoder::default().read_head(&mut buffer).unwrap().unwrap();
     assert_eq!(head.request.uri(), "/a\\b{|}?n=%C3%A9&q=%22%3C^%60%3E%22");
-    assert!(head.bytes.starts_with("GET /a\\b{|}?n=\u{e9}".as_bytes()));
+    assert!(head.received.bytes().starts_with("GET /a\\b{|}?n=\u{e9}".as_bytes()));
     let mut buffer = BytesMut::from(&b"GET /?n=\xc4\xe3 HTTP/1.1\r\nX: \xff\r\n\r\n"[..]);
     let head = RequestDecoder::default().read_head(&mut buffer).unwrap().unwrap();
     assert_eq!(head.request.uri(), "/?n=%C4%E3");
     assert_eq!(head.request.headers()["x"], b"\xff"[..]);
+    let mut copied = Vec::new();
+    PassedHeaders::new(HeaderMap::new(), head.received).write(HeaderCase::Preserve, &mut copied);
+    assert_eq!(copied, b"X: \xff\r\n", "the line is where it was before the target became longer");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use super::response_head::BodyFraming;
 use super::{ResponseError, ResponseHead, Upload};
 use crate::proxy::body::BodyError;
 use crate::proxy::buffered_socket::BufferedSocket;
+use crate::proxy::headers::received_head::ReceivedHead;
 use crate::proxy::upstream::ConnectionLease;
 
 /// The body of an upstream's response.
@@ -26,7 +27,7 @@ pub struct UpstreamBody {
     unread: Unread,
     keeps_alive: bool,
     /// The head in front of it, as it was received.
-    head: Bytes,
+    head: ReceivedHead,
 }
 
 /// What is still to be read of a body.
@@ -43,13 +44,13 @@ impl UpstreamBody {
         upload: Option<Box<Upload>>,
         lease: ConnectionLease,
     ) -> Response<Self> {
-        let ResponseHead { response, bytes, framing, keeps_alive, .. } = head;
+        let ResponseHead { response, received, framing, keeps_alive, .. } = head;
         let (lease, unread) = (Some(lease), Unread::new(framing));
-        response.map(|()| Self { lease, upload, unread, keeps_alive, head: bytes })
+        response.map(|()| Self { lease, upload, unread, keeps_alive, head: received })
     }
 
-    /// The bytes of the head in front of it, as they were received.
-    pub fn take_head(&mut self) -> Bytes {
+    /// The head in front of it, as it was received.
+    pub fn take_head(&mut self) -> ReceivedHead {
         std::mem::take(&mut self.head)
     }
 

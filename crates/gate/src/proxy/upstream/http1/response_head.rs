@@ -14,14 +14,15 @@ use memchr::memchr_iter;
 
 use super::ResponseError;
 use crate::event::BrokenAnswer;
+use crate::proxy::headers::received_head::ReceivedHead;
 use crate::proxy::headers::received_name::received_name;
 use crate::proxy::upstream::framing::DeclaredFraming;
 
 /// The head of a response.
 pub(in crate::proxy::upstream) struct ResponseHead {
     pub(in crate::proxy::upstream) response: Response<()>,
-    /// The bytes that it was parsed from.
-    pub(super) bytes: Bytes,
+    /// What it was parsed from.
+    pub(super) received: ReceivedHead,
     pub(super) framing: BodyFraming,
     /// Whether the upstream keeps the connection open.
     pub(super) keeps_alive: bool,
@@ -30,9 +31,9 @@ pub(in crate::proxy::upstream) struct ResponseHead {
 }
 
 impl ResponseHead {
-    /// Hands on an interim response, with its bytes.
-    pub(in crate::proxy::upstream) fn pass_on(self, pass_on: &dyn Fn(Response<()>, Bytes)) {
-        pass_on(self.response, self.bytes);
+    /// Hands on an interim response, with its head.
+    pub(in crate::proxy::upstream) fn pass_on(self, pass_on: &dyn Fn(Response<()>, ReceivedHead)) {
+        pass_on(self.response, self.received);
     }
 }
 
@@ -182,7 +183,8 @@ fn parse(head: Bytes, method: &Method) -> Result<ResponseHead, ResponseError> {
     }
     let framing = body_framing(&response, declared, method)?;
     let keeps_alive = framing != BodyFraming::UntilClose && persistence.keeps_alive(response.version());
-    Ok(ResponseHead { response, bytes: head, framing, keeps_alive, has_challenge })
+    let received = ReceivedHead::new(head.clone(), &head, parsed.headers);
+    Ok(ResponseHead { response, received, framing, keeps_alive, has_challenge })
 }
 
 fn body_framing(
