@@ -18,7 +18,7 @@ use crate::policy::response::{BodyPrefix, ResponseView};
 use crate::proxy::headers::{FAILURES, REFUSED};
 use crate::proxy::respond::{RateLimitHeaders, refused_mark};
 use crate::proxy::runtime_config::WorkerConfig;
-use crate::time::Span;
+use crate::time::{Span, Time};
 
 /// What goes with a request that may pass.
 #[derive(Default)]
@@ -102,11 +102,16 @@ impl AdmittedAttempt {
     }
 
     /// Settles the attempt. Returns a `Set-Cookie` for the response if its client becomes known as an owner.
-    pub(super) fn settle(mut self, judged: impl Into<Judgement>) -> Option<HeaderValue> {
-        let judged = judged.into();
+    pub(super) fn settle(self, judged: impl Into<Judgement>) -> Option<HeaderValue> {
+        let now = self.server.engine.clock().now();
+        self.settle_at(judged.into(), now)
+    }
+
+    /// As [`settle`](Self::settle), at this time of the process's clock.
+    pub(super) fn settle_at(mut self, judged: Judgement, now: Time) -> Option<HeaderValue> {
         let reservation = self.reservation.take()?;
         let (engine, rules) = (&self.server.engine, &self.config.shared.rules);
-        let at = engine.time();
+        let at = engine.store().time(now);
         self.settled.set(Some(AttemptEnd { outcome: judged.outcome, at }));
         reservation.settle_and_claim(engine, rules, (judged, at), self.is_secure)
     }

@@ -40,6 +40,7 @@ use crate::proxy::upstream::bound::{self, BoundConnections};
 use crate::proxy::upstream::plain_response;
 use crate::proxy::upstream::tunnel::{self, UpgradeRequest};
 use crate::proxy::upstream::{RequestSource, UnsentRequest, UpstreamBody, UpstreamRequest};
+use crate::time::Time;
 
 /// A request that is ready to be sent.
 pub(super) struct PreparedRequest {
@@ -144,13 +145,14 @@ impl PreparedRequest {
             }
             Err(error) => Err(error),
         };
-        record.resume(server.engine.clock().now());
+        let answered = server.engine.clock().now();
+        record.resume(answered);
         let mut response = forwarded.inspect_err(|error| self.settle_failure(error))?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return self.switch_protocols(response, connection, record);
+            return self.switch_protocols(response, connection, record, answered);
         }
         let (mut read_ahead, mut inspector) = (BodyStart::default(), None);
-        let cookie = match self.settle_plan(&response) {
+        let cookie = match self.settle_plan(&response, answered) {
             SettlePlan::Known(settlement) => {
                 read_ahead = first_piece(response.body_mut(), self.is_http1).await?;
                 settlement.and_then(Settlement::settle)
@@ -216,13 +218,14 @@ impl PreparedRequest {
         response: Response<UpstreamBody>,
         connection: &Rc<DownstreamConnection>,
         record: &mut AccessRecord,
+        answered: Time,
     ) -> Result<Response<ResponseBody>, Error> {
         let settlement = self.attempt.take().map(|attempt| {
             attempt.remember_cookies(response.headers());
             let view =
                 ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
             let judged = attempt.by_body(&view, BodyPrefix { bytes: &[], complete: false });
-            Settlement { attempt, judged }
+            Settlement { attempt, judged, answered }
         });
         let tunnel = tunnel::open(response, self.upgrade.take(), connection, record.take_permits())?;
         drop(settlement.map(Settlement::settle));
@@ -259,14 +262,14 @@ impl PreparedRequest {
         drop(self.attempt.take().map(|attempt| attempt.settle(judged)));
     }
 
-    /// Chooses when the attempt is settled, by the head of the response.
-    fn settle_plan(&mut self, response: &Response<UpstreamBody>) -> SettlePlan {
+    /// Chooses when the attempt is settled, by the head of the response, which came at `answered`.
+    fn settle_plan(&mut self, response: &Response<UpstreamBody>, answered: Time) -> SettlePlan {
         let Some(attempt) = self.attempt.take() else { return SettlePlan::Known(None) };
         attempt.remember_cookies(response.headers());
         let view =
             ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
         match attempt.by_head(&view) {
-            Some(judged) => SettlePlan::Known(Some(Settlement { attempt, judged })),
+            Some(judged) => SettlePlan::Known(Some(Settlement { attempt, judged, answered })),
             None if attempt.settles_before_head() => {
                 SettlePlan::BeforeHead(BodyInspector::new(attempt, &view))
             }
@@ -289,12 +292,13 @@ enum SettlePlan {
 struct Settlement {
     attempt: AdmittedAttempt,
     judged: Judgement,
+    answered: Time,
 }
 
 impl Settlement {
     /// Settles the attempt. Returns a `Set-Cookie` for the response.
     fn settle(self) -> Option<HeaderValue> {
-        self.attempt.settle(self.judged)
+        self.attempt.settle_at(self.judged, self.answered)
     }
 }
 
