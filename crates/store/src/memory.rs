@@ -96,11 +96,11 @@ fn write_all<L: AsRef<Buckets>>(
     seen: &[UnlockedStep],
     now: TimeAt<'_>,
 ) -> Result<Option<CombinedVerdict>, Stale> {
+    if !seen.iter().all(UnlockedStep::may_be_written) {
+        return Ok(None);
+    }
     let mut held: SmallVec<[table_line::LineGuard<'_>; 2]> = SmallVec::new();
     for (withdrawal, seen) in withdrawals.iter().zip(seen) {
-        if !seen.step.verdict.is_admitted() {
-            return Ok(None);
-        }
         // A second bucket of a line finds it locked.
         let guard = withdrawal.buckets.as_ref().lock_if_unchanged(&withdrawal.bucket, seen);
         let Some(guard) = guard else { return Ok(None) };

@@ -70,6 +70,13 @@ pub(super) struct UnlockedStep {
     after: Option<(LineVersion, [u64; SHORT_WORDS])>,
 }
 
+impl UnlockedStep {
+    /// Whether it gives tokens, and what it leaves is known.
+    pub(super) fn may_be_written(&self) -> bool {
+        self.step.verdict.is_admitted() && self.after.is_some()
+    }
+}
+
 impl AsRef<Self> for Buckets {
     fn as_ref(&self) -> &Self {
         self
