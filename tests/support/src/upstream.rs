@@ -1,5 +1,6 @@
 //! An application behind the gate that keeps every byte and answers as it is told.
 
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +41,8 @@ type Log = Arc<Mutex<Received>>;
 struct Received {
     /// The bytes of each connection, in the order in which the connections came.
     connections: Vec<Vec<u8>>,
+    /// Those that brought something: a gate connects once when it starts, to say whether it can.
+    heard: HashSet<usize>,
     /// The connection on which something came last.
     latest: usize,
     /// The connection of each complete request, in the order in which the requests came.
@@ -83,11 +86,11 @@ impl Upstream {
         format!("{}{tables}", self.line())
     }
 
-    /// What was received, by connection. Those that brought nothing are left out: a gate connects once when it starts,
-    /// to say whether it can.
+    /// What was received, by connection. Those that never brought anything are left out.
     pub fn connections(&self) -> Vec<Vec<u8>> {
         let log = self.log.lock().unwrap();
-        log.connections.iter().filter(|bytes| !bytes.is_empty()).cloned().collect()
+        let all = log.connections.iter().enumerate();
+        all.filter(|(at, _)| log.heard.contains(at)).map(|(_, bytes)| bytes.clone()).collect()
     }
 
     /// All bytes received, whatever the connection.
@@ -193,6 +196,7 @@ fn serve(mut stream: TcpStream, script: &Script, log: &Log) {
 
 impl Received {
     fn note(&mut self, connection: usize, bytes: &[u8]) {
+        self.heard.insert(connection);
         self.connections[connection].extend_from_slice(bytes);
         self.latest = connection;
     }
