@@ -3,8 +3,8 @@
 use std::fs;
 use std::net::Ipv4Addr;
 
-use support::application::{ROUTE, application, cookie, form, guesses, right, sign_in_with};
-use support::{Gate, Launch, Upstream};
+use support::application::{ROUTE, application, cookie, form, guesses, post, right, sign_in_with};
+use support::{Gate, Launch, Reply, Upstream, get_with};
 
 const ACCOUNT: &str = "[limit.account]\nkey = \"user\"\nrate = \"5 per 1h\"\ncount = \"failures\"\n";
 const KEYS: &str = "[device]\nsecret = \"${file:{dir}/device.keys}\"\n";
@@ -83,6 +83,43 @@ fn a_device_is_known_for_its_own_account_only() {
     // A second account in the same body does not borrow it.
     let both = sign_in_with(&format!("Cookie: {device}\r\n"), "log=mallory&log=alice&pwd=x");
     assert_eq!(gate.ask(both).status, 429);
+}
+
+/// An application that sends those who are signed in home, whatever they ask for.
+fn generous_application() -> Upstream {
+    let home = "HTTP/1.1 302 Found\r\nLocation: /home\r\nContent-Length: 0\r\n\r\n";
+    let is_signed_in = |request: &[u8]| request.windows(11).any(|part| part == b"SESSION=own");
+    Upstream::answering(move |request, _| match is_signed_in(request) {
+        true => Reply::text(home),
+        false => Reply::ok(),
+    })
+}
+
+/// Who was signed in to an account of their own became the known device of any other one.
+#[test]
+fn who_is_signed_in_already_becomes_no_device_of_another_account() {
+    let application = generous_application();
+    let gate = gate(&application, "");
+    let session = "Cookie: SESSION=own\r\n";
+    let is_given = |request: &str| {
+        let answer = gate.ask(request);
+        assert_eq!(answer.status, 302, "{request}");
+        cookie(&answer, "tollgate_device").is_some()
+    };
+    for beside_the_form in [
+        get_with("/login?log=alice&pwd=x", session),
+        get_with("/login?log=alice&pwd=x&_method=POST", session),
+        post("/login?log=alice&pwd=x", session, ""),
+        post("/login?log=alice&pwd=x", session, "code=123456"),
+        post("/login", &format!("{session}Cookie: log=alice\r\n"), "pwd=x"),
+    ] {
+        assert!(!is_given(&beside_the_form), "{beside_the_form}");
+    }
+    assert!(
+        is_given(&sign_in_with(session, &form("alice", "x"))),
+        "the form itself is what the rules are about"
+    );
+    assert!(is_given(&post("/login?log=alice", session, &form("alice", "x"))), "and may be doubled");
 }
 
 #[test]

@@ -178,6 +178,34 @@ pub(super) fn values_but_cookies(
     let attempt = request.attempt;
     let mut found = Values::default();
     request.add_query(slots, &mut found)?;
+    add_headers(fields, attempt, &mut found)?;
+    request.add_body(slots, &mut found)?;
+    found.is_beside_authorization = found.is_unreadable || !found.is_empty();
+    authorization::find(fields, attempt.headers, half, &mut found)?;
+    Ok(found)
+}
+
+/// Whether the request has values only where an application may look for these fields too: in the query of a field of a
+/// body, or in a cookie.
+pub(super) fn are_out_of_place(
+    fields: &[Field],
+    slots: &FieldSlots,
+    half: Half,
+    request: &RequestFields<'_>,
+) -> Result<bool, TooManyValues> {
+    let is_in_query = request.has_in_query(slots);
+    let is_named = is_in_query && fields.iter().any(|field| matches!(field, Field::Query(_)));
+    if is_named || !(is_in_query || request.has_in_cookies(slots)) {
+        return Ok(false);
+    }
+    let mut in_place = Values::default();
+    add_headers(fields, request.attempt, &mut in_place)?;
+    request.add_body(slots, &mut in_place)?;
+    authorization::find(fields, request.attempt.headers, half, &mut in_place)?;
+    Ok(in_place.is_empty())
+}
+
+fn add_headers(fields: &[Field], attempt: &Attempt<'_>, found: &mut Values) -> Result<(), TooManyValues> {
     for field in fields {
         if let Field::Header(name) = field {
             for (_, value) in attempt.headers.iter().filter(|(sent, _)| is_read_as(sent, name)) {
@@ -185,10 +213,7 @@ pub(super) fn values_but_cookies(
             }
         }
     }
-    request.add_body(slots, &mut found)?;
-    found.is_beside_authorization = found.is_unreadable || !found.is_empty();
-    authorization::find(fields, attempt.headers, half, &mut found)?;
-    Ok(found)
+    Ok(())
 }
 
 /// Whether a body with these headers may be read as it is; if not, whatever it holds is unreadable.

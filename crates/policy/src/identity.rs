@@ -13,10 +13,11 @@ use super::Route;
 use super::account::Account;
 use super::attempt::Client;
 use super::descriptor::Descriptor;
-use super::field::{Field, Half, Passwords, RequestFields, Values, values_of};
+use super::field::{Field, Half, Passwords, RequestFields, Values, are_out_of_place, values_of};
 use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::legibility::decode_name;
+use super::method::is_get_or_head;
 use super::owner::{OwnerClaim, OwnerCookie};
 use super::owner_memory::{IsRemembered, OwnerMemory, RememberedClient};
 use super::route::SlottedRoute;
@@ -42,6 +43,8 @@ pub(super) struct Identity {
     pub(super) passwords: Option<Passwords>,
     /// Whether it follows another attempt, and nothing is proven by a success.
     pub(super) is_following: bool,
+    /// Whether the application may have looked at something else than this account, and nothing is proven by a success.
+    pub(super) is_beside_the_form: bool,
     /// The claim to be known as its owner, if there is a single account.
     pub(super) claim: Option<Arc<dyn OwnerClaim>>,
     /// Its client, as one that the set of that account may remember.
@@ -92,7 +95,8 @@ impl Identity {
             owner: known(account),
             listed: lists_users.then(|| Fingerprint::of_account(account)),
         });
-        let mut identity = Self { named: named.collect(), guesses: 1, ..Self::default() };
+        let is_beside_the_form = is_beside_the_form(slotted, request)?;
+        let mut identity = Self { named: named.collect(), guesses: 1, is_beside_the_form, ..Self::default() };
         if accounts.is_empty() || users.is_unreadable() {
             identity.named.push(NamedAccount::NONE);
         }
@@ -176,6 +180,19 @@ impl Identity {
             [NamedAccount { name: AccountName::Known(account), .. }] => Some(*account as u64),
             _ => None,
         }
+    }
+}
+
+/// Whether an application that reads the form alone sees no account here: in a page that is asked for, or in a form whose
+/// name is in the query or a cookie. Who is signed in is answered alike with any name there.
+fn is_beside_the_form(
+    SlottedRoute { route, slots }: SlottedRoute<'_>,
+    request: &RequestFields<'_>,
+) -> Result<bool, TooManyValues> {
+    let (method, patterns) = (request.attempt.method, &route.matching.patterns);
+    match is_get_or_head(method) {
+        true => Ok(!patterns.iter().any(|pattern| pattern.names_method(method))),
+        false => are_out_of_place(&route.reading.user, &slots.user, Half::User, request),
     }
 }
 

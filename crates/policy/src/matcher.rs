@@ -173,6 +173,11 @@ impl Pattern {
             .any(|reading| readings.has(reading) && self.method.fits(method, reading))
     }
 
+    /// Whether it names this method, so that no application has to take it for another one.
+    pub(super) fn names_method(&self, method: &Method) -> bool {
+        self.method.fits(method, MethodReading::AsSent)
+    }
+
     /// Whether the segments of the strict reading fit exactly: this may choose an upstream.
     #[must_use]
     pub fn matches_strictly(&self, attempt: &Attempt<'_>, strict: &[&[u8]]) -> bool {
