@@ -89,7 +89,7 @@ pub fn first(addresses: BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
     addresses.into_iter().take(MAX_ADDRESSES).collect()
 }
 
-/// Of a name.
+/// Addresses of a name at most.
 pub const MAX_ADDRESSES: usize = 16;
-/// Of a configuration.
+/// Names of a configuration at most.
 pub(super) const MAX_NAMES: usize = 64;

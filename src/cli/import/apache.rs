@@ -194,7 +194,7 @@ const REASONS: [(&str, &str); 10] = [
     ("require", "tollgate limits and forbids nobody: keep this in the application or the firewall"),
 ];
 const UNKNOWN: &str = "has no counterpart here, or is not understood";
-/// Of a count, an interval or a block.
+/// The largest count, interval or block.
 const LARGEST: u64 = 1_000_000;
 /// Letters of a line that a comment shows.
 const LONGEST_SHOWN: usize = 160;

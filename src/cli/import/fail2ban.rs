@@ -45,7 +45,7 @@ fn read_jail(file: &JailFile, jail: &Jail, names: &mut UniqueNames, out: &mut Im
     };
     let number = |key: &str, otherwise: u64| file.value(jail, key).map_or(Some(otherwise), seconds);
     let (Some(count), Some(within)) = (number("maxretry", 5), number("findtime", 600)) else {
-        return out.lose(jail.line, what, "maxretry or findtime is no number that can be read");
+        return out.lose(jail.line, what, "maxretry or findtime cannot be read as a number");
     };
     let count = u32::try_from(count).ok().filter(|count| (1..=MOST_STRIKES).contains(count));
     let (Some(count), true) = (count, (1..=LONGEST).contains(&within)) else {

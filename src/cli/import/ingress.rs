@@ -209,13 +209,13 @@ fn shortened(text: &str) -> String {
 
 const REASONS: [(&str, &str); 5] = [
     ("limit-rate", "tollgate does not slow answers down"),
-    ("limit", "its value is no number that can be read"),
+    ("limit", "its value cannot be read as a number"),
     ("auth", "tollgate checks no passwords: the application does"),
     ("whitelist", "tollgate limits and forbids nobody: keep this in the application or the firewall"),
     ("rewrite", "tollgate forwards paths as they are: the application has to take them so"),
 ];
 const UNKNOWN: &str = "has no counterpart here, or is not understood";
-/// Of a rate or a burst.
+/// The largest rate or burst.
 const LARGEST: u32 = 1_000_000;
 /// Letters of a value that a comment shows.
 const LONGEST_SHOWN: usize = 160;

@@ -181,7 +181,7 @@ impl RegexParser {
         is_within.then(|| vec![SOME.to_string()])
     }
 
-    /// The piece as often as a mark behind it says.
+    /// The piece, repeated by the mark behind it.
     fn repeated(&mut self, piece: Vec<String>) -> Option<Vec<String>> {
         let is_any = piece == [SOME_LETTER.to_string()];
         if self.next_is('*') || self.next_is('+') {

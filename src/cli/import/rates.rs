@@ -7,7 +7,7 @@
 pub(super) enum OldRule {
     /// nginx: attempts leak from a bucket at a steady rate, `burst` beyond the first may wait or pass at once.
     Leaky { count: u64, period: u64, burst: u64 },
-    /// HAProxy: at most so many in any period, by two counters of which the old one fades.
+    /// HAProxy: at most this many in any period, by two counters of which the old one fades.
     Window { count: u64, period: u64 },
     /// fail2ban and mod_evasive: so many within a time, then none for another.
     Ban { count: u64, within: u64, length: u64 },
@@ -40,7 +40,7 @@ pub(super) struct WrittenRate {
     pub(super) shape: WrittenShape,
 }
 
-/// What is beside the rate.
+/// The keys that go with the rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum WrittenShape {
     /// An attempt is held for its token for this many milliseconds.
@@ -69,7 +69,7 @@ impl WrittenRate {
                 let periods = (self.period / every.max(1)).max(1);
                 count.saturating_mul(touched.div_ceil(periods))
             }
-            // Who stays just below the rate is never refused.
+            // A client that stays just below the rate is never refused.
             WrittenShape::Block { .. } => steady,
             WrittenShape::Ban { after, wait, .. } => steady.min(windows(after.into(), wait, seconds)),
         }

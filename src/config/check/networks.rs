@@ -82,12 +82,12 @@ impl<'r> Networks<'r> {
         Vec::new()
     }
 
-    /// Like [`resolve`](Self::resolve), where those who are inside gain something (`gain`): whoever answers for a name
-    /// of DNS decides on it.
+    /// Like [`resolve`](Self::resolve), where those who are inside gain something (`gain`): the server of a name of
+    /// DNS decides on it.
     pub(super) fn resolve_for(&self, entry: &Located<String>, gain: &str, f: &mut Findings) -> Vec<IpNet> {
         if let Some(dns) = self.named(&entry.value).and_then(|network| network.dns.first()) {
             let message = format!("`{}` is as strong as the DNS of {dns}", entry.value);
-            f.warning(&entry.spot, message, format!("whoever answers for that name decides who is {gain}"));
+            f.warning(&entry.spot, message, format!("its DNS server decides who is {gain}"));
         }
         self.resolve(entry, f)
     }

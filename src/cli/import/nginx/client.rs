@@ -1,4 +1,4 @@
-//! Who the client is: `set_real_ip_from`, `real_ip_header` and `real_ip_recursive` as `[client]`.
+//! The address of the client: `set_real_ip_from`, `real_ip_header` and `real_ip_recursive` as `[client]`.
 
 use http::HeaderName;
 

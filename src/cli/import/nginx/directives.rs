@@ -13,7 +13,7 @@ pub(in crate::cli::import) struct Directive {
 }
 
 impl Directive {
-    /// As it stands in the file, shortened.
+    /// Its text in the file, shortened.
     pub(in crate::cli::import) fn text(&self) -> String {
         let mut text = self.name.clone();
         for word in &self.words {

@@ -17,7 +17,7 @@ pub(super) struct LocationPlace {
     pub(super) difference: Option<&'static str>,
 }
 
-/// What takes precedence, the first before the others.
+/// Kinds of locations, in the order in which nginx prefers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LocationKind {
     Exact,

@@ -200,8 +200,8 @@ impl OverridesApi {
         }
     }
 
-    /// Exempts an operator who opened the dashboard from limits by address, so that wrong passwords of a trial shut nobody
-    /// out who could mend it. Behind a tunnel the address is that of everybody on this machine, and stays as it is.
+    /// Exempts an operator who opened the dashboard from limits by address, so that a trial with wrong passwords does not
+    /// shut them out. The addresses of this machine are those of all callers of a tunnel, and are never exempt.
     pub(super) async fn welcome(&self, peer: IpAddr) {
         let now = self.engine.time();
         let peer = peer.to_canonical();
