@@ -21,6 +21,7 @@ mod headers;
 mod hosts;
 mod limit_kinds;
 mod limits;
+mod list_file;
 mod log;
 mod methods;
 mod networks;

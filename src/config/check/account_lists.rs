@@ -5,7 +5,8 @@
 use tollgate_grammar::{Findings, Spot};
 
 use super::files::Files;
-use super::networks::{is_prefix, lines};
+use super::list_file::lines;
+use super::networks::is_prefix;
 use crate::policy::account::Account;
 use crate::policy::fingerprint::Fingerprint;
 

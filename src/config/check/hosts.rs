@@ -3,7 +3,7 @@
 //! A route with `host` does not see other hosts. If one application answers for every host, that is a way past the
 //! limits: the same form under another name, or without one, as in HTTP/1.0. A warning reports such routes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tollgate_grammar::list::distinct;
@@ -12,7 +12,7 @@ use tollgate_grammar::{Findings, Located, RawNamed, Spot, StringList};
 use super::super::raw;
 use super::context::CheckContext;
 use super::files::Files;
-use super::networks::lines;
+use super::list_file;
 use crate::policy::canonical::Case;
 use crate::policy::matcher::{HostPattern, Pattern};
 use crate::policy::{HostSet, Route};
@@ -36,28 +36,33 @@ pub(super) fn check(raw: &raw::RawRoute, files: &mut Files<'_>, f: &mut Findings
 
 /// The hosts, with those of the files that the list names.
 fn with_lists(list: &StringList, files: &mut Files<'_>, f: &mut Findings) -> StringList {
-    let hosts = list.value.iter().flat_map(|entry| match entry.value.strip_prefix('@') {
-        Some(path) => read_list(path, &entry.spot, files, f),
-        None => vec![entry.clone()],
-    });
-    StringList { value: hosts.collect(), spot: list.spot.clone(), is_empty: list.is_empty }
+    let mut hosts: Vec<Located<String>> = Vec::new();
+    for entry in &list.value {
+        match entry.value.strip_prefix('@') {
+            Some(path) => read_list(path, &entry.spot, files, &mut hosts, f),
+            None => hosts.push(entry.clone()),
+        }
+    }
+    StringList { value: hosts, spot: list.spot.clone(), is_empty: list.is_empty }
 }
 
-/// A file with a host a line; blank lines, and text behind a `#`, are ignored.
-fn read_list(path: &str, spot: &Spot, files: &mut Files<'_>, f: &mut Findings) -> Vec<Located<String>> {
-    let Some(source) = files.text(path, spot, f) else { return Vec::new() };
-    let host = |(start, line): (usize, &str)| {
-        let text = line.split('#').next().unwrap_or_default();
-        let start = start + (text.len() - text.trim_start().len());
-        let value = text.trim().to_owned();
-        let spot = Spot::new(&source, start..start + value.len());
-        (!value.is_empty()).then_some(Located { value, spot })
-    };
-    let hosts: Vec<_> = lines(&source).filter_map(host).collect();
-    if hosts.is_empty() {
+/// Adds the hosts of a file. What is no host is reported with those of the route.
+fn read_list(
+    path: &str,
+    spot: &Spot,
+    files: &mut Files<'_>,
+    hosts: &mut Vec<Located<String>>,
+    f: &mut Findings,
+) {
+    let (before, mut known) = (hosts.len(), HashSet::new());
+    let was_read = list_file::read(path, spot, files, f, |host, _| {
+        let is_good = HostPattern::new(&host.value).is_some() && known.insert(host.value.clone());
+        hosts.push(host);
+        is_good
+    });
+    if was_read && hosts.len() == before {
         f.error(spot, format!("`{path}` names no host"), "a host a line, as in www.example.org");
     }
-    hosts
 }
 
 fn host_pattern(text: &Located<String>, f: &mut Findings) -> Option<HostPattern> {

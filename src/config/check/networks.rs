@@ -1,17 +1,17 @@
 //! `[networks]`: names for prefixes, and the meaning of an entry of `exempt`, `rates` or `trust`.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use ipnet::IpNet;
 use tollgate_grammar::diagnostic::suggest;
 use tollgate_grammar::kind::Checked as _;
-use tollgate_grammar::{Findings, List, Located, RawNamed, SourceText, Spot, name, refuse};
+use tollgate_grammar::{Findings, List, Located, RawNamed, Spot, name, refuse};
 
 use super::super::names::{DnsNames, MAX_NAMES, NamedAddresses};
 use super::super::raw::RawClient;
 use super::super::values::{Domain, Prefix};
 use super::files::Files;
+use super::list_file;
 use crate::time::Span;
 
 /// The named networks.
@@ -37,7 +37,11 @@ impl<'r> Networks<'r> {
             let (mut prefixes, mut dns) = (Vec::new(), Vec::new());
             for entry in &network.value.value {
                 if let Some(path) = entry.value.strip_prefix('@') {
-                    prefixes.extend(read_list(path, &entry.spot, files, f));
+                    list_file::read(path, &entry.spot, files, f, |line, f| {
+                        let prefix = prefix(&line.value, &line.spot, f);
+                        prefixes.extend(prefix);
+                        prefix.is_some()
+                    });
                 } else if let Some(name) = entry.value.strip_prefix(DNS) {
                     dns.extend(dns_name(name, entry, f));
                 } else {
@@ -118,40 +122,6 @@ fn check_network_name(called: &Located<String>, f: &mut Findings) {
     }
 }
 
-/// Reads a file with one prefix a line; blank lines, and text behind a `#`, are ignored.
-fn read_list(path: &str, spot: &Spot, files: &mut Files<'_>, f: &mut Findings) -> Vec<IpNet> {
-    let Some(source) = files.text(path, spot, f) else { return Vec::new() };
-    let (mut prefixes, mut wrong) = (Vec::new(), 0);
-    for (start, line) in lines(&source) {
-        let text = line.split('#').next().unwrap_or_default();
-        let start = start + (text.len() - text.trim_start().len());
-        let text = text.trim();
-        if text.is_empty() {
-            continue;
-        }
-        let spot = Spot::new(&source, start..start + text.len());
-        if wrong == MAX_MISTAKES {
-            f.error(&spot, "too many mistakes: the list was not read beyond this line", "");
-            break;
-        }
-        let prefix = prefix(text, &spot, f);
-        wrong += usize::from(prefix.is_none());
-        prefixes.extend(prefix);
-    }
-    prefixes
-}
-
-/// Lines with their offsets, without the byte order mark that some editors write.
-pub(super) fn lines(source: &Arc<SourceText>) -> impl Iterator<Item = (usize, &str)> {
-    let mark = if source.text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut next = mark;
-    source.text[mark..].split_inclusive('\n').map(move |line| {
-        let start = next;
-        next += line.len();
-        (start, line)
-    })
-}
-
 /// Whether a text is an address or a prefix.
 pub(super) fn is_prefix(text: &str) -> bool {
     text.contains(['.', ':']) && text.parse::<Prefix>().is_ok()
@@ -180,5 +150,3 @@ fn prefix(text: &str, spot: &Spot, f: &mut Findings) -> Option<IpNet> {
 const DNS_KEEP: Span = Span::from_secs(86_400);
 /// Begins a name of DNS.
 const DNS: &str = "dns:";
-/// A file may have millions of lines and not be a list at all.
-const MAX_MISTAKES: usize = 10;
