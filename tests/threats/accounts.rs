@@ -334,6 +334,9 @@ fn what_is_almost_a_form_or_a_document_hides_no_account() {
     let of = |name, head: &str| Kind::of(name, "/login", multipart, parts(head));
     let json = |name, body: &str| Kind::of(name, "/api", "application/json", body);
     let kinds = [
+        Kind::of("a type, as Zope reads it", "/login", FORM, "login:utf8:string=NAME&pw=guess"),
+        Kind::of("a member, as Rocket ignores it", "/login", FORM, "login.x=NAME&pw=guess"),
+        of("a part of a type", "Content-Disposition: form-data; name=\"login:string\""),
         of("a parameter more", "Content-Disposition: form-data; name=\"login\"; x=y"),
         of("a parameter before", "Content-Disposition: form-data; x=y; name=login"),
         of("another word", "Content-Disposition: attachment; name='login'"),

@@ -1,11 +1,12 @@
 //! Counts the items of a JSON array, as in batches of JSON-RPC and GraphQL.
 //!
-//! It skips the items themselves. A comment before the array is an error, since readers that allow comments would find
+//! An object with a number among its names is an array for PHP. The items themselves are skipped. A comment before the array is an error, since readers that allow comments would find
 //! an array where others find none.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserializer as _, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Deserializer;
 
 use super::UnreadableBody;
@@ -15,6 +16,7 @@ use crate::field::is_too_deep;
 pub(super) fn count(body: &[u8]) -> Result<u32, UnreadableBody> {
     match body.first() {
         Some(b'[') => {}
+        Some(b'{') => return Ok(Deserializer::from_slice(body).deserialize_map(Members).unwrap_or(1)),
         Some(b'/' | b'#') => return Err(UnreadableBody),
         _ => return Ok(1),
     }
@@ -43,6 +45,26 @@ impl<'de> Visitor<'de> for Items {
             count = count.saturating_add(1);
         }
         Ok(count)
+    }
+}
+
+/// The members of an object with a number among its names; 1 for any other.
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = u32;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<u32, A::Error> {
+        let (mut count, mut is_array): (u32, _) = (0, false);
+        while let Some((name, _)) = members.next_entry::<Cow<'_, str>, IgnoredAny>()? {
+            count = count.saturating_add(1);
+            is_array |= name.parse::<u64>().is_ok();
+        }
+        Ok(if is_array { count } else { 1 })
     }
 }
 
@@ -76,6 +98,20 @@ mod tests {
         for body in ["", "  ", "{}", "{\"a\":[1,2]}", "\"[1,2]\"", "log=a&pwd=b", "1", "nul", "\u{feff}{"] {
             assert_eq!(count(body), Ok(1), "{body:?}");
         }
+    }
+
+    #[test]
+    fn an_object_with_numbers_for_names_is_an_array_to_php() {
+        for (body, items) in [
+            (r#"{"0":{"a":1},"1":{"a":2}}"#, 2),
+            (r#" {"a":1,"\u0030":[2,3],"7":3}"#, 3),
+            (r#"{"0":1"#, 1),
+            (r#"{"a":1,"b1":2}"#, 1),
+        ] {
+            assert_eq!(count(body), Ok(items), "{body}");
+        }
+        let deep = format!("{{\"0\":{}{},\"1\":1}}", "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(count(deep), Ok(2));
     }
 
     #[test]

@@ -174,12 +174,15 @@ impl NameFilter {
                 rest = after;
             }
             if class >= EQUALS {
-                is_separated = true;
-                if class == END && checked < hash.length {
+                if class != SEPARATOR && checked < hash.length {
                     checked = hash.length;
                     *kinds |= self.of(hash.value);
                 }
-                continue;
+                if class != COLON {
+                    is_separated = true;
+                    continue;
+                }
+                class = b':';
             }
             hash.separate(std::mem::take(&mut is_separated));
             hash.push(class);
@@ -208,8 +211,9 @@ const CLASSES: [u8; 256] = {
         classes[byte as usize] = match byte {
             b'%' => ENCODED,
             b'=' => EQUALS,
-            b'[' | b']' | 0 => END,
-            b'.' | b'_' | b' ' | b'+' | 0x09..=0x0d => SEPARATOR,
+            b'[' | b']' | b'.' | 0 => END,
+            b':' => COLON,
+            b'_' | b' ' | b'+' | 0x09..=0x0d => SEPARATOR,
             _ => byte.to_ascii_lowercase(),
         };
         byte += 1;
@@ -219,10 +223,12 @@ const CLASSES: [u8; 256] = {
 /// Has to be decoded first.
 const ENCODED: u8 = 0xff;
 /// Ends the name, unless it is encoded.
-const EQUALS: u8 = 0xfc;
+const EQUALS: u8 = 0xfb;
 const SEPARATOR: u8 = 0xfe;
 /// A separator at which an application may stop reading.
 const END: u8 = 0xfd;
+/// A character of the name at which an application may stop reading.
+const COLON: u8 = 0xfc;
 
 /// Whether a character is ASCII in lower case, as the Kelvin sign is.
 fn folds_to_ascii(letter: char) -> bool {
@@ -271,7 +277,7 @@ mod tests {
     use super::super::name::ends_a_name;
     use super::*;
 
-    const NAMES: [&str; 8] = ["log", "_task", "user[name]", "user_name", "i\u{307}", "\u{e4}", "page", "a.b"];
+    const NAMES: [&str; 8] = ["log", "_task", "user[name]", "user_name", "i\u{307}", "\u{e4}", "page", "a.b:c"];
 
     fn filter() -> NameFilter {
         let mut filter = NameFilter::default();
@@ -286,7 +292,8 @@ mod tests {
             let class = match (separates(letter), ends_a_name(letter)) {
                 (true, true) => END,
                 (true, false) => SEPARATOR,
-                _ => byte.to_ascii_lowercase(),
+                (false, true) => COLON,
+                (false, false) => byte.to_ascii_lowercase(),
             };
             assert_eq!(CLASSES[usize::from(byte)], class, "{letter:?}");
         }
@@ -316,7 +323,7 @@ mod tests {
         fn no_name_that_a_reader_knows_is_missed(
             name in prop::sample::select(NAMES.to_vec()),
             before in "([+ .\\[_]|%20|%5b){0,2}",
-            behind in "(\\[|\\]|%5b|%00|\0|[.]|a|%u0061){0,3}",
+            behind in "(\\[|\\]|%5b|%00|\0|[.]|:|%3a|a|%u0061){0,3}",
             (at, how) in (0..9_usize, 0..5),
         ) {
             let letters: Vec<char> = name.chars().collect();

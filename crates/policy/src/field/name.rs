@@ -2,7 +2,7 @@
 //!
 //! It knows no body. Brackets, dots, blanks and underscores are the same separator here, and their number does not
 //! matter: PHP makes `_` of dots, blanks and unclosed brackets, Rack skips leading brackets, and readers differ about
-//! `a[b`, `a]b` and `a[b]c`.
+//! `a[b`, `a]b` and `a[b]c`. Zope and Rocket read `a:string` and `a.b` as `a`.
 
 /// A name from the file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,10 +66,10 @@ pub(super) fn is_name(written: &str) -> bool {
     !FieldName::new(written).0.is_empty()
 }
 
-/// Whether a name may end before this character: after a bracket come array keys or text that PHP ignores, and C stops
-/// at a zero byte.
+/// Whether a name may end before this character: after a bracket come array keys or text that PHP ignores, after a dot
+/// members that Rocket ignores, after a colon the type for Zope, and C stops at a zero byte.
 pub(super) fn ends_a_name(letter: char) -> bool {
-    matches!(letter, '[' | ']' | '\0')
+    matches!(letter, '[' | ']' | '.' | ':' | '\0')
 }
 
 pub(super) fn separates(letter: char) -> bool {
@@ -116,7 +116,7 @@ mod tests {
         let expected = FieldName::new(written).0;
         let mut fold = FieldNameFold::default();
         for letter in sent.chars() {
-            if matches!(letter, '[' | ']' | '\0') && fold.0 == expected {
+            if ends_a_name(letter) && fold.0 == expected {
                 return true;
             }
             fold.push(letter);
@@ -127,8 +127,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_compared_letter_by_letter_is_what_is_folded_and_compared(
-            written in "[ab_.\\[\\]\u{130}]{0,5}[ab]",
-            sent in "[abAB_. \\[\\]\0\u{130}\u{307}\u{a0}\u{3000}\u{1680}\u{212a}\u{e4}ik]{0,9}",
+            written in "[ab_.:\\[\\]\u{130}]{0,5}[ab]",
+            sent in "[abAB_.: \\[\\]\0\u{130}\u{307}\u{a0}\u{3000}\u{1680}\u{212a}\u{e4}ik]{0,9}",
             tail in "[\\[\\]\0a ]{0,3}",
         ) {
             for sent in [sent.clone(), format!("{written}{tail}"), format!("{sent}{}", written.to_uppercase())] {
@@ -149,6 +149,9 @@ mod tests {
             "log[",
             "log\0junk",
             "log[]junk",
+            "log.x",
+            "log:string",
+            "log:utf8:ustring",
             "\u{212a}og",
         ] {
             let expected = if sent.starts_with('\u{212a}') { "kog" } else { "log" };
@@ -157,7 +160,7 @@ mod tests {
         for sent in ["user.login", "user login", "user[login", "user_login", "user[login]", "user[login][]"] {
             assert!(FieldName::new("user_login").is(sent.as_bytes()), "{sent:?}");
         }
-        for sent in ["login", "lo", "log2", "log_in", "", "[]", "xlog", "blog[log]", "\0log2"] {
+        for sent in ["login", "lo", "log2", "log_in", "", "[]", "xlog", "blog[log]", "\0log2", "a:log", "a.log"] {
             assert!(!FieldName::new("log").is(sent.as_bytes()), "{sent:?}");
         }
     }

@@ -117,6 +117,29 @@ fn d17_letters_that_are_something_else_are_unreadable() {
     );
 }
 
+/// D17: Django decodes a form, and aiohttp each part, by any of Python's codecs.
+#[test]
+fn a_shift_between_character_sets_hides_no_field() {
+    let found = |kind: &str, body: &str| {
+        let found = find_with(&[form("log")], &[(CONTENT_TYPE, kind)], "", AttemptBody::Whole(body.as_bytes()));
+        shown(&found.unwrap())
+    };
+    for (charset, pair) in [
+        ("iso-2022-jp", "l\u{1b}(Bog=ad\u{1b}(Bmin"),
+        ("ISO2022_KR", "\u{e}#l#o#g\u{f}=admin"),
+        ("iso-2022-jp-2", "l%1b(Bog=ad%1B%28Bmin"),
+        ("hz", "lo~\ng=ad~{#m#i#n~}"),
+        ("hz-gb-2312", "l~{#o~}g=admin"),
+    ] {
+        let found = found(&format!("{FORM}; charset={charset}"), &format!("a=b&{pair}&pw=x"));
+        assert!(found.contains(&"admin".to_owned()), "{charset}: {found:?}");
+    }
+    let head = "Content-Disposition: form-data; name=\"log\"\r\nContent-Type: text/plain; charset=iso-2022-jp";
+    let parts = format!("--x\r\n{head}\r\n\r\nad\u{1b}(Bmin\r\n--x--\r\n");
+    let found = found("multipart/form-data; boundary=x", &parts);
+    assert!(found.contains(&"admin".to_owned()), "{found:?}");
+}
+
 /// M7: what two kinds of encodings could be is decoded in none.
 #[test]
 fn a_body_with_charsets_of_two_kinds_has_too_many_readings() {
