@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::{
@@ -24,8 +24,12 @@ use crate::net::stream::ACME_TLS;
 use crate::net::tls::MinVersion;
 
 /// Resumes the sessions of returning clients. One for the life of a gate.
+///
+/// Made when the first listener of TLS is: the first random bytes of the cryptography cost tens of milliseconds.
 #[derive(Clone)]
-pub struct SessionCache {
+pub struct SessionCache(Arc<LazyLock<Resumption>>);
+
+struct Resumption {
     sessions: Arc<dyn StoresServerSessions>,
     tickets: Option<Arc<dyn ProducesTickets>>,
 }
@@ -54,6 +58,12 @@ impl SessionCache {
     /// An empty cache.
     #[must_use]
     pub fn new() -> Self {
+        Self(Arc::new(LazyLock::new(Resumption::new)))
+    }
+}
+
+impl Resumption {
+    fn new() -> Self {
         // Without randomness for the key there are no tickets, and sessions are stored here.
         let tickets = Ticketer::new().ok();
         Self { sessions: ServerSessionMemoryCache::new(MAX_SESSIONS), tickets }
@@ -94,15 +104,12 @@ impl Acceptor {
         };
         let mut config = builder.with_cert_resolver(resolver);
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-        match (&cache.tickets, client_auth) {
-            (_, Some(_)) => {
-                config.session_storage = Arc::new(NoServerSessionStorage {});
-                config.send_tls13_tickets = 0;
-            }
-            (tickets, None) => {
-                config.session_storage = Arc::clone(&cache.sessions);
-                tickets.iter().for_each(|tickets| config.ticketer = Arc::clone(tickets));
-            }
+        if client_auth.is_some() {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        } else {
+            config.session_storage = Arc::clone(&cache.0.sessions);
+            cache.0.tickets.iter().for_each(|tickets| config.ticketer = Arc::clone(tickets));
         }
         // All suites are good, but scanners report a choice by the client as neglect.
         config.ignore_client_order = true;
