@@ -57,10 +57,13 @@ pub(super) fn contains_ascii(label: &str) -> bool {
 /// # Errors
 /// [`UnknownCharset`] if one is not.
 pub(super) fn check_charsets(headers: &HeaderMap) -> Result<(), UnknownCharset> {
-    let is_known = |value: &HeaderValue| {
-        charsets(value.as_bytes()).iter().all(|label| contains_ascii(label) || hides_ascii(label))
-    };
-    if headers.get_all(CONTENT_TYPE).iter().all(is_known) { Ok(()) } else { Err(UnknownCharset) }
+    let are_known = |value: &HeaderValue| charsets(value.as_bytes()).iter().all(|label| is_known(label));
+    if headers.get_all(CONTENT_TYPE).iter().all(are_known) { Ok(()) } else { Err(UnknownCharset) }
+}
+
+/// Whether a charset is read here.
+pub(super) fn is_known(label: &str) -> bool {
+    contains_ascii(label) || hides_ascii(label)
 }
 
 /// Whether a label is that of a wide encoding, of UTF-7 or of EBCDIC.

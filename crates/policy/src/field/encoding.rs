@@ -1,5 +1,4 @@
-//! Encodings in which ASCII bytes mean something else: two and four bytes a character, UTF-7, EBCDIC, and those that
-//! [shift](super::shifting).
+//! Encodings in which ASCII bytes mean something else: two and four bytes a character, UTF-7 and EBCDIC.
 //!
 //! Java, Python and JSON readers decode the encoding that a client names, or the one that the text looks like. EBCDIC
 //! has a hundred code pages, which differ in characters that English does not use: their common part is enough for the
@@ -11,7 +10,6 @@ use smallvec::SmallVec;
 use super::super::legibility::contains_ascii;
 use super::lookup::FieldNames;
 use super::name::letters;
-use super::shifting;
 
 /// An encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +18,6 @@ pub(super) enum TextEncoding {
     Utf16(ByteOrder),
     Utf32(ByteOrder),
     Ebcdic,
-    Shifting {
-        by_tilde: bool,
-    },
 }
 
 /// The order of the bytes of a character.
@@ -36,8 +31,6 @@ pub(super) enum ByteOrder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EncodingFamily {
     Utf7,
-    Iso2022,
-    Hz,
     Wide,
     /// A number that is that of a wide encoding or of a code page.
     Numbered,
@@ -51,10 +44,6 @@ impl EncodingFamily {
         let has = |words: &[&str]| words.iter().any(|word| label.contains(word));
         if has(&["utf-7", "utf7", "u7"]) {
             Some(Self::Utf7)
-        } else if has(&["2022", "5022", "jis_encoding", "jisencoding"]) || label == "jis" {
-            Some(Self::Iso2022)
-        } else if label.starts_with("hz") {
-            Some(Self::Hz)
         } else if has(&["16", "32", "ucs", "unicode"]) {
             Some(if has(&["utf", "ucs", "unicode"]) { Self::Wide } else { Self::Numbered })
         } else {
@@ -73,12 +62,9 @@ impl TextEncoding {
             return None;
         }
         let mut found = SmallVec::new();
-        found.extend(match family {
-            Some(EncodingFamily::Utf7) => Some(Self::Utf7),
-            Some(EncodingFamily::Iso2022) => Some(Self::Shifting { by_tilde: false }),
-            Some(EncodingFamily::Hz) => Some(Self::Shifting { by_tilde: true }),
-            _ => None,
-        });
+        if family == Some(EncodingFamily::Utf7) {
+            found.push(Self::Utf7);
+        }
         let is_wide = matches!(family, Some(EncodingFamily::Wide | EncodingFamily::Numbered));
         if is_wide || memchr::memchr(0, text).is_some() {
             found.extend([ByteOrder::Big, ByteOrder::Little].map(Self::Utf16));
@@ -94,7 +80,6 @@ impl TextEncoding {
     pub(super) fn decode(self, text: &[u8]) -> Vec<u8> {
         let decoded = match self {
             Self::Utf7 => return from_utf7(text),
-            Self::Shifting { by_tilde } => return shifting::decode(text, by_tilde),
             Self::Ebcdic => return text.iter().map(|byte| from_ebcdic(*byte)).collect(),
             Self::Utf16(order) => {
                 let reader = match order {
@@ -131,8 +116,7 @@ impl TextEncoding {
         };
         let decoded = self.decode(&value[..value.len().min(MAX_VALUE_LEN)]);
         let is_broken = memmem::find(&decoded, "\u{fffd}".as_bytes()).is_some()
-            || (matches!(self, Self::Ebcdic | Self::Shifting { .. })
-                && memchr::memchr(NO_CHARACTER, &decoded).is_some());
+            || (self == Self::Ebcdic && memchr::memchr(NO_CHARACTER, &decoded).is_some());
         (!decoded.is_empty() && !is_broken).then_some(decoded)
     }
 
@@ -140,7 +124,6 @@ impl TextEncoding {
     pub(super) fn could_begin(self, first: u8, names: &FieldNames) -> bool {
         match self {
             Self::Utf7 => first == b'+',
-            Self::Shifting { by_tilde } => shifting::shifts(first, by_tilde) || names.could_begin(first),
             // Of U+0130, which is an `i` with a dot, the second byte is a digit.
             Self::Utf16(_) | Self::Utf32(_) => first >= 0x80 || first == 0x30 || names.has_beyond_ascii(),
             Self::Ebcdic => names.could_begin(from_ebcdic(first)),
@@ -160,11 +143,6 @@ impl TextEncoding {
         match self {
             Self::Utf7 if memchr::memchr(b'+', sent).is_none() => {}
             Self::Utf7 => names.for_each_decoded(letters(&from_utf7(sent)), callback),
-            Self::Shifting { by_tilde } => {
-                if sent.iter().any(|byte| shifting::shifts(*byte, by_tilde)) {
-                    names.for_each_decoded(letters(&shifting::decode(sent, by_tilde)), callback);
-                }
-            }
             Self::Ebcdic => {
                 let decoded = sent.iter().map(|byte| match from_ebcdic(*byte) {
                     NO_CHARACTER => char::REPLACEMENT_CHARACTER,

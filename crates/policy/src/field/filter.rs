@@ -277,7 +277,8 @@ mod tests {
     use super::super::name::ends_a_name;
     use super::*;
 
-    const NAMES: [&str; 8] = ["log", "_task", "user[name]", "user_name", "i\u{307}", "\u{e4}", "page", "a.b:c"];
+    const NAMES: [&str; 8] =
+        ["log", "_task", "user[name]", "user_name", "i\u{307}", "\u{e4}", "page", "a.b:c"];
 
     fn filter() -> NameFilter {
         let mut filter = NameFilter::default();

@@ -12,7 +12,7 @@ use memchr::{memchr2, memchr2_iter, memmem};
 use smallvec::SmallVec;
 
 use self::document::find as find_in_document;
-use super::super::legibility::charsets;
+use super::super::legibility::{charsets, is_known};
 use super::body_fields::FoundInBody;
 use super::encoding::TextEncoding;
 use super::lookup::FieldNames;
@@ -65,12 +65,17 @@ fn find_in_parts(text: &[u8], names: &FieldNames, found: &mut FoundInBody) {
         let content = content.strip_suffix(b"\n").unwrap_or(content);
         let content = content.strip_suffix(b"\r").unwrap_or(content);
         name.add(names, content, found);
-        let lines = &text[head.max(at.saturating_sub(MAX_NAME_LEN))..start];
+        // From the end of the head before: a client puts any lines in front of the name.
+        let lines = &text[head..start];
+        let labels: Vec<String> = charsets(lines).iter().map(|label| first_line(label)).collect();
+        if !labels.iter().all(|label| is_known(label)) {
+            return found.all_have_too_many();
+        }
         if lines.to_ascii_lowercase().windows(6).any(|part| part == b"base64") {
             let coded = content.iter().copied().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=');
             basic::decode(coded.collect()).iter().for_each(|content| name.add(names, content, found));
         }
-        let Some(encodings) = TextEncoding::possible(&charsets(lines), content) else {
+        let Some(encodings) = TextEncoding::possible(&labels, content) else {
             return found.all_have_too_many();
         };
         for encoding in encodings {
@@ -87,6 +92,11 @@ fn begins_parameter(text: &[u8], at: usize) -> bool {
     }
     let mut bytes = text[at..].iter().filter(|byte| !is_break(byte));
     b"name".iter().all(|expected| bytes.next().is_some_and(|byte| byte.eq_ignore_ascii_case(expected)))
+}
+
+/// A label in the middle of other lines, without quotes.
+fn first_line(label: &str) -> String {
+    label.lines().next().unwrap_or_default().trim().trim_matches(['"', '\'']).to_owned()
 }
 
 /// PHP reads a line without a colon as a continuation of the line before.

@@ -18,7 +18,7 @@ use super::super::pairs::{name_and_value, readings_of_a_cookie, split};
 use super::super::urlencoded::{DecodedChars, readings};
 use super::body_fields::{BodyFields, FoundInBody};
 use super::filter::{FirstBytes, NameFilter, NameKinds};
-use super::name::{FieldName, ends_a_name, letters, separates};
+use super::name::{FieldName, ends_a_cookies_name, ends_a_name, letters, separates};
 use super::{Field, TooManyValues, Values};
 
 /// The names of fields; their positions are slots.
@@ -138,12 +138,17 @@ impl FieldNames {
     }
 
     /// Calls `callback` with each slot whose name an application could read `sent` as; a slot may come more than once.
-    pub(super) fn for_each_match(&self, sent: &[u8], mut callback: impl FnMut(usize)) {
+    pub(super) fn for_each_match(&self, sent: &[u8], callback: impl FnMut(usize)) {
+        self.for_each_ending(ends_a_name, sent, callback);
+    }
+
+    /// The same where a name may end before other characters.
+    fn for_each_ending(&self, ends: fn(char) -> bool, sent: &[u8], mut callback: impl FnMut(usize)) {
         if !self.could_be(NameKinds::FIELD, sent) {
             return;
         }
-        if let Some(WideEscape) = self.search(sent, false, &mut callback) {
-            self.search(sent, true, &mut callback);
+        if let Some(WideEscape) = self.search(sent, false, ends, &mut callback) {
+            self.search(sent, true, ends, &mut callback);
         }
     }
 
@@ -182,7 +187,13 @@ impl FieldNames {
 
     /// Compares a name character by character, as long as a known name begins so. Returns whether it could be decoded
     /// in another way.
-    fn search(&self, sent: &[u8], is_wide: bool, callback: &mut impl FnMut(usize)) -> Option<WideEscape> {
+    fn search(
+        &self,
+        sent: &[u8],
+        is_wide: bool,
+        ends: fn(char) -> bool,
+        callback: &mut impl FnMut(usize),
+    ) -> Option<WideEscape> {
         let mut letters = DecodedChars { rest: sent, is_wide };
         let mut search = PrefixSearch { names_left: &self.names, first: 0, depth: 0, is_separated: false };
         let mut last = None;
@@ -202,7 +213,7 @@ impl FieldNames {
                 wide = Some(WideEscape);
             }
             let Some(letter) = letters.next() else { break };
-            if ends_a_name(letter) {
+            if ends(letter) {
                 search.matched_slot().into_iter().for_each(&mut report);
             }
             search.push(letter);
@@ -322,8 +333,8 @@ impl FoundValues {
     fn in_cookies(headers: &HeaderMap, field_names: &FieldNames) -> Self {
         let mut found = Self::default();
         for (name, value) in cookies::pairs(headers) {
-            field_names
-                .for_each_match(name, |slot| found.add(slot, field_names, readings_of_a_cookie(value)));
+            let add = |slot| found.add(slot, field_names, readings_of_a_cookie(value));
+            field_names.for_each_ending(ends_a_cookies_name, name, add);
         }
         found
     }

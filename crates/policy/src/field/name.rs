@@ -72,6 +72,11 @@ pub(super) fn ends_a_name(letter: char) -> bool {
     matches!(letter, '[' | ']' | '.' | ':' | '\0')
 }
 
+/// The same for a cookie, whose names have no types and no members: `user.sig` signs `user`.
+pub(super) fn ends_a_cookies_name(letter: char) -> bool {
+    ends_a_name(letter) && !matches!(letter, '.' | ':')
+}
+
 pub(super) fn separates(letter: char) -> bool {
     matches!(letter, '[' | ']' | '.' | '_' | '\0') || letter.is_whitespace()
 }
@@ -160,7 +165,9 @@ mod tests {
         for sent in ["user.login", "user login", "user[login", "user_login", "user[login]", "user[login][]"] {
             assert!(FieldName::new("user_login").is(sent.as_bytes()), "{sent:?}");
         }
-        for sent in ["login", "lo", "log2", "log_in", "", "[]", "xlog", "blog[log]", "\0log2", "a:log", "a.log"] {
+        for sent in
+            ["login", "lo", "log2", "log_in", "", "[]", "xlog", "blog[log]", "\0log2", "a:log", "a.log"]
+        {
             assert!(!FieldName::new("log").is(sent.as_bytes()), "{sent:?}");
         }
     }

@@ -117,27 +117,34 @@ fn d17_letters_that_are_something_else_are_unreadable() {
     );
 }
 
-/// D17: Django decodes a form, and aiohttp each part, by any of Python's codecs.
+/// D17: aiohttp decodes each part by the charset that the part names, which may be any of Python's.
 #[test]
-fn a_shift_between_character_sets_hides_no_field() {
-    let found = |kind: &str, body: &str| {
-        let found = find_with(&[form("log")], &[(CONTENT_TYPE, kind)], "", AttemptBody::Whole(body.as_bytes()));
-        shown(&found.unwrap())
+fn a_part_in_a_charset_that_is_not_read_has_too_many_readings() {
+    let found = |head: &str, content: &str| {
+        let part = format!("{head}\r\nContent-Disposition: form-data; name=\"log\"\r\n\r\n{content}");
+        read(&[form("log")], "multipart/form-data; boundary=x", format!("--x\r\n{part}\r\n--x--\r\n"))
     };
-    for (charset, pair) in [
-        ("iso-2022-jp", "l\u{1b}(Bog=ad\u{1b}(Bmin"),
-        ("ISO2022_KR", "\u{e}#l#o#g\u{f}=admin"),
-        ("iso-2022-jp-2", "l%1b(Bog=ad%1B%28Bmin"),
-        ("hz", "lo~\ng=ad~{#m#i#n~}"),
-        ("hz-gb-2312", "l~{#o~}g=admin"),
-    ] {
-        let found = found(&format!("{FORM}; charset={charset}"), &format!("a=b&{pair}&pw=x"));
-        assert!(found.contains(&"admin".to_owned()), "{charset}: {found:?}");
+    let too_many: Found = Err(TooManyValues.into());
+    for charset in ["iso-2022-jp", "_hz", "unicode_escape", "punycode", "x", "shift_jis", "\"iso2022_kr\""] {
+        let head = format!("Content-Type: text/plain; charset={charset}");
+        assert_eq!(found(&head, "ad\u{1b}(Bmin"), too_many, "{charset}");
+        assert_eq!(
+            found(&format!("{head}\r\nX-Pad: {}", "x".repeat(300)), "ad~\nmin"),
+            too_many,
+            "{charset}"
+        );
     }
-    let head = "Content-Disposition: form-data; name=\"log\"\r\nContent-Type: text/plain; charset=iso-2022-jp";
-    let parts = format!("--x\r\n{head}\r\n\r\nad\u{1b}(Bmin\r\n--x--\r\n");
-    let found = found("multipart/form-data; boundary=x", &parts);
-    assert!(found.contains(&"admin".to_owned()), "{found:?}");
+    for charset in ["utf-8", "latin1", "utf-16", "\"windows-1252\""] {
+        let head = format!("Content-Type: text/plain; charset={charset}\r\nX-Other: a");
+        assert_eq!(found(&head, "admin"), Err(FieldReadError::Unreadable), "{charset}");
+    }
+}
+
+/// Express signs the cookie `log` by another one.
+#[test]
+fn a_name_of_a_cookie_has_no_members() {
+    let lines = [(http::header::COOKIE, "log=a; log.sig=b; log:x=c; log[x]=d")];
+    assert_eq!(read_with(&[form("log")], &lines, "", AttemptBody::Whole(b"")), some(&["a", "d"]));
 }
 
 /// M7: what two kinds of encodings could be is decoded in none.
