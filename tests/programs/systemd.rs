@@ -17,7 +17,8 @@ fn systemd_takes_the_units_and_finds_them_guarded() {
     let directory = new_directory();
     let binary = directory.join("tollgate");
     fs::copy(support::binary(), &binary).unwrap();
-    for name in ["tollgate.service", "tollgate.socket"] {
+    let names = ["tollgate.service", "tollgate.socket", "tollgate-trust.service", "tollgate-trust.timer"];
+    for name in names {
         fs::write(directory.join(name), unit(name).replace("/usr/bin/tollgate", binary.to_str().unwrap()))
             .unwrap();
     }
@@ -32,8 +33,7 @@ fn systemd_takes_the_units_and_finds_them_guarded() {
         let ours: Vec<&str> = said.lines().filter(|line| line.contains("tollgate")).collect();
         assert!(ours.is_empty(), "{ours:?}");
     };
-    verify("tollgate.service");
-    verify("tollgate.socket");
+    names.into_iter().for_each(verify);
     let service = directory.join("tollgate.service");
     let output = installed("systemd-analyze", "systemd")
         .args(["security", "--offline=yes", "--threshold=15", "--no-pager"])

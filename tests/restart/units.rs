@@ -24,8 +24,10 @@ fn settings(unit: &str) -> BTreeMap<&str, Vec<&str>> {
 
 #[test]
 fn the_units_start_a_gate_that_understands_their_words() {
-    let (service, socket) = (unit("tollgate.service"), unit("tollgate.socket"));
-    let (service, socket) = (settings(&service), settings(&socket));
+    let [service, socket, trust] =
+        ["tollgate.service", "tollgate.socket", "tollgate-trust.service"].map(unit);
+    let (service, socket, trust) = (settings(&service), settings(&socket), settings(&trust));
+    let update: Vec<&str> = trust["ExecStart"][0].split(' ').collect();
     let start = service["ExecStart"][0];
     let words: Vec<&str> = start.split(' ').collect();
     assert_eq!(words[0], "/usr/bin/tollgate");
@@ -34,7 +36,7 @@ fn the_units_start_a_gate_that_understands_their_words() {
     fs::write(&file, "listen = \"systemd:web\"\nupstream = \"http://127.0.0.1:1\"\n").unwrap();
     let name = socket["FileDescriptorName"][0];
     assert_eq!(format!("systemd:{name}"), "systemd:web");
-    for arguments in [&words[1..], &["check", "--quiet", "-c", "/etc/tollgate/config.toml"]] {
+    for arguments in [&words[1..], &update[1..], &["check", "--quiet", "-c", "/etc/tollgate/config.toml"]] {
         let arguments =
             arguments.iter().map(|word| word.replace("/etc/tollgate/config.toml", file.to_str().unwrap()));
         let output = Command::new(binary()).args(arguments).output().unwrap();
