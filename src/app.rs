@@ -17,6 +17,7 @@ mod file_watcher;
 mod fleet;
 mod grammar;
 mod limits_page;
+mod list_fetches;
 mod logs;
 mod memory;
 mod name_lookups;

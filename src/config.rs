@@ -12,6 +12,7 @@ mod environment;
 pub mod features;
 mod include;
 mod ladder;
+pub mod lists;
 pub mod names;
 pub mod preset;
 pub mod proxies;
@@ -60,6 +61,7 @@ use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::upstream::UpstreamTarget;
 use crate::time::Clock;
+use lists::FetchedList;
 use names::{DnsNames, NamedAddresses};
 use proxies::ProxyService;
 use secrets::DIALECT;
@@ -130,6 +132,8 @@ pub struct ProcessSettings {
     pub trusted_services: Vec<&'static ProxyService>,
     /// The names of DNS in `[networks]`.
     pub dns: DnsNames,
+    /// The lists of `[lists]` that the gate fetches.
+    pub lists: Vec<FetchedList>,
     /// Whether a change of the configuration's own files causes a reload: `reload = "watch"`.
     pub is_watched: bool,
     /// Where the gate keeps the policy of the store; `None` if it has its policy from its file.

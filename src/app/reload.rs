@@ -21,6 +21,7 @@ use self::report::GateReporter;
 use super::certificates::newly_expired;
 use super::config_diff::{ConfigView, diff};
 use super::file_watcher::{FileWatcher, SettledFiles};
+use super::list_fetches::ListFetches;
 use super::name_lookups::{NameAnswer, NameLookups};
 use super::signals::SignalStream;
 use super::status::ConfigStatus;
@@ -52,6 +53,7 @@ pub(super) struct Reload {
     own_files: SettledFiles,
     follower: Follower,
     names: NameLookups,
+    lists: ListFetches,
     reporter: GateReporter,
     /// Replaced configurations that a worker may still hold. Dropping one may take a while, which no worker should
     /// spend.
@@ -72,6 +74,7 @@ impl Reload {
         Self {
             follower: Follower::new(&sources, config),
             names: NameLookups::new(config.process.dns.clone(), &sources.addresses, now),
+            lists: ListFetches::new(config.process.lists.clone()),
             reporter: GateReporter::new(now),
             commands,
             incoming,
@@ -96,6 +99,7 @@ impl Reload {
     pub(super) async fn serve(&mut self, parts: &Parts, hang_up: &mut SignalStream) {
         self.show_policy(parts);
         loop {
+            self.lists.start(parts.sandbox.broker());
             tokio::select! {
                 () = hang_up.next() => drop(self.reload(ReloadScope::File, parts).await),
                 Some(command) = self.incoming.recv() => self.obey(command, parts).await,
@@ -165,7 +169,7 @@ impl Reload {
 
     fn apply(&mut self, sources: Sources, config: Config, parts: &Parts) -> Result<String, ReloadError> {
         let (files, log, tls) = (config.process.files.clone(), config.log.clone(), config.front.tls.clone());
-        let dns = config.process.dns.clone();
+        let (dns, lists) = (config.process.dns.clone(), config.process.lists.clone());
         let watched = config.process.is_watched.then(|| sources.own_files());
         let former = parts.config.load_full();
         if let Some(expired) = newly_expired(&self.tls, &tls, parts.engine.clock().now()) {
@@ -186,6 +190,7 @@ impl Reload {
         );
         self.watcher.set_paths(files);
         self.names.set(dns);
+        self.lists.set(lists);
         self.own_files.set(watched);
         self.config_status.replace(&sources, parts.engine.clock().now());
         self.retire(Some(former));

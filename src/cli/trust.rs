@@ -17,9 +17,9 @@ use clap::{Args, Subcommand};
 use http::Uri;
 use ipnet::IpNet;
 use jiff::civil::Date;
+use tollgate_base::download::MAX_DOWNLOAD;
 use tollgate_grammar::diagnostic::suggest;
 
-use self::fetch::MAX_ANSWER;
 use super::Exit;
 use super::service_unit::ServiceUnit;
 use super::sources::{ConfigArgs, counted, report_all};
@@ -188,8 +188,8 @@ fn tell_changes(service: &ProxyService, old: &NetworkList, new: &NetworkList, pa
 
 fn text_of(path: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(MAX_ANSWER as u64 + 1).read_to_string(&mut text)?;
-    ensure!(text.len() <= MAX_ANSWER, "it is larger than 16 MiB");
+    File::open(path)?.take(MAX_DOWNLOAD as u64 + 1).read_to_string(&mut text)?;
+    ensure!(text.len() <= MAX_DOWNLOAD, "it is larger than 16 MiB");
     Ok(text)
 }
 

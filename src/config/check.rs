@@ -22,6 +22,7 @@ mod hosts;
 mod limit_kinds;
 mod limits;
 mod list_file;
+mod lists;
 mod log;
 mod methods;
 mod networks;
@@ -78,6 +79,7 @@ pub(super) fn check(
     headers::warn_of_dropped(raw, f);
     accounts::check(&mut cx, f);
     defences::check(&mut cx, f);
+    lists::add_rates(&mut cx);
     let policy = limit_kinds::complete(&mut cx, f);
     let upstream_trust = tls::upstream_trust(&mut cx, &policy, f);
     let proxy = ProxySettings { upstream_trust, ..settings::proxy(&raw.proxy, &cx.groups, f) };
@@ -96,6 +98,7 @@ pub(super) fn check(
             sandbox: raw.sandbox.checked(f).unwrap_or(true),
             observes: cx.observes,
             files: cx.files.read,
+            lists: cx.lists.fetched,
             dns: cx.networks.dns(&raw.client, &cx.whole, f),
             trusted_services: cx.services.services(),
             is_watched: raw.reload.checked(f).unwrap_or(false),

@@ -10,6 +10,7 @@ use tollgate_grammar::kind::{
 };
 use tollgate_grammar::{List, RawItem, RawKey, RawNamed, name, tables};
 
+use super::lists::RawNetworkList;
 use super::rules::RawRules;
 use super::values::{CollectorUrl, CorsOrigin, Domain, MailAddress, RequestPattern};
 use super::values::{CountKind, FieldValue, LimitKey, ListenUrl, PresetName, RateOrOff, RateValue};
@@ -42,6 +43,7 @@ tables! {
         client: RawClient,
         /// Names for networks, for `exempt`, `trust` and `rates`.
         networks: Vec<RawNamed<List>> = Example,
+        lists: Vec<RawNamed<RawNetworkList>>,
         lookups: RawLookups = Part,
         /// What is protected. A request that matches no route is forwarded and never counted.
         routes("route"): Vec<RawNamed<RawRoute>>,

@@ -22,6 +22,7 @@ mod exposed;
 mod graphql;
 mod growing;
 mod guesses;
+mod lists;
 mod nameless;
 mod one_password;
 mod outcomes;

@@ -3,6 +3,8 @@
 //! It knows nothing of limits. What only one crate needs does not belong here.
 
 #[cfg(feature = "http")]
+pub mod download;
+#[cfg(feature = "http")]
 pub mod http_client;
 #[cfg(feature = "net")]
 pub mod stream;

@@ -13,6 +13,7 @@ mod geo;
 mod in_flight;
 mod ja4;
 mod known_addresses;
+mod lists;
 pub mod prefixes;
 mod quick;
 mod repeats;
@@ -37,6 +38,7 @@ pub use self::escalate::{RawSubLimits, check_sub_limits, explain, sub_limit, wor
 pub use self::geo::{LOOKUP, RATED_FACTS, RawLookups, add_rate, lookup};
 pub use self::in_flight::{RawBounds, bound_limit, bound_route};
 pub use self::ja4::{fingerprints, is_by_fingerprint};
+pub use self::lists::{ListedNetworks, MAX_LISTS};
 pub use self::second_step::{RawStep, step, warn_of_steps};
 
 use self::attack::{NetworkOutcomes, RawAttack};
@@ -133,6 +135,8 @@ pub struct SharedSettings {
     pub observes: bool,
     /// The message and the hint for a program that was built without TLS.
     pub missing_tls: Option<(String, &'static str)>,
+    /// Those of `[lists]`.
+    pub lists: Arc<[ListedNetworks]>,
 }
 
 /// Checks the defences of the routes of one file, which share what they know.
@@ -166,6 +170,7 @@ impl<'c> DefenceCheck<'c> {
         bait::check(&raw.bait, self, &mut to, f);
         quick::check(&raw.quick, self, &mut to, f);
         repeats::check(&raw.repeats, self, &mut to, f);
+        lists::check(self, &mut to);
     }
 }
 

@@ -16,7 +16,7 @@ use super::body_coding::UndecodableBody;
 use super::client_fact::AddressFacts;
 use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
-use super::defence::{AttemptNotes, ReadAttempt};
+use super::defence::{AttemptNotes, CostFactors, ReadAttempt};
 use super::field::{Passwords, RequestFields};
 use super::identity::{Identity, IdentityReaders};
 use super::key::{KeyHasher, KeyInputs, MAX_VALUES, NamedAccount, TooManyValues};
@@ -195,7 +195,7 @@ struct ChargePlan<'b> {
     hasher: &'b KeyHasher,
     cost: u32,
     /// As how many times that rates charge it.
-    cost_factor: u32,
+    factors: CostFactors,
     locations: CredentialLocations,
     identity: IdentityState,
 }
@@ -245,7 +245,7 @@ impl Policy {
             }
             let (is_owner, named, passwords) = (found.facts.is_owner, identity.named(), identity.passwords());
             let read = ReadAttempt { attempt, hasher, now, origin, is_owner, named, passwords };
-            let cost_factor = found.unsettled.notes.add(index, &route.defences, &read);
+            let factors = found.unsettled.notes.add(index, &route.defences, &read);
             let here = identity.proven_by_success();
             proven = Some(match proven {
                 None => here,
@@ -255,7 +255,7 @@ impl Policy {
             let locations = CredentialLocations::of(self.slotted(index), &request, is_beside);
             let host = route.known_host(attempt);
             let plan =
-                ChargePlan { route, attempt, host, origin, hasher, cost, cost_factor, locations, identity };
+                ChargePlan { route, attempt, host, origin, hasher, cost, factors, locations, identity };
             for &limit in &route.limits {
                 match self.charge(limit, &plan, &mut found) {
                     // A candidate refuses nothing, not even what it cannot charge.
@@ -483,11 +483,9 @@ impl ChargePlan<'_> {
         // An attempt with many guesses is refused when `max_failures` is reached, not because it can never fit.
         let max = if limit.kind == LimitKind::Cap { spec.burst() } else { u32::MAX };
         let tokens = self.cost.saturating_mul(times.unwrap_or(1).max(1)).min(max);
-        let tokens = match self.cost_factor {
+        let tokens = match self.factors.of(limit) {
             // Never more than its bucket holds.
-            factor @ 2.. if limit.kind == LimitKind::Rate => {
-                tokens.saturating_mul(factor).min(spec.burst().max(tokens))
-            }
+            factor @ 2.. => tokens.saturating_mul(factor).min(spec.burst().max(tokens)),
             _ => tokens,
         };
         let split = match times {

@@ -16,6 +16,8 @@ use super::client_fact::AddressFacts;
 use super::field::Passwords;
 use super::fingerprint::Fingerprint;
 use super::key::{KeyHasher, NamedAccount, PrefixLengths, write_bytes};
+use super::limit::{Limit, LimitKind};
+use super::network::NetworkSet;
 use super::outcome::Outcome;
 use tollgate_bucket::Time;
 
@@ -54,6 +56,11 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
 
     /// As how many times its cost the rates of this route charge the attempt, from 1, as far as a bucket holds it.
     fn cost_factor(&self, _: AttemptNote) -> u32 {
+        1
+    }
+
+    /// The same for limits by address alone.
+    fn address_cost_factor(&self, _: AttemptNote) -> u32 {
         1
     }
 
@@ -206,6 +213,12 @@ pub struct ReadAttempt<'a> {
 }
 
 impl ReadAttempt<'_> {
+    /// Whether its client has an address in one of these networks.
+    #[must_use]
+    pub fn is_from(&self, networks: &NetworkSet) -> bool {
+        self.attempt.client.known_ip().is_some_and(|ip| networks.find_translated(ip).is_some())
+    }
+
     /// Whether its client is known as the owner of the account that it names.
     #[must_use]
     pub fn is_of_owner(&self) -> bool {
@@ -341,6 +354,26 @@ impl PartialEq for RouteDefences {
     }
 }
 
+/// As how many times its cost a route charges an attempt, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CostFactors {
+    /// By its rates.
+    rates: u32,
+    /// By those of them that are by address.
+    addresses: u32,
+}
+
+impl CostFactors {
+    /// The factor of a limit.
+    pub(super) fn of(self, limit: &Limit) -> u32 {
+        match limit.kind {
+            LimitKind::Rate if limit.charges_weights() => self.rates.max(self.addresses),
+            LimitKind::Rate => self.rates,
+            _ => 1,
+        }
+    }
+}
+
 /// What the defences of all routes that count an attempt noted of it.
 #[derive(Debug, Clone, Default)]
 pub struct AttemptNotes(Vec<DefenceNote>);
@@ -354,17 +387,22 @@ struct DefenceNote {
 }
 
 impl AttemptNotes {
-    /// Adds what the defences of a route note. Returns as how many times its cost the rates of this route charge the
-    /// attempt.
-    pub(super) fn add(&mut self, route: usize, defences: &RouteDefences, attempt: &ReadAttempt<'_>) -> u32 {
-        let mut cost_factor = 1;
+    /// Adds what the defences of a route note. Returns as how many times its cost this route charges the attempt.
+    pub(super) fn add(
+        &mut self,
+        route: usize,
+        defences: &RouteDefences,
+        attempt: &ReadAttempt<'_>,
+    ) -> CostFactors {
+        let mut factors = CostFactors { rates: 1, addresses: 1 };
         for defence in &defences.list {
             if let Some(note) = defence.note(attempt) {
-                cost_factor = cost_factor.max(defence.cost_factor(note));
+                factors.rates = factors.rates.max(defence.cost_factor(note));
+                factors.addresses = factors.addresses.max(defence.address_cost_factor(note));
                 self.0.push(DefenceNote { route, defence: Arc::clone(defence), note });
             }
         }
-        cost_factor
+        factors
     }
 
     /// Whether no person makes such attempts.

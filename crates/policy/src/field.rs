@@ -18,7 +18,6 @@ mod multipart;
 mod name;
 mod nesting;
 mod ntlm;
-mod shifting;
 
 use http::{HeaderMap, HeaderName};
 use smallvec::{SmallVec, smallvec};

@@ -1,17 +1,8 @@
-//! Fetches lists of networks by HTTPS, within bounds of time and size.
-//!
-//! A redirection must stay at its host: another one may publish anything. Plain HTTP is only for this machine.
-
-use std::net::IpAddr;
-use std::time::Duration;
+//! Where the publishers of networks have them.
 
 use anyhow::{Context, bail, ensure};
-use bytes::Bytes;
-use http::uri::{PathAndQuery, Scheme};
-use http::{Request, Response, StatusCode, Uri, header};
-use http_body_util::Empty;
-use tokio::time::timeout;
-use tollgate_base::http_client::exchange;
+use http::Uri;
+use tollgate_base::download;
 use tollgate_base::tls::{self, Trust};
 
 use crate::config::proxies::Publication;
@@ -43,54 +34,15 @@ pub(super) fn answers(publication: &Publication, urls: &[Uri]) -> anyhow::Result
 /// An address from the command line.
 pub(super) fn address(text: &str) -> anyhow::Result<Uri> {
     let address: Uri = text.parse()?;
-    let host = address.host().unwrap_or_default().trim_matches(['[', ']']);
-    let is_here = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-    match address.scheme_str() {
-        Some("https") => Ok(address),
-        Some("http") if is_here => Ok(address),
-        _ => bail!("write https://HOST/PATH, or http:// for this machine alone"),
-    }
+    ensure!(download::is_allowed(&address), "write https://HOST/PATH, or http:// for this machine alone");
+    Ok(address)
 }
 
 /// The text behind an address and its redirections.
-async fn text_at(mut address: Uri) -> anyhow::Result<String> {
-    let trust = match address.scheme() == Some(&Scheme::HTTPS) {
-        true => Some(Trust::new(tls::system()?)?.for_http1()),
-        false => None,
-    };
-    for _ in 0..=MAX_REDIRECTS {
-        let request = Request::get(&address)
-            .header(header::ACCEPT, "application/json, text/plain, */*;q=0.1")
-            .header(header::USER_AGENT, concat!("tollgate/", env!("CARGO_PKG_VERSION")))
-            .body(Empty::<Bytes>::new())?;
-        let exchanged = timeout(TIMEOUT, exchange(request, trust.as_ref(), MAX_ANSWER)).await;
-        // The text of an error has its cause already.
-        let answer =
-            exchanged.context("no answer within 30 s")?.map_err(|error| anyhow::anyhow!("{error}"))?;
-        if answer.status().is_redirection() {
-            address = redirected(&address, &answer)?;
-            continue;
-        }
-        ensure!(answer.status() == StatusCode::OK, "the answer is {}", answer.status());
-        return String::from_utf8(answer.into_body().into()).context("the answer is not UTF-8");
-    }
-    bail!("it is redirected more than {MAX_REDIRECTS} times")
-}
-
-/// Where a redirection leads.
-fn redirected(from: &Uri, answer: &Response<Bytes>) -> anyhow::Result<Uri> {
-    let location =
-        answer.headers().get(header::LOCATION).context("a redirection without Location")?.to_str()?;
-    let to: Uri = location.parse().with_context(|| format!("redirected to {location}"))?;
-    let is_path = location.starts_with('/') && !location.starts_with("//");
-    let mut parts = from.clone().into_parts();
-    if to.authority().is_some() {
-        let origin = |uri: &Uri| (uri.scheme().cloned(), uri.authority().cloned());
-        ensure!(origin(&to) == origin(from), "it is redirected to another host: {location}");
-    }
-    ensure!(location.contains("://") || is_path, "it is redirected to `{location}`");
-    parts.path_and_query = to.path_and_query().cloned().or(Some(PathAndQuery::from_static("/")));
-    Ok(Uri::from_parts(parts)?)
+async fn text_at(address: Uri) -> anyhow::Result<String> {
+    let trust =
+        if download::is_https(&address) { Some(Trust::new(tls::system()?)?.for_http1()) } else { None };
+    Ok(download::text_at(address, None, trust.as_ref()).await?)
 }
 
 /// The newest file of Azure's tags that a page links, `https://download.microsoft.com/…/ServiceTags_Public_20261005.json`.
@@ -105,44 +57,11 @@ fn newest_tags(page: &str) -> anyhow::Result<Uri> {
     Ok(newest.context("the page links no ServiceTags_Public_….json")?.parse()?)
 }
 
-/// Bytes; Azure's file has 4.3 MB.
-pub(super) const MAX_ANSWER: usize = 16 << 20;
-const TIMEOUT: Duration = Duration::from_secs(30);
-const MAX_REDIRECTS: usize = 3;
 const TAGS_HOST: &str = "https://download.microsoft.com/";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn redirect(from: &str, location: &str) -> Result<String, String> {
-        let answer = Response::builder().header("location", location).body(Bytes::new()).unwrap();
-        let to = redirected(&from.parse().unwrap(), &answer);
-        to.map(|to| to.to_string()).map_err(|error| format!("{error:#}"))
-    }
-
-    #[test]
-    fn a_redirection_stays_at_its_host() {
-        let from = "https://proxy.test/ips-v4?x=1";
-        for (location, to) in [
-            ("/ips-v4/", "https://proxy.test/ips-v4/"),
-            ("https://proxy.test/ips-v4/", "https://proxy.test/ips-v4/"),
-            ("https://PROXY.test/a?b", "https://proxy.test/a?b"),
-        ] {
-            assert_eq!(redirect(from, location).as_deref(), Ok(to), "{location}");
-        }
-        for location in [
-            "https://other.test/ips-v4",
-            "http://proxy.test/ips-v4",
-            "https://proxy.test:8443/ips-v4",
-            "https://proxy.test@other.test/",
-            "//other.test/ips-v4",
-            "ips-v4/",
-            "",
-        ] {
-            assert!(redirect(from, location).is_err(), "{location}: {:?}", redirect(from, location));
-        }
-    }
 
     #[test]
     fn the_newest_file_of_tags_is_found_in_its_page() {
@@ -161,18 +80,6 @@ mod tests {
             String::new(),
         ] {
             assert!(newest_tags(&page(&links)).is_err(), "{links}");
-        }
-    }
-
-    #[test]
-    fn addresses_are_of_https_or_of_this_machine() {
-        for text in
-            ["https://mirror.test/list", "http://127.0.0.1:8080/", "http://[::1]/", "http://localhost/"]
-        {
-            assert!(address(text).is_ok(), "{text}");
-        }
-        for text in ["http://mirror.test/list", "ftp://127.0.0.1/", "/list", "mirror.test", ""] {
-            assert!(address(text).is_err(), "{text}");
         }
     }
 }

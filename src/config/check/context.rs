@@ -9,6 +9,7 @@ use super::super::Sources;
 use super::super::raw::RawFile;
 use super::files::Files;
 use super::groups::GroupTable;
+use super::lists::NetworkLists;
 use super::networks::Networks;
 use super::trust::TrustedServices;
 use crate::net::listener::ListenAddress;
@@ -25,6 +26,7 @@ pub(super) struct CheckContext<'r> {
     pub(super) whole: Spot,
     pub(super) files: Files<'r>,
     pub(super) networks: Networks<'r>,
+    pub(super) lists: NetworkLists<'r>,
     /// What `@NAME` stands for in a `trust`.
     pub(super) services: TrustedServices,
     /// Whether every limit only observes, and no route does more than count.
@@ -55,6 +57,7 @@ impl<'r> CheckContext<'r> {
             raw,
             whole: Spot::whole(file),
             networks: Networks::check(&raw.networks, &sources.addresses, &mut files, f),
+            lists: NetworkLists::check(&raw.lists, &mut files, f),
             services: TrustedServices::check(raw, sources.today(), &mut files, f),
             files,
             observes: raw.mode.checked(f).unwrap_or(false),

@@ -55,7 +55,8 @@ fn keyed<'c>(
 pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
     let (tables, prefixes, forwards) = (&cx.raw.defences, cx.client.prefixes, cx.forwards());
     let missing_tls = features::TLS.missing().map(|missing| (missing, features::HINT));
-    let shared = SharedSettings { prefixes, observes: cx.observes, missing_tls };
+    let lists = Arc::clone(&cx.lists.listed);
+    let shared = SharedSettings { prefixes, observes: cx.observes, missing_tls, lists };
     let routes = cx.raw.routes.iter().map(|route| &route.value.defences);
     let mut check = DefenceCheck::new(tables, routes, shared, &mut cx.files, f);
     for (RawNamed { value: raw, .. }, route) in cx.raw.routes.iter().zip(&mut cx.routes) {

@@ -132,11 +132,12 @@ pub(in crate::config) fn refuse_in_policy(policy: &mut TomlTable, f: &mut Findin
 }
 
 /// Tables of an included file whose entries have names, and what an entry is called.
-const NAMED: [(&str, &str); 5] = [
+const NAMED: [(&str, &str); 6] = [
     ("route", "route"),
     ("template", "template"),
     ("limit", "limit"),
     ("networks", "network"),
+    ("lists", "list"),
     ("endpoint", "endpoint"),
 ];
-const HOLDS: &str = "it may have `route`, `template`, `limit`, `networks`, `endpoint`, `tls.certificates`, `tls.acme.domains` and `refuse.texts`";
+const HOLDS: &str = "it may have `route`, `template`, `limit`, `networks`, `lists`, `endpoint`, `tls.certificates`, `tls.acme.domains` and `refuse.texts`";
