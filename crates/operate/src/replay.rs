@@ -3,6 +3,8 @@
 //! It reads logs and fills a [`ReplayReport`]; files are opened and reports printed by others. Memory does not grow with
 //! the log: lines are read in blocks, attempts are held only until their turn, and every table has a bound.
 //!
+//! [`sites`] counts what the gate's own logs tell of each site, and decides nothing.
+//!
 //! An access log shows less than the gate sees: no body, few headers. `line` says what a line shows, `judged` which
 //! limits can be judged by it.
 
@@ -15,6 +17,7 @@ mod pipeline;
 mod policy_run;
 mod report;
 mod seen_paths;
+pub mod sites;
 mod tally;
 mod timeline;
 

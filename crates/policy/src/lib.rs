@@ -48,6 +48,7 @@ pub mod response;
 mod route;
 pub mod second_step;
 mod session_value;
+mod site;
 mod urlencoded;
 
 pub use self::alarm::{Alarm, AlarmFigures, AlarmWords};
@@ -72,6 +73,7 @@ pub use self::route::{
     AllowedOrigins, Cost, DEFAULT_BODY_BYTES, Route, RouteMatch, RouteReading, SecondStep,
 };
 pub use self::second_step::{Remembered, SignIn};
+pub use self::site::Site;
 
 use std::cell::OnceCell;
 use std::sync::Arc;

@@ -4,6 +4,8 @@
 //! and parameters are read as leniently. The lenient match never decides where a request goes: see
 //! [`Pattern::matches_strictly`].
 
+use std::fmt;
+
 use http::Method;
 use memchr::{memchr3, memrchr};
 
@@ -425,6 +427,13 @@ impl HostPattern {
             Some(front) => self.below && front.len() > 1 && front.ends_with('.'),
             None => false,
         }
+    }
+}
+
+/// As it is written in a file.
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.below { "*." } else { "" }, self.name)
     }
 }
 

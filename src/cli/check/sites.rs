@@ -3,14 +3,12 @@
 //! Two are alike if only names, hosts and upstreams tell them apart: their own limits may have other names, and nothing
 //! else. What a route does is left to the policy; here it is only compared.
 
-use std::collections::HashMap;
-
 use crate::config::{ALIKE, shortened};
-use crate::policy::{Limit, Policy, Route, RouteMatch};
+use crate::policy::{Limit, Policy, Route, RouteMatch, Site};
 
 /// As in `1000 sites: 997 alike, 3 differ: blog, shop, wiki`; `None` for few sites.
 pub(super) fn alike(policy: &Policy) -> Option<String> {
-    let sites = sites(policy);
+    let sites = Site::all(policy);
     if sites.len() < ALIKE {
         return None;
     }
@@ -36,26 +34,6 @@ pub(super) fn alike(policy: &Policy) -> Option<String> {
             format!("{} sites: {most} alike, {count} differ: {}", sites.len(), shortened(&others))
         }
     })
-}
-
-/// The routes with the same hosts, or without any those of one application.
-struct Site<'p> {
-    name: &'p str,
-    routes: Vec<&'p Route>,
-}
-
-fn sites(policy: &Policy) -> Vec<Site<'_>> {
-    let (mut sites, mut numbers) = (Vec::<Site<'_>>::new(), HashMap::new());
-    for route in &policy.routes {
-        let hosts = &route.matching.hosts[..];
-        let application = if hosts.is_empty() { &*route.application } else { "" };
-        let number = *numbers.entry((hosts, application)).or_insert(sites.len());
-        match sites.get_mut(number) {
-            Some(site) => site.routes.push(route),
-            None => sites.push(Site { name: &route.application, routes: vec![route] }),
-        }
-    }
-    sites
 }
 
 fn are_alike(one: &Site<'_>, other: &Site<'_>, policy: &Policy) -> bool {

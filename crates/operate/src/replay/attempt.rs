@@ -142,7 +142,7 @@ fn origin_form(target: &str) -> Option<(&str, Option<&str>)> {
 }
 
 /// The host in lower case, without port and trailing dot.
-fn normalize(host: &str) -> Cow<'_, str> {
+pub(super) fn normalize(host: &str) -> Cow<'_, str> {
     let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     let name = host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(name, _)| name);
     let name = name.strip_suffix('.').unwrap_or(name);

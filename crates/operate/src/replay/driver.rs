@@ -5,7 +5,7 @@
 
 use super::ReplayError;
 use super::attempt::{LoggedAttempt, Told};
-use super::input::{BlockReader, LogInput};
+use super::input::{BlockReader, LineBlock, LogInput};
 use super::line::FormatChoice;
 use super::pipeline::{self, LineFilter, ParsedBlock};
 use super::policy_run::{PolicyRun, Replayed, ReplayedPolicy};
@@ -44,7 +44,8 @@ pub fn replay(
     let mut driver = ReplayDriver::new(runs.collect::<Result<_, _>>()?);
     let policies = driver.runs.iter().map(|run| run.policy().clone()).collect();
     let filter = LineFilter { format, policies };
-    pipeline::for_each_block(first, reader, &filter, |block| driver.add(block))?;
+    let parse = |block: &LineBlock| ParsedBlock::of(block, &filter);
+    pipeline::for_each_block(first, reader, &parse, |block| driver.add(block))?;
     driver.finish(settings.good_share)
 }
 

@@ -11,6 +11,7 @@ mod timestamp;
 
 use std::borrow::Cow;
 
+pub use self::json::{AttemptId, GateLine};
 pub use self::pattern::{LogPattern, LogPatternError};
 use crate::event::AttemptEnd;
 use crate::policy::attempt::Client;
@@ -118,6 +119,9 @@ pub enum LineError {
     /// It is not as the given format says.
     #[error("not in the format that was given")]
     OtherFormat,
+    /// It is an object that no log of tollgate has.
+    #[error("neither of tollgate's decision log nor of its access log")]
+    NotOfGate,
     /// A JSON object is broken off or not an object.
     #[error("no JSON object")]
     BadJson,
@@ -172,6 +176,17 @@ pub fn parse<'l>(
             Err(LineError::UnknownFormat) => Err(error),
             Err(of_haproxy) => Err(of_haproxy),
         }),
+    }
+}
+
+/// Reads a line of tollgate's own JSON logs, without its line feed.
+///
+/// # Errors
+/// See [`LineError`]. A line of another program is [`LineError::NotOfGate`].
+pub fn parse_gate_line(line: &[u8]) -> Result<GateLine<'_>, LineError> {
+    match line.len() > MAX_LINE {
+        true => Err(LineError::TooLong),
+        false => json::parse_gate_line(line),
     }
 }
 

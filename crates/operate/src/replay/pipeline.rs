@@ -39,15 +39,15 @@ pub(super) struct LineFilter {
     pub(super) policies: Vec<Policy>,
 }
 
-/// Passes all blocks to `each`, in their order, from the first one on.
+/// Passes what `parse` makes of all blocks to `each`, in their order, from the first one on.
 ///
 /// # Errors
 /// [`ReplayError::Read`].
-pub(super) fn for_each_block(
+pub(super) fn for_each_block<P: Send>(
     first: LineBlock,
     mut reader: BlockReader,
-    filter: &LineFilter,
-    mut each: impl FnMut(ParsedBlock),
+    parse: &(impl Fn(&LineBlock) -> P + Sync),
+    mut each: impl FnMut(P),
 ) -> Result<(), ReplayError> {
     let parsers = available_parallelism().map_or(2, NonZeroUsize::get).clamp(1, MAX_PARSERS);
     std::thread::scope(|scope| {
@@ -55,7 +55,7 @@ pub(super) fn for_each_block(
         for _ in 0..parsers {
             let (input, blocks) = sync_channel(QUEUE);
             let (parsed, output) = sync_channel(QUEUE);
-            scope.spawn(move || parse_all(&blocks, &parsed, filter));
+            scope.spawn(move || parse_all(&blocks, &parsed, parse));
             inputs.push(input);
             outputs.push(output);
         }
@@ -81,13 +81,13 @@ pub(super) fn for_each_block(
     })
 }
 
-fn parse_all(
+fn parse_all<P>(
     blocks: &Receiver<Result<LineBlock, ReplayError>>,
-    parsed: &SyncSender<Result<ParsedBlock, ReplayError>>,
-    filter: &LineFilter,
+    parsed: &SyncSender<Result<P, ReplayError>>,
+    parse: &impl Fn(&LineBlock) -> P,
 ) {
     for block in blocks {
-        if parsed.send(block.map(|block| ParsedBlock::of(&block, filter))).is_err() {
+        if parsed.send(block.map(|block| parse(&block))).is_err() {
             return;
         }
     }
@@ -167,12 +167,12 @@ pub(super) fn columns(block: &LineBlock, format: Option<&LogLineFormat>) -> LogC
     columns
 }
 
-fn lines(block: &LineBlock) -> impl Iterator<Item = &[u8]> {
+pub(super) fn lines(block: &LineBlock) -> impl Iterator<Item = &[u8]> {
     let bytes = block.bytes.strip_suffix(b"\n").unwrap_or(&block.bytes);
     bytes.split(|&byte| byte == b'\n')
 }
 
-fn unreadable(block: &LineBlock, line: u64, bytes: &[u8], error: LineError) -> UnreadableLine {
+pub(super) fn unreadable(block: &LineBlock, line: u64, bytes: &[u8], error: LineError) -> UnreadableLine {
     // Escaped, because a terminal would obey what a client has put there.
     let text = bytes[..bytes.len().min(SHOWN_BYTES)].escape_ascii().to_string();
     UnreadableLine { log: block.log.to_string(), line, reason: error.to_string(), text }

@@ -5,8 +5,8 @@ mod columns;
 mod estimate;
 
 pub(super) use self::clients::{CountedClients, RefusedClients};
+pub(super) use self::columns::SeriesTally;
 
-use self::columns::SeriesTally;
 use self::estimate::{JudgedAttempt, RateEstimate};
 use super::report::LimitReport;
 use crate::bucket::Spec;

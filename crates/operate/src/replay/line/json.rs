@@ -3,14 +3,17 @@
 //! Fields are known by name, wherever they are; all others are skipped. nginx and Caddy write the time of the end of
 //! the response, so the duration is subtracted where the line has it.
 
+mod gate_line;
 mod value;
 
 use std::borrow::Cow;
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
+pub use self::gate_line::{AttemptId, GateLine};
 use self::value::JsonValue;
 use super::{DecisionFields, GateFields, LineError, LoggedRequest, client, request_line, timestamp};
+use crate::defences::OWNERS;
 use crate::event::AttemptEnd;
 use crate::policy::attempt::Client;
 use crate::policy::outcome::Outcome;
@@ -46,15 +49,18 @@ pub(super) struct JsonFields<'a> {
     account: JsonValue<'a>,
     request_id: JsonValue<'a>,
     nanoseconds: JsonValue<'a>,
+    would_refuse: JsonValue<'a>,
+    is_owner: JsonValue<'a>,
+    is_alarmed: JsonValue<'a>,
     is_of_gate: bool,
 }
 
 pub(super) fn parse(line: &[u8]) -> Result<LoggedRequest<'_>, LineError> {
-    let mut fields = JsonFields::default();
-    let mut reader = serde_json::Deserializer::from_slice(line);
-    let read = reader.deserialize_map(FieldReader(&mut fields)).and_then(|()| reader.end());
-    read.map_err(|_| LineError::BadJson)?;
-    fields.into_request()
+    JsonFields::read(line)?.into_request()
+}
+
+pub(super) fn parse_gate_line(line: &[u8]) -> Result<GateLine<'_>, LineError> {
+    JsonFields::read(line)?.into_gate_line()
 }
 
 /// Fills fields from an object; Caddy has some in a separate object.
@@ -82,6 +88,14 @@ impl<'de> Visitor<'de> for FieldReader<'_, 'de> {
 }
 
 impl<'a> JsonFields<'a> {
+    fn read(line: &'a [u8]) -> Result<Self, LineError> {
+        let mut fields = Self::default();
+        let mut reader = serde_json::Deserializer::from_slice(line);
+        let read = reader.deserialize_map(FieldReader(&mut fields)).and_then(|()| reader.end());
+        read.map_err(|_| LineError::BadJson)?;
+        Ok(fields)
+    }
+
     /// Where the value of this name belongs.
     pub(super) fn slot(&mut self, name: &str) -> Option<&mut JsonValue<'a>> {
         Some(match name {
@@ -109,6 +123,9 @@ impl<'a> JsonFields<'a> {
             "account" => &mut self.account,
             "request_id" => &mut self.request_id,
             "nanoseconds" => &mut self.nanoseconds,
+            "would_refuse" => &mut self.would_refuse,
+            "attack" => &mut self.is_alarmed,
+            name if name == OWNERS.key => &mut self.is_owner,
             "added_us" => {
                 self.is_of_gate = true;
                 return None;

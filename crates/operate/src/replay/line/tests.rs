@@ -154,6 +154,27 @@ fn nesting_does_not_end_the_process() {
     assert_eq!(parse(&deep.as_bytes()[..MAX_LINE], None).err(), Some(LineError::BadJson));
 }
 
+#[test]
+fn a_line_of_the_gates_own_logs_tells_what_came_of_an_attempt() {
+    let decision = "{\"time\":\"2026-11-20T23:21:52.043Z\",\"request_id\":\"a1\",\"route\":\"login\",\"limit\":\"account\",\
+                    \"verdict\":\"refuse\",\"client\":\"203.0.113.9\",\"account\":\"123456789abc\",\"left\":0,\"wait\":21.500,\
+                    \"outcome\":null,\"device\":true,\"attack\":false,\"nanoseconds\":43000000}";
+    let line = parse_gate_line(decision.as_bytes()).unwrap();
+    assert_eq!((line.route.as_deref(), line.refused_by.as_deref()), (Some("login"), Some("account")));
+    assert_eq!((line.account, line.is_owner, line.outcome), (Some(0x1234_5678_9abc), Some(true), None));
+    assert!(line.attempt.is_some() && !line.would_refuse && !line.is_alarmed);
+    let admitted =
+        decision.replace("\"refuse\"", "\"admit\"").replace("\"outcome\":null", "\"outcome\":\"success\"");
+    let line = parse_gate_line(admitted.as_bytes()).unwrap();
+    assert_eq!((line.refused_by, line.outcome), (None, Some(Outcome::Success)));
+    let hashed = decision.replace("203.0.113.9", "0f1e2d3c4b5a6978");
+    assert_eq!(parse_gate_line(hashed.as_bytes()).unwrap().client, None);
+    let other =
+        br#"{"ts":1795216912.5,"request":{"client_ip":"203.0.113.9","method":"GET","uri":"/"},"status":200}"#;
+    assert_eq!(parse_gate_line(other), Err(LineError::NotOfGate));
+    assert_eq!(parse_gate_line(b"203.0.113.9 - -"), Err(LineError::BadJson));
+}
+
 proptest! {
     #[test]
     fn no_line_causes_a_panic(

@@ -5,7 +5,7 @@ use crate::time::Time;
 
 /// Attempts and refusals of each column.
 #[derive(Debug, Default)]
-pub(super) struct SeriesTally {
+pub(in crate::replay) struct SeriesTally {
     start: Option<u64>,
     /// The width of a column is this power of two, in seconds.
     log_width: u32,
@@ -13,8 +13,13 @@ pub(super) struct SeriesTally {
 }
 
 impl SeriesTally {
-    /// Counts an attempt; times never go backwards.
-    pub(super) fn add(&mut self, now: Time, is_refused: bool) {
+    /// Columns from this time on, and not from the first attempt.
+    pub(in crate::replay) fn starting_at(start: Time) -> Self {
+        Self { start: Some(start.as_nanos() / 1_000_000_000), ..Self::default() }
+    }
+
+    /// Counts an attempt. One that is earlier than the first column counts there.
+    pub(in crate::replay) fn add(&mut self, now: Time, is_refused: bool) {
         let second = now.as_nanos() / 1_000_000_000;
         let after = second.saturating_sub(*self.start.get_or_insert(second));
         while after >> self.log_width >= MAX_COLUMNS as u64 {
@@ -35,7 +40,7 @@ impl SeriesTally {
         self.log_width += 1;
     }
 
-    pub(super) fn report(&self) -> TimeSeries {
+    pub(in crate::replay) fn report(&self) -> TimeSeries {
         TimeSeries {
             start: self.start.unwrap_or_default(),
             width: 1 << self.log_width,

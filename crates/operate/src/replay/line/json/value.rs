@@ -16,6 +16,7 @@ pub(in crate::replay::line) enum JsonValue<'a> {
     Absent,
     Text(Cow<'a, str>),
     Number(f64),
+    Boolean(bool),
 }
 
 impl<'a> JsonValue<'a> {
@@ -37,12 +38,19 @@ impl<'a> JsonValue<'a> {
         }
     }
 
+    pub(super) fn boolean(&self) -> Option<bool> {
+        match self {
+            Self::Boolean(value) => Some(*value),
+            _ => None,
+        }
+    }
+
     /// The number, also where it is written as a text.
     pub(super) fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
             Self::Text(text) => text.parse().ok(),
-            Self::Absent => None,
+            Self::Absent | Self::Boolean(_) => None,
         }
     }
 }
@@ -96,8 +104,8 @@ impl<'de> Visitor<'de> for ValueReader {
         Ok(JsonValue::Number(number as f64))
     }
 
-    fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(JsonValue::Absent)
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(JsonValue::Boolean(value))
     }
 
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {

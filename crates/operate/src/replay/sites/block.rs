@@ -1,0 +1,130 @@
+//! What a block of lines tells of attempts at sites. It runs in several threads at once, and knows nothing of other blocks.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::table::SiteTable;
+use crate::policy::attempt::Client;
+use crate::policy::outcome::Outcome;
+use crate::replay::input::LineBlock;
+use crate::replay::line::{GateLine, parse_gate_line};
+use crate::replay::pipeline::{lines, unreadable};
+use crate::replay::report::UnreadableLine;
+use crate::time::Time;
+
+/// What a block of lines tells.
+#[derive(Debug, Default)]
+pub(super) struct SiteBlock {
+    pub(super) lines: u64,
+    pub(super) unreadable: u64,
+    pub(super) first_unreadable: Option<UnreadableLine>,
+    pub(super) has_decisions: bool,
+    pub(super) has_requests: bool,
+    pub(super) first: Option<Time>,
+    pub(super) last: Option<Time>,
+    pub(super) attempts: Vec<SiteAttempt>,
+    /// Routes that the configuration does not have.
+    pub(super) unknown_routes: BTreeSet<String>,
+}
+
+/// An attempt, or a line of it.
+#[derive(Debug)]
+pub(super) struct SiteAttempt {
+    pub(super) at: Time,
+    /// The number of its line in the report; `None` if the configuration does not have the route.
+    pub(super) site: Option<usize>,
+    pub(super) client: Option<Client>,
+    pub(super) account: Option<u64>,
+    pub(super) is_refused: bool,
+    /// The first limit that refused it, if the configuration has it.
+    pub(super) refused_by: Option<usize>,
+    /// Whether a limit by account refused it.
+    pub(super) is_refused_by_account: bool,
+    pub(super) would_refuse: bool,
+    pub(super) outcome: Option<Outcome>,
+    pub(super) is_owner: bool,
+    pub(super) is_alarmed: bool,
+    /// The same for all lines of one attempt; `None` where an attempt is one line.
+    id: Option<u64>,
+}
+
+impl SiteBlock {
+    pub(super) fn of(block: &LineBlock, table: &SiteTable, since: Time) -> Self {
+        let mut found = Self::default();
+        for (number, line) in (block.first_line..).zip(lines(block)) {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            found.lines += 1;
+            match parse_gate_line(line) {
+                Ok(line) => found.add(&line, table, since),
+                Err(error) => {
+                    found.unreadable += 1;
+                    found.first_unreadable.get_or_insert_with(|| unreadable(block, number, line, error));
+                }
+            }
+        }
+        found
+    }
+
+    fn add(&mut self, line: &GateLine<'_>, table: &SiteTable, since: Time) {
+        self.has_decisions |= line.attempt.is_some();
+        self.has_requests |= line.attempt.is_none();
+        if line.at < since {
+            return;
+        }
+        self.first = Some(self.first.map_or(line.at, |first| first.min(line.at)));
+        self.last = self.last.max(Some(line.at));
+        let Some(route) = line.route.as_deref() else { return };
+        let attempt = SiteAttempt::of(line, route, table);
+        if attempt.site.is_none() && !self.unknown_routes.contains(route) {
+            self.unknown_routes.insert(route.to_owned());
+        }
+        let next = match self.attempts.last_mut() {
+            Some(last) => last.merge(attempt),
+            None => Some(attempt),
+        };
+        self.attempts.extend(next);
+    }
+}
+
+impl SiteAttempt {
+    fn of(line: &GateLine<'_>, route: &str, table: &SiteTable) -> Self {
+        let refused_by = line.refused_by.as_deref().and_then(|limit| table.limit(limit));
+        Self {
+            at: line.at,
+            site: table.line_of(route, line.host.as_deref()),
+            client: line.client.map(|client| table.shown(client)),
+            account: line.account,
+            is_refused: line.refused_by.is_some(),
+            refused_by,
+            is_refused_by_account: refused_by.is_some_and(|limit| table.is_by_account(limit)),
+            would_refuse: line.would_refuse,
+            outcome: line.outcome,
+            is_owner: line.is_owner.unwrap_or_default(),
+            is_alarmed: line.is_alarmed,
+            id: id(line, route),
+        }
+    }
+
+    /// Takes in another line about the same attempt. Gives back one about another attempt.
+    pub(super) fn merge(&mut self, next: Self) -> Option<Self> {
+        if self.id.is_none() || self.id != next.id {
+            return Some(next);
+        }
+        self.is_refused |= next.is_refused;
+        self.refused_by = self.refused_by.or(next.refused_by);
+        self.is_refused_by_account |= next.is_refused_by_account;
+        self.would_refuse |= next.would_refuse;
+        None
+    }
+}
+
+/// The lines of an attempt follow each other, so a hash of what they have in common is enough.
+fn id(line: &GateLine<'_>, route: &str) -> Option<u64> {
+    let attempt = line.attempt.as_ref()?;
+    let mut hasher = DefaultHasher::new();
+    (route, &attempt.request, attempt.nanoseconds.to_bits()).hash(&mut hasher);
+    (line.at.as_nanos(), line.client).hash(&mut hasher);
+    Some(hasher.finish())
+}
