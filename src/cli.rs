@@ -22,6 +22,7 @@ mod replay;
 mod run;
 mod schema;
 mod service_unit;
+mod site;
 mod sources;
 mod store;
 mod stored_policy;
@@ -94,6 +95,8 @@ enum CliCommand {
     Init(init::InitArgs),
     /// Write a configuration from the limits of nginx, HAProxy, fail2ban, Apache or ingress-nginx, with what is lost
     Import(import::ImportArgs),
+    /// Add a site to the configuration, list all sites, or report on each by the gate's logs
+    Site(site::SiteArgs),
     /// Serve a sign-in form, a gate before it and, if wanted, an attacker, in one process
     Demo(demo::DemoArgs),
     /// List the clients of a running gate, and show, fill, reset or change single buckets
@@ -146,6 +149,7 @@ impl CliCommand {
             Self::Check(arguments) => Some(arguments.config_mut()),
             Self::Explain(arguments) => Some(arguments.config_mut()),
             Self::Replay(arguments) => Some(arguments.config_mut()),
+            Self::Site(arguments) => Some(arguments.config_mut()),
             Self::Buckets(arguments) => Some(arguments.config_mut()),
             Self::Mode(arguments) => Some(arguments.config_mut()),
             Self::Status(arguments) | Self::Reload(arguments) | Self::Drain(arguments) => {
@@ -198,6 +202,7 @@ fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
         CliCommand::Replay(arguments) => replay::run(&arguments),
         CliCommand::Init(arguments) => init::init(&arguments),
         CliCommand::Import(arguments) => import::import(&arguments),
+        CliCommand::Site(arguments) => site::site(&arguments),
         CliCommand::Demo(arguments) => demo::demo(&arguments),
         CliCommand::Buckets(arguments) => buckets::buckets(&arguments),
         CliCommand::Mode(arguments) => mode::mode(&arguments),

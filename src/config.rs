@@ -27,6 +27,7 @@ mod template;
 pub mod values;
 mod words;
 mod worst_case;
+mod written_route;
 
 pub use alike::{ALIKE, further_places, grouped_alike, shortened};
 pub use check::store::{StoreSecrets, StoreSettings};
@@ -37,6 +38,7 @@ pub use stored_policy::{PolicySource, StoredPolicy, policy_source, store_of};
 pub use tollgate_grammar::diagnostic::grouped;
 pub use tollgate_grammar::{Diagnostic, Severity};
 pub use worst_case::{CombinedBound, CombinedLimits, combined, worst_case, worst_cases};
+pub use written_route::WrittenRoute;
 
 use std::ffi::OsString;
 use std::fs::File;

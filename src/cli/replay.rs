@@ -2,9 +2,9 @@
 //!
 //! It opens the logs, shows the progress and prints; `replay` decides. `text` and `html` are the forms of the report.
 
-mod html;
+pub(super) mod html;
 mod server_config;
-mod text;
+pub(super) mod text;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -124,7 +124,8 @@ fn replayed_policy(name: String, config: Config) -> ReplayedPolicy {
     }
 }
 
-fn open(path: &Path, progress: &ProgressBar) -> anyhow::Result<LogInput> {
+/// Opens a log; - is standard input.
+pub(super) fn open(path: &Path, progress: &ProgressBar) -> anyhow::Result<LogInput> {
     if path == Path::new("-") {
         let bytes: Box<dyn Read + Send> = Box::new(progress.wrap_read(io::stdin()));
         return Ok(LogInput { name: "standard input".to_owned(), bytes });
@@ -134,7 +135,7 @@ fn open(path: &Path, progress: &ProgressBar) -> anyhow::Result<LogInput> {
 }
 
 /// Shows how much of the logs was read, on a terminal only.
-fn progress_bar(logs: &[PathBuf]) -> ProgressBar {
+pub(super) fn progress_bar(logs: &[PathBuf]) -> ProgressBar {
     let length =
         |path: &PathBuf| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|m| m.len());
     let total: Option<u64> = logs.iter().map(length).sum();

@@ -2,6 +2,7 @@
 //!
 //! They are read with the main file, and again when it is; what they may say is left to [`tables`].
 
+mod added;
 mod tables;
 
 use std::collections::HashSet;

@@ -1,8 +1,11 @@
-"""The page of `tollgate replay --html` as an operator sees it: it opens from the disk, and asks for nothing.
+"""The pages of `tollgate replay --html` and `tollgate site report --format html` as people see them: they open from the disk, and
+ask for nothing.
 
 Usage: report.py BINARY [DIRECTORY FOR SCREENSHOTS]
 """
 
+import datetime
+import json
 import os
 import random
 import re
@@ -22,6 +25,12 @@ upstream = "http://127.0.0.1:8081"
 preset = "wordpress"
 
 [limit.address]
+rate = "5 per 5m"
+"""
+
+BY_ACCOUNT = """
+[limit.account]
+key  = "user"
 rate = "5 per 5m"
 """
 
@@ -50,6 +59,37 @@ def a_day(path):
         log.writelines(text for _, text in sorted(lines))
 
 
+def decisions(path):
+    """A decision log of the last hour: a guesser who is refused, and an owner who signs in all the same."""
+    begin = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1)
+    with open(path, "w") as log:
+        for number in range(200):
+            at, is_owner = begin + datetime.timedelta(seconds=10 * number), number % 20 == 19
+            log.write(json.dumps({
+                "time": at.strftime("%Y-%m-%dT%H:%M:%S.000Z"), "request_id": f"a{number}", "route": "login", "limit": "account",
+                "verdict": "admit" if is_owner else "refuse", "client": "203.0.113.9" if is_owner else "198.51.100.66",
+                "account": "123456789abc", "left": 0, "wait": 0.0, "outcome": "success" if is_owner else None, "device": is_owner,
+                "attack": False, "bait": False, "failures": 0, "nanoseconds": 0, "decided_us": 0.0, "settled_us": None}) + "\n")
+
+
+def look_at_sites(browser, program, desk, directory):
+    """The page of a report on sites."""
+    decisions(f"{desk}/decisions.log")
+    with open(f"{desk}/sites.toml", "w") as file:
+        file.write(CONFIG + BY_ACCOUNT)
+    command = [program, "-c", "sites.toml", "site", "report", "--format", "html", "--log", "decisions.log"]
+    done = subprocess.run(command, cwd=desk, capture_output=True, text=True, timeout=60)
+    check("site report writes its page", done.returncode == 0, done.stderr)
+    with open(f"{desk}/sites.html", "w") as page:
+        page.write(done.stdout)
+    browser.open(f"file://{desk}/sites.html")
+    shown = browser.evaluate("document.body.innerText")
+    check("it names the guesser", "198.51.100.66" in shown, shown)
+    check("and how many owners were helped", re.search(r"Owners helped\s+10", shown), shown)
+    browser.screenshot(os.path.join(directory, "sites.png"))
+    everybody_can_use(browser, "sites")
+
+
 def main():
     """Runs everything once."""
     directory = os.path.abspath(sys.argv[2] if len(sys.argv) > 2 else "target/browser")
@@ -70,6 +110,7 @@ def main():
         check("and the office, whose people signed in", re.search(r"Likely false positives\s+1 client", shown), shown)
         browser.screenshot(os.path.join(directory, "replay.png"))
         everybody_can_use(browser, "report")
+        look_at_sites(browser, os.path.abspath(sys.argv[1]), desk, directory)
         asked = [event["params"]["request"]["url"] for event in browser.events if event["method"] == "Network.requestWillBeSent"]
         check("it asks for nothing else", all(one.startswith(("file:", "data:")) for one in asked), asked)
         wrong = [event for event in browser.events if event["method"] in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled")]

@@ -6,5 +6,6 @@ mod explain;
 mod import;
 mod init;
 mod set_up;
+mod site;
 mod trust;
 mod typed;

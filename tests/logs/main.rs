@@ -1,4 +1,5 @@
-//! What the gate writes of its decisions, and what `tollgate replay` makes of logs.
+//! What the gate writes of its decisions, and what `tollgate replay` and `tollgate site report` make of
+//! logs.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,3 +13,4 @@
 
 mod decisions;
 mod replay;
+mod sites;

@@ -14,10 +14,15 @@ use crate::replay::{
 use crate::time::{Span, Time};
 
 pub(super) fn page(report: &ReplayReport) -> String {
-    let mut page = String::from(HEAD);
+    let mut page = head("tollgate replay");
     // Writing to memory cannot fail.
     let _ = write_body(&mut page, report);
     page
+}
+
+/// The head of a page with this title, which is no text of a log.
+pub(in crate::cli) fn head(title: &str) -> String {
+    HEAD.replacen("{title}", title, 1)
 }
 
 fn write_body(page: &mut String, report: &ReplayReport) -> std::fmt::Result {
@@ -119,7 +124,7 @@ fn write_limit(page: &mut String, limit: &LimitReport) -> std::fmt::Result {
 }
 
 /// Bars of attempts with bars of refusals before them. The title has the same numbers, for screen readers.
-fn write_plot(page: &mut String, name: &str, series: &TimeSeries) -> std::fmt::Result {
+pub(in crate::cli) fn write_plot(page: &mut String, name: &str, series: &TimeSeries) -> std::fmt::Result {
     let most = series.attempts.iter().copied().max().unwrap_or(0).max(1);
     let columns = series.attempts.len().max(1);
     let (attempts, refused): (u64, u64) = (series.attempts.iter().sum(), series.refused.iter().sum());
@@ -188,7 +193,11 @@ fn write_comparison(page: &mut String, comparison: &Comparison, names: [&str; 2]
     Ok(())
 }
 
-fn write_clients(page: &mut String, title: &str, clients: &[CountedClient]) -> std::fmt::Result {
+pub(in crate::cli) fn write_clients(
+    page: &mut String,
+    title: &str,
+    clients: &[CountedClient],
+) -> std::fmt::Result {
     if clients.is_empty() {
         return Ok(());
     }
@@ -205,7 +214,7 @@ fn counted(distinct: DistinctCount) -> String {
 }
 
 /// Text that HTML takes as text, also in a quoted attribute.
-fn escaped(text: &str) -> String {
+pub(in crate::cli) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

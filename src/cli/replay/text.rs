@@ -137,7 +137,11 @@ fn write_comparison(text: &mut String, comparison: &Comparison, names: [&str; 2]
     Ok(())
 }
 
-fn write_clients(text: &mut String, title: &str, clients: &[CountedClient]) -> std::fmt::Result {
+pub(in crate::cli) fn write_clients(
+    text: &mut String,
+    title: &str,
+    clients: &[CountedClient],
+) -> std::fmt::Result {
     for (at, client) in clients.iter().enumerate() {
         let title = if at == 0 { title } else { "" };
         writeln!(text, "{title:<10}{:>9}  {}", grouped(client.refused), client.client)?;
@@ -149,12 +153,12 @@ fn counted(distinct: DistinctCount) -> String {
     format!("{}{}", if distinct.exact { "" } else { "about " }, grouped(distinct.count))
 }
 
-pub(super) fn plural(count: u64, what: &str) -> String {
+pub(in crate::cli) fn plural(count: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
 /// With commas between thousands.
-pub(super) fn grouped(number: u64) -> String {
+pub(in crate::cli) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
