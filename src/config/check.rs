@@ -14,6 +14,7 @@ mod client_auth;
 mod context;
 mod cors;
 mod defences;
+mod directory;
 mod endpoints;
 pub(super) mod files;
 mod groups;

@@ -29,7 +29,9 @@ pub fn worst_cases(policy: &Policy) -> Vec<(&str, String)> {
         let pardon = policy.pardon.as_ref().filter(|pardon| pardon.lifts(first));
         let pardon = pardon.map(|pardon| format!("; {}: {}", pardon.describe(), for_some(pardon.rate())));
         let words = notes.chain(pardon).fold(worst_case(first), |words, note| words + &note);
-        let memory = policy.owner_memory.as_ref().filter(|_| first.is_account());
+        // A directory counts those of known addresses together with all others.
+        let is_each = first.is_account() && first.directory.is_none();
+        let memory = policy.owner_memory.as_ref().filter(|_| is_each);
         let remembered = memory.map_or_else(String::new, |memory| memory.describe());
         Some((&*first.name, words + &remembered))
     });
@@ -46,7 +48,10 @@ fn describe_kind(limit: &Limit) -> Option<String> {
                 "after {failures} failures in a row a stranger needs a known {owner} or an operator"
             ))
         }
-        _ => defences::worst_case(limit),
+        LimitKind::Directory => {
+            Some(format!("known {} and strangers together: {}", OWNERS.several, for_some(limit.spec)))
+        }
+        LimitKind::Escalation => defences::worst_case(limit),
     }
 }
 
@@ -254,5 +259,16 @@ mod tests {
                         `10.0.0.0/8`: no limit; `::1`: at most 5 at once, then 24 a day; \
                         exempt clients: no limit; only observed, nothing is refused";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_directory_says_what_strangers_have_and_what_all_have() {
+        let text = "listen = \"http://[::]:80\"\nupstream = \"http://a\"\n\
+                    [route.a]\nmatch = \"POST /\"\nuser = \"form:a\"\n[limit.directory]\ndirectory = \"10 per 30m\"";
+        let config = load(&Sources::from_text("f", text)).config.unwrap();
+        let expected = "directory: at most 4 at once, then 12 a day for one account; it stops many attempts at one \
+                        account, and not one attempt at each of many; only failures count; \
+                        known devices and strangers together: at most 6 at once, then 19 a day";
+        assert_eq!(worst_cases(&config.policy), [("directory", expected.to_owned())]);
     }
 }

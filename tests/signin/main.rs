@@ -18,6 +18,7 @@ mod batches;
 mod bodies;
 mod device_cookies;
 mod devices;
+mod directory;
 mod exposed;
 mod graphql;
 mod growing;

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "these are tests")]
 
+mod directory;
 mod ledger;
 mod month;
 mod people;

@@ -112,6 +112,27 @@ fn an_address_that_one_gate_knows_is_known_at_the_other_with_one_budget() {
     }
 }
 
+/// Ten failures lock an account in the directory; one more cannot be risked while nobody knows what the other gate forwards.
+#[test]
+fn two_gates_together_stay_below_the_threshold_of_a_directory_and_deny_without_the_store() {
+    let mut server = started::<Redis>();
+    let application = application();
+    let tables =
+        format!("{ROUTE}[limit.directory]\ndirectory = \"10 per 30m\"\n[device]\naddresses = true\n");
+    let gates = two_gates(&server, &application.file(&tables));
+    let home = Ipv4Addr::new(127, 5, 0, 1);
+    let at_home = |gate: &Gate, password: &str| status_from(gate, home, "alice", password);
+    assert_eq!(at_home(&gates[0], &right("alice")), 302);
+    // A token that one bucket gave and another refused is back a moment later.
+    let strangers = 500 - refused_of_500_at_once(&gates);
+    assert!((1..=4).contains(&strangers), "{strangers}");
+    let reached = (0..20).filter(|number| at_home(&gates[number % 2], &format!("wrong{number}")) == 200);
+    let owner = reached.count();
+    assert!((2..=6 - strangers).contains(&owner), "{strangers} and {owner}");
+    server.kill();
+    assert!(eventually(Duration::from_secs(10), || status(&gates[0], "bob", "wrong") == 503));
+}
+
 /// The owner's first attempt at a gate that does not know them is charged once, to the owner.
 #[test]
 fn a_gate_that_learns_of_an_address_from_the_store_takes_nothing_from_strangers() {

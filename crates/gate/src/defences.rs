@@ -7,6 +7,7 @@ mod attack;
 mod bait;
 mod challenge;
 mod device;
+mod directory;
 mod escalate;
 pub mod exposed;
 mod geo;
@@ -34,7 +35,8 @@ use crate::policy::{
     DefenceCounter, Limit, OfferForm, OwnerCookie, OwnerMemory, OwnerWords, Pardon, Policy, Route,
 };
 
-pub use self::escalate::{RawSubLimits, check_sub_limits, explain, sub_limit, worst_case};
+pub use self::directory::DirectoryBuckets;
+pub use self::escalate::{check_sub_limits, explain, sub_limit, worst_case};
 pub use self::geo::{LOOKUP, RATED_FACTS, RawLookups, add_rate, lookup};
 pub use self::in_flight::{RawBounds, bound_limit, bound_route};
 pub use self::ja4::{fingerprints, is_by_fingerprint};
@@ -45,6 +47,8 @@ use self::attack::{NetworkOutcomes, RawAttack};
 use self::bait::RawBait;
 use self::challenge::RawChallenge;
 use self::device::RawDevice;
+use self::directory::RawDirectory;
+use self::escalate::RawEscalate;
 use self::exposed::{PasswordList, RawExposed, RawExposedList};
 use self::quick::{LastFailures, RawQuick};
 use self::repeats::{FailedRequests, RawRepeats};
@@ -57,6 +61,12 @@ tables! {
         bait: RawBait = Part,
         quick: RawQuick = Part,
         repeats: RawRepeats = Part,
+    }
+
+    /// The keys of a limit that add others for the same clients.
+    pub RawSubLimits {
+        escalate: RawEscalate = Part,
+        directory: RawDirectory = Part,
     }
 
     /// The keys of `[refuse]` that let clients lift refusals.

@@ -69,6 +69,22 @@ impl Account {
         cuts
     }
 
+    /// The user of `domain\user` and of `user@domain`. A server of Windows takes a domain that it does not know for its
+    /// own, so that any domain leads to the same account.
+    #[must_use]
+    pub fn without_domain(name: &[u8]) -> &[u8] {
+        let start = name.iter().rposition(|byte| matches!(byte, b'\\' | b'/')).map_or(0, |at| at + 1);
+        let user = &name[start..];
+        &user[..user.iter().position(|byte| *byte == b'@').unwrap_or(user.len())]
+    }
+
+    /// The same of a name that was folded. One with markup stays what it is.
+    #[must_use]
+    pub fn without_folded_domain(self) -> Self {
+        let user = Self::without_domain(&self.0);
+        if user.len() == self.0.len() { self } else { Self(user.trim_ascii().to_vec()) }
+    }
+
     /// The bytes of the folded name, for hashing.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

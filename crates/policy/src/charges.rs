@@ -403,7 +403,7 @@ impl Policy {
                     (ChargeTarget::RefilledOnly(_), _) => {
                         found.unsettled.refilled_on_success.push(charge(key))
                     }
-                    (_, Some(known)) => known.add(split, tag),
+                    (_, Some(known)) => known.add(split, tag, limit.most_together(&spec)),
                     (_, None) => found.charges.push(charge(key)),
                 }
             }
@@ -411,50 +411,15 @@ impl Policy {
         let of_this = found.charges.iter().filter(|charge| charge.limit == index).count();
         if of_this > MAX_VALUES { Err(TooManyValues) } else { Ok(()) }
     }
-
-    /// The identities that an attempt is charged as under a limit; none if the limit does not apply to it.
-    fn charge_targets<'p>(
-        &'p self,
-        limit: &'p Limit,
-        plan: &'p ChargePlan<'_>,
-    ) -> impl Iterator<Item = ChargeTarget> + use<'p> {
-        let (any, named): (_, &[_]) = match &plan.identity {
-            IdentityState::Known(identity) if limit.is_of_passwords() && identity.is_of_owner() => {
-                (None, &[])
-            }
-            IdentityState::Known(identity) if limit.is_of_accounts() => (None, &identity.named),
-            _ => (Some(ChargeTarget::AnyIdentity), &[]),
-        };
-        let is_of_owners = limit.is_of_owners();
-        let targets = named.iter().filter_map(move |named| match named.owner {
-            Some(_) if is_of_owners => Some(ChargeTarget::Account(*named)),
-            None if is_of_owners => None,
-            Some(_) if !limit.is_account() => Some(ChargeTarget::Account(named.without_owner())),
-            Some(_) if limit.kind == LimitKind::Cap => {
-                Some(ChargeTarget::RefilledOnly(named.without_owner()))
-            }
-            Some(_) if self.has_owner_limit(plan.route) => None,
-            // A row of failures would shut all of them out for good.
-            _ if named.is_of_strangers() && limit.kind == LimitKind::Cap => None,
-            _ => Some(ChargeTarget::Account(*named)),
-        });
-        any.into_iter().chain(targets)
-    }
-
-    /// Whether this route has its own limit for known owners.
-    fn has_owner_limit(&self, route: &Route) -> bool {
-        let is = |limit: &Limit| limit.mode == Mode::Enforce && limit.is_of_owners();
-        route.limits.iter().any(|&limit| is(&self.limits[limit]))
-    }
 }
 
 impl Charge {
     /// Adds the charge of another route to the same bucket: what is counted once is charged once, and so are
     /// credentials that both routes read in the same place.
-    fn add(&mut self, other: SplitCost, tag: Option<u64>) {
+    fn add(&mut self, other: SplitCost, tag: Option<u64>, most: u32) {
         let known = SplitCost { total: self.cost, authorization: self.authorization_cost };
         let is_same = tag.is_some() && self.tag == tag;
-        let sum = if is_same { known.or(other) } else { known.and(other).within(self.spec.burst()) };
+        let sum = if is_same { known.or(other) } else { known.and(other).within(most) };
         (self.cost, self.authorization_cost) = (sum.total, sum.authorization);
         self.tag = self.tag.filter(|_| is_same);
     }
@@ -490,7 +455,7 @@ impl ChargePlan<'_> {
         };
         let split = match times {
             Some(_) => self.locations.once(tokens),
-            None => self.locations.each(tokens).within(spec.burst()),
+            None => self.locations.each(tokens).within(limit.most_together(spec)),
         };
         Some((tag, split))
     }

@@ -9,11 +9,10 @@ use std::sync::Arc;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::SmallVec;
 
-use super::Route;
 use super::account::Account;
 use super::attempt::Client;
 use super::descriptor::Descriptor;
-use super::field::{Field, Half, Passwords, RequestFields, Values, are_out_of_place, values_of};
+use super::field::{Half, Passwords, RequestFields, Values, are_out_of_place, values_of};
 use super::fingerprint::Fingerprint;
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::legibility::decode_name;
@@ -86,7 +85,7 @@ impl Identity {
             Some(user) => Values::of(user),
             None => values_of(&route.reading.user, &slots.user, Half::User, request)?,
         };
-        let accounts = accounts_of(route, request, &users);
+        let accounts = accounts_of(slotted, request, &users);
         let IdentityReaders { owner_cookie, lists_users, .. } = readers;
         let carried = owner_cookie.map(|cookie| cookie.read(request.attempt.headers, now));
         let known = |account: &Account| carried.as_ref()?.owner(&route.application, account);
@@ -197,12 +196,14 @@ fn is_beside_the_form(
 }
 
 /// The accounts of these names, in each reading that a database may have.
-fn accounts_of(route: &Route, request: &RequestFields<'_>, users: &Values) -> SmallVec<[Account; 1]> {
-    let is_of_domains =
-        route.reading.user.iter().any(|field| matches!(field, Field::Ntlm | Field::Negotiate));
+fn accounts_of(
+    SlottedRoute { route, slots }: SlottedRoute<'_>,
+    request: &RequestFields<'_>,
+    users: &Values,
+) -> SmallVec<[Account; 1]> {
     let mut accounts: SmallVec<[Account; 1]> = SmallVec::new();
     for user in users.iter() {
-        let user = if is_of_domains { without_domain(user) } else { user };
+        let user = if slots.has_domains { Account::without_domain(user) } else { user };
         let decoded = decode_name(request.attempt.headers, user);
         let decoded = decoded.as_deref().map(str::as_bytes);
         let cuts = |name| Account::cuts(name, route.reading.user_length);
@@ -210,22 +211,18 @@ fn accounts_of(route: &Route, request: &RequestFields<'_>, users: &Values) -> Sm
             .into_iter()
             .flat_map(|name| std::iter::once(Account::fold(name)).chain(Account::fold_without_later(name)));
         let decoded = decoded.into_iter().flat_map(cuts).map(Account::fold);
+        // Folding may show the sign between domain and user: some write it wide.
+        let of_user =
+            |account: Account| if slots.has_domains { account.without_folded_domain() } else { account };
         // An empty name is not an account: an empty form, or Basic with a token as password.
-        for account in read.chain(decoded).filter(|account| !account.as_bytes().is_empty()) {
+        let all = read.chain(decoded).map(of_user);
+        for account in all.filter(|account| !account.as_bytes().is_empty()) {
             if !accounts.contains(&account) {
                 accounts.push(account);
             }
         }
     }
     accounts
-}
-
-/// The user of `domain\user` and of `user@domain`. A server of Windows takes a domain that it does not know for its own,
-/// so that any domain leads to the same account.
-fn without_domain(name: &[u8]) -> &[u8] {
-    let start = name.iter().rposition(|byte| matches!(byte, b'\\' | b'/')).map_or(0, |at| at + 1);
-    let user = &name[start..];
-    &user[..user.iter().position(|byte| *byte == b'@').unwrap_or(user.len())]
 }
 
 /// An empty password is none: forms that sign in by a link send one for every account.
@@ -304,7 +301,7 @@ mod tests {
     use super::super::attempt::{Attempt, AttemptBody, Client, SearchedBody};
     use super::super::field::{BodySearch, Field};
     use super::super::key::KeyPart;
-    use super::super::{Limit, LimitKind, Policy};
+    use super::super::{Limit, LimitKind, Policy, Route};
     use super::*;
     use crate::RouteReading;
     use tollgate_bucket::Span;

@@ -173,7 +173,9 @@ impl Policy {
             routes.iter().filter_map(|route| route.rules.header.clone()).collect();
         hidden_headers.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
         hidden_headers.dedup();
-        let slots = routes.iter().map(|route| RouteFieldSlots::of(route, names.field_names())).collect();
+        let is_of_directory = |route: &Route| Limit::any_of_directory(&limits, &route.limits);
+        let slots_of = |route| RouteFieldSlots::of(route, names.field_names(), is_of_directory(route));
+        let slots = routes.iter().map(slots_of).collect();
         let body_adds_routes = routes.iter().any(Route::may_be_added_by_body);
         let reads_authorization = routes.iter().any(Route::reads_authorization);
         let lists_users = limits.iter().any(|limit| limit.rates.lists_users())

@@ -41,6 +41,9 @@ pub struct Limit {
     pub is_reset_by_success: bool,
     /// What bounds the attempts of one bucket that are under way at once.
     pub permits: Option<Arc<BucketCounter>>,
+    /// The bucket of all clients of an account together, known or not, if its failures reach a directory that locks
+    /// accounts: `directory`.
+    pub directory: Option<Spec>,
     /// What happens to its attempts while the store does not answer; `None` for what their route says.
     pub on_error: Option<OnError>,
     /// The unit that is counted once.
@@ -83,6 +86,8 @@ pub enum LimitKind {
     Cap,
     /// `escalate`: growing waits.
     Escalation,
+    /// `directory`: the failures of an account, whoever makes them.
+    Directory,
 }
 
 /// What a limit does with its decisions.
@@ -143,6 +148,7 @@ impl LimitKind {
             Self::Rate => "rate",
             Self::Cap => "max_failures",
             Self::Escalation => "escalate",
+            Self::Directory => "directory",
         }
     }
 }
@@ -163,6 +169,7 @@ impl Limit {
             charge_on: ChargeOn::Attempts,
             is_reset_by_success: false,
             permits: None,
+            directory: None,
             on_error: None,
             unit: Unit::Attempts,
             kind: LimitKind::Rate,
@@ -301,6 +308,16 @@ impl Limit {
         self.kind == LimitKind::Rate && self.is_account() && is_count
     }
 
+    /// Whether one of these limits counts failures at a directory.
+    pub(super) fn any_of_directory(limits: &[Self], positions: &[usize]) -> bool {
+        positions.iter().any(|&at| limits.get(at).is_some_and(|limit| limit.directory.is_some()))
+    }
+
+    /// The most that credentials in several places of an attempt cost together. A directory may count each of them.
+    pub(super) fn most_together(&self, spec: &Spec) -> u32 {
+        if self.kind == LimitKind::Directory { u32::MAX } else { spec.burst() }
+    }
+
     /// Whether the limit depends on the accounts of an attempt.
     #[must_use]
     pub fn needs_accounts(&self) -> bool {
@@ -344,7 +361,7 @@ impl Limit {
             (LimitKind::Escalation, Outcome::Failure) => Some(Op::Strike),
             (LimitKind::Escalation | LimitKind::Cap, Outcome::Success) if is_own => Some(Op::Give(u32::MAX)),
             (LimitKind::Escalation, _) | (_, Outcome::Failure) => None,
-            (LimitKind::Rate | LimitKind::Cap, _) => Some(Op::Refund(receipt)),
+            (LimitKind::Rate | LimitKind::Cap | LimitKind::Directory, _) => Some(Op::Refund(receipt)),
         }
     }
 }

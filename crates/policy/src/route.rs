@@ -117,6 +117,8 @@ pub(super) struct RouteFieldSlots {
     pub(super) when_but_user: FieldSlots,
     /// Whether only requests with one of certain headers match.
     pub(super) needs_header: bool,
+    /// Whether names are those of a directory, with or without their domain.
+    pub(super) has_domains: bool,
 }
 
 /// A route with the slots of its fields.
@@ -127,7 +129,9 @@ pub(super) struct SlottedRoute<'p> {
 }
 
 impl RouteFieldSlots {
-    pub(super) fn of(route: &Route, field_names: &FieldNames) -> Self {
+    /// `is_of_directory`: whether a limit of the route counts failures at a directory.
+    pub(super) fn of(route: &Route, field_names: &FieldNames, is_of_directory: bool) -> Self {
+        let is_of_windows = |field: &Field| matches!(field, Field::Ntlm | Field::Negotiate);
         let other: Vec<Field> =
             route.matching.when.iter().filter(|field| !route.reading.user.contains(field)).cloned().collect();
         Self {
@@ -138,6 +142,7 @@ impl RouteFieldSlots {
             needs_header: !route.matching.when.is_empty()
                 && route.matching.when.iter().all(Field::is_header)
                 && !route.reading.cost.tells_attempts(),
+            has_domains: is_of_directory || route.reading.user.iter().any(is_of_windows),
         }
     }
 }

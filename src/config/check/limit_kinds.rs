@@ -1,4 +1,4 @@
-//! `max_failures` and the sub-limits of defences: further limits for the key of a limit.
+//! `max_failures`, `directory` and the sub-limits of defences: further limits for the key of a limit.
 //!
 //! Each becomes a limit of the same name right behind it, with the same key and for the same clients. That shifts the
 //! limits behind it, so [`insert`] renumbers the positions that routes hold; no earlier check may keep one.
@@ -28,7 +28,8 @@ fn sub_limits(
 ) -> Vec<Vec<Limit>> {
     let sub_limits = raw.iter().zip(limits).map(|(RawNamed { value: raw, .. }, limit)| {
         let cap = cap(raw, limit.as_ref(), f).map(|spec| (LimitKind::Cap, spec));
-        let specs = cap.into_iter().chain(defences::sub_limit(&raw.sub_limits, f));
+        let directory = limit.as_ref().and_then(|limit| Some((LimitKind::Directory, limit.directory?)));
+        let specs = cap.into_iter().chain(defences::sub_limit(&raw.sub_limits, f)).chain(directory);
         let sub_limits =
             limit.iter().flat_map(|limit| specs.clone().map(|(kind, spec)| sub_limit(limit, kind, spec)));
         sub_limits.collect()

@@ -12,6 +12,7 @@ use super::super::raw;
 use super::super::values::LimitKey;
 use super::buckets;
 use super::context::CheckContext;
+use super::directory;
 use super::rate_parts::{Extras, GivenRate};
 use super::{passwords, rates, shapes, units};
 use crate::bucket::{Continuous, Spec};
@@ -39,7 +40,7 @@ fn observe(limits: &mut [Option<Limit>], observes: bool) {
 }
 
 fn check_limit(
-    RawNamed { name, value: raw }: &RawNamed<raw::RawLimit>,
+    named @ RawNamed { name, value: raw }: &RawNamed<raw::RawLimit>,
     cx: &mut CheckContext<'_>,
     f: &mut Findings,
 ) -> Option<Limit> {
@@ -53,11 +54,14 @@ fn check_limit(
         f.error(&value.spot, message, format!("as in [limit.{}.candidate]", name.value));
     }
     let charge_on = raw.count.checked(f).unwrap_or(ChargeOn::Attempts);
-    if raw.rate.key.is_none() && raw.rolling.key.is_none() && raw.ladder.is_none() {
+    let (is_of_directory, directory) = (directory::is_given(raw), directory::check(named, cx, f));
+    let has_rate = raw.rate.key.is_some() || raw.rolling.key.is_some() || raw.ladder.is_some();
+    if !has_rate && !is_of_directory {
         let hint = "rate = \"10 per 5m\"";
         f.error(&name.spot, format!("limit `{}` has no `rate`", name.value), hint);
     }
-    let key = raw.key.as_ref().map_or(Some(LimitKey(vec![KeyPart::Ip])), |key| key.checked(f));
+    let default_key = if is_of_directory { KeyPart::User } else { KeyPart::Ip };
+    let key = raw.key.as_ref().map_or(Some(LimitKey(vec![default_key])), |key| key.checked(f));
     let mode = match (raw.mode.checked(f).unwrap_or(Mode::Enforce), live) {
         (Mode::Enforce, Some(_)) => Mode::Observe,
         (mode, _) => mode,
@@ -77,7 +81,7 @@ fn check_limit(
     }
     let is_reset_by_success = reset(raw, key.as_ref(), f);
     let LimitKey(key) = key?;
-    Some(Limit {
+    let limit = Limit {
         key,
         is_reset_by_success,
         on_error: raw.on_error.checked(f),
@@ -88,6 +92,10 @@ fn check_limit(
         candidate_of: live.map(Arc::from),
         charge_on,
         ..Limit::new(&name.value, spec.or_else(any)?)
+    };
+    Some(match directory {
+        Some(buckets) => buckets.put_into(limit),
+        None => limit,
     })
 }
 

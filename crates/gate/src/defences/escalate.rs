@@ -9,13 +9,13 @@ use tollgate_grammar::kind::{Checked as _, Key, Kind, Lasting, Whole};
 use tollgate_grammar::rate::built;
 use tollgate_grammar::{Findings, RawNamed, tables};
 
+use super::RawSubLimits;
 use crate::bucket::{Admission, Escalation, Spec, Verdict};
 use crate::policy::{ChargeOn, Limit, LimitKind};
 use crate::time::Span;
 
 tables! {
-    /// The key of a limit that adds another one for the same clients.
-    pub RawSubLimits {
+    pub RawEscalate {
         escalate: Option<RawNamed<RawWaits>> = Own,
     }
 
@@ -30,7 +30,7 @@ tables! {
 
 /// Reports waits for a limit that cannot have them.
 pub fn check_sub_limits(raw: &RawSubLimits, limit: &Limit, f: &mut Findings) {
-    if let Some(table) = raw.escalate.as_ref().filter(|_| limit.is_of_passwords()) {
+    if let Some(table) = raw.escalate.escalate.as_ref().filter(|_| limit.is_of_passwords()) {
         let hint = "leave it out: people who have the same password would wait for each other";
         f.error(&table.name.spot, "`escalate` does not go with key = \"password\"", hint);
     }
@@ -38,7 +38,7 @@ pub fn check_sub_limits(raw: &RawSubLimits, limit: &Limit, f: &mut Findings) {
 
 /// The kind and the buckets of the limit that the table adds; `None` if there are none, or after a mistake was reported.
 pub fn sub_limit(raw: &RawSubLimits, f: &mut Findings) -> Option<(LimitKind, Spec)> {
-    let RawNamed { name, value: raw } = raw.escalate.as_ref()?;
+    let RawNamed { name, value: raw } = raw.escalate.escalate.as_ref()?;
     let (after, factor) = (or(&raw.after, AFTER, f), or(&raw.factor, FACTOR, f));
     let (wait, max) = (or(&raw.wait, WAIT, f), or(&raw.max, MAX, f));
     let (after, wait, factor, max) = (after?, wait?, factor?, max?);

@@ -73,6 +73,10 @@ pub(super) fn decisions(policy: &Policy, statuses: &[LimitStatus]) -> SmallVec<[
         let owner = policy.rate_limit_of(limit);
         if decision != LimitDecision::Admit {
             found.iter_mut().filter(|(limit, _)| *limit == owner).for_each(|(_, known)| *known = decision);
+            // A known owner may pay from this bucket alone.
+            if found.iter().all(|(limit, _)| *limit != owner) {
+                found.push((owner, decision));
+            }
         }
     }
     found

@@ -114,7 +114,7 @@ impl Reservation {
         let is_observed_refusal = self.statuses.iter().any(LimitStatus::would_refuse);
         let settled = self.statuses.iter().filter_map(|status| {
             let is_settled = !(is_observed_refusal && status.charge.effect == Effect::Observe);
-            Some((&status.charge, self.settling(status, rules, charged).filter(|_| is_settled)?))
+            Some((&status.charge, self.settling(status, rules, outcome, charged).filter(|_| is_settled)?))
         });
         let suspicion = if is_failure { self.unsettled.notes.weight_of_failure(failed) } else { 1 };
         let weights = [Weight::Failure(weight), Weight::Suspicion(suspicion)];
@@ -144,14 +144,17 @@ impl Reservation {
         }
     }
 
-    /// What this outcome does to the bucket of a limit.
+    /// What this outcome does to the bucket of a limit. `charged` is the outcome after what defences forgive: a directory
+    /// forgives nothing.
     fn settling(
         &self,
         LimitStatus { charge, verdict }: &LimitStatus,
         rules: &Rules,
         outcome: Outcome,
+        charged: Outcome,
     ) -> Option<Op> {
         let limit = &rules.policy.limits[charge.limit];
+        let outcome = if limit.directory.is_some() { outcome } else { charged };
         limit.op_of_outcome(outcome, verdict.receipt, self.unsettled.is_single_account)
     }
 

@@ -212,3 +212,15 @@ proptest! {
         prop_assert_eq!(fold(&wide), fold(&name));
     }
 }
+
+#[test]
+fn a_user_of_a_directory_has_one_name_with_and_without_its_domain() {
+    let of = |name: &str| Account::fold(Account::without_domain(name.as_bytes())).without_folded_domain();
+    for name in
+        ["anna", "CORP\\anna", "anna@corp.example", "corp/Anna", "corp.example\\anna@corp", "ＡNNA＠corp"]
+    {
+        assert!(of(name) == Account::fold(b"anna"), "{name}");
+    }
+    assert!(of("CORP＼anna") == Account::fold(b"anna") && of("CORP\\anna ") == Account::fold(b"anna"));
+    assert!(of("anna.smith@corp") != of("anna") && of("CORP\\").as_bytes().is_empty());
+}
