@@ -128,8 +128,7 @@ impl InitArgs {
     fn protected(&self) -> String {
         match &self.preset {
             Some(preset) => {
-                let repeats =
-                    if self.application().is_some_and(Preset::tells_successes) { REPEATS } else { "" };
+                let repeats = if self.application().is_some_and(Preset::knows_owners) { REPEATS } else { "" };
                 format!("preset = {}{repeats}", quoted(preset))
             }
             None => format!("match = {}", toml_of(&self.patterns)),
@@ -151,13 +150,13 @@ impl InitArgs {
 
     /// Whether known owners are asked for, and the application is not known to prove nothing.
     fn has_owners(&self) -> bool {
-        self.knows_owners && self.application().is_none_or(Preset::tells_successes)
+        self.knows_owners && self.application().is_none_or(Preset::knows_owners)
     }
 
     fn owners(&self) -> String {
         let (table, secret) = (format!("[{}]", OWNERS.key), format!("secret = \"${{file:{OWNER_KEYS}}}\""));
         let mut lines = vec![&*table, &secret];
-        if self.application().is_some_and(Preset::tells_successes) {
+        if self.application().is_some_and(Preset::knows_owners) {
             lines.extend(ADDRESSES);
         }
         let comment = if self.has_owners() { "" } else { "#" };
@@ -194,13 +193,15 @@ impl InitArgs {
         let clients = SETS.iter().find(|known| known.name == set).map_or("", |set| set.parts().1);
         let Some(application) = self.application() else { return clients.replace("{count}\n", "") };
         let mut limits = vec![clients.replace("{count}", "count = \"failures\"")];
-        match application.tells_successes() {
-            true if self.knows_owners => limits.push(ACCOUNT.to_owned()),
-            true => {}
-            false => limits.push(UNPROVEN.to_owned()),
-        }
-        if application.names_passwords() {
-            limits.push(SPRAY.to_owned());
+        if application.names_accounts() {
+            match application.tells_successes() {
+                true if self.knows_owners => limits.push(ACCOUNT.to_owned()),
+                true => {}
+                false => limits.push(UNPROVEN.to_owned()),
+            }
+            if application.names_passwords() {
+                limits.push(SPRAY.to_owned());
+            }
         }
         if application.sends_messages() {
             limits.push(RECIPIENT.to_owned());

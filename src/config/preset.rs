@@ -51,6 +51,18 @@ impl Preset {
         self.has_line("success = ")
     }
 
+    /// Whether it names accounts: some applications have one password for all.
+    #[must_use]
+    pub fn names_accounts(&self) -> bool {
+        self.has_line("user = ")
+    }
+
+    /// Whether an answer can make a client known as the owner of an account.
+    #[must_use]
+    pub fn knows_owners(&self) -> bool {
+        self.tells_successes() && self.names_accounts()
+    }
+
     /// Whether it names the fields of passwords.
     #[must_use]
     pub fn names_passwords(&self) -> bool {
@@ -299,24 +311,32 @@ macro_rules! preset {
     };
 }
 
-const PRESETS: [Preset; 18] = [
+const PRESETS: [Preset; 26] = [
+    preset!("adminer"),
+    preset!("allauth"),
     preset!("basic"),
     preset!("django-admin"),
     preset!("drupal"),
+    preset!("flask-security"),
     preset!("gitea"),
     preset!("gitlab"),
     preset!("grafana"),
     preset!("jenkins"),
     preset!("joomla"),
+    preset!("jupyter"),
+    preset!("jupyterhub"),
     preset!("keycloak"),
     preset!("mediawiki"),
     preset!("moodle"),
     preset!("nextcloud"),
+    preset!("node-red"),
+    preset!("octoprint"),
     preset!("owa"),
     preset!("phpmyadmin"),
     preset!("roundcube"),
     preset!("synapse"),
     preset!("tomcat"),
+    preset!("wagtail"),
     preset!("wordpress"),
 ];
 

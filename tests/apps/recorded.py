@@ -12,8 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from difflib import unified_diff
 from pathlib import Path
 
+from adminer import Adminer
+from allauth_forms import Allauth
 from django_admin import DjangoAdmin
+from environments import fetched
+from flask_security_forms import FlaskSecurity
+from jupyter import Jupyter
+from jupyterhub import JupyterHub
 from mediawiki import MediaWiki
+from node_red import NodeRed
+from octoprint import OctoPrint
 from phpmyadmin import PhpMyAdmin
 from processes import free_address, stop_all, url
 from recording import Visitor
@@ -21,9 +29,14 @@ from report import Report, Wrong
 from roundcube import Roundcube
 from synapse import Synapse
 from tomcat import Tomcat
+from wagtail import Wagtail
 from wordpress import WordPress
 
-APPLICATIONS = [WordPress, PhpMyAdmin, Roundcube, MediaWiki, DjangoAdmin, Tomcat, Synapse]
+APPLICATIONS = [
+    *(WordPress, PhpMyAdmin, Roundcube, MediaWiki, DjangoAdmin, Tomcat, Synapse),
+    *(Jupyter, NodeRed, Allauth, FlaskSecurity, Adminer, JupyterHub, OctoPrint),
+    *(Wagtail,),
+]
 RECORDED = Path(__file__).parent.parent / "recorded"
 
 
@@ -32,7 +45,7 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupted)
     wanted = sys.argv[1:]
-    chosen = [application for application in APPLICATIONS if not wanted or application.preset in wanted]
+    chosen = fetched(app for app in APPLICATIONS if not wanted or app.preset in wanted)
     began = time.monotonic()
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(trial, chosen))

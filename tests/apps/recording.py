@@ -48,12 +48,13 @@ class Answer:
 class Visitor:
     """A client with cookies and nothing else; `notes` collects what is to be kept of its requests."""
 
-    def __init__(self, address, notes):
-        self.address, self.notes, self.cookies, self.secrets = address, notes, {}, {}
+    def __init__(self, address, notes, source=None):
+        self.address, self.notes, self.source = address, notes, source
+        self.cookies, self.secrets = {}, {}
 
-    def another(self):
-        """Another visitor of the same application."""
-        return Visitor(self.address, self.notes)
+    def another(self, source=None):
+        """Another visitor of the same application, from the same address or another one."""
+        return Visitor(self.address, self.notes, source or self.source)
 
     def keep(self, secret, shown=TOKEN):
         """A value of this run that a recording must not show, and what it shows instead; returns the value."""
@@ -84,7 +85,8 @@ class Visitor:
             headers["Content-Type"] = kind
         if self.cookies:
             headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        connection = http.client.HTTPConnection(*self.address, timeout=30)
+        source = self.source and (self.source, 0)
+        connection = http.client.HTTPConnection(*self.address, timeout=30, source_address=source)
         connection.request(method, path, body and body.encode(), headers)
         came = connection.getresponse()
         answer = Answer(came.status, came.reason, came.getheaders(), came.read().decode("utf-8", "replace"))
@@ -101,9 +103,9 @@ class Visitor:
 class Note:
     """What a recording is about: its name, what the preset has to make of it, at which endpoint, and for which account.
 
-    `shows` is a part of the body that has to be there; the line with it is kept. `hides` is a pattern of
-    the address that it leads to or of the body, whose group is secret. `spelling_of` is the account that the
-    application takes the name for.
+    `shows` is a part of the body that has to be there; the line with it is kept, and nothing if it is "". `members` are
+    pointers to what is kept of a JSON body instead. `hides` is a pattern of the address that it leads to or of the body,
+    whose group is secret. `spelling_of` is the account that the application takes the name for.
     """
 
     name: str
@@ -113,6 +115,7 @@ class Note:
     shows: str = None
     spelling_of: str = None
     hides: str = None
+    members: tuple = ()
 
     def of(self, visitor, method, path, headers, body, answer):
         """The name and the text of the file."""
@@ -132,6 +135,10 @@ class Note:
 
     def part_of(self, body):
         """What is decisive in it, or its beginning."""
+        if self.members:
+            return json.dumps(skeleton(json.loads(body), self.members))
+        if self.shows == "":
+            return ""
         if self.shows is None:
             return "\n".join(line.strip() for line in body[:200].splitlines()).strip()
         lines = [line.strip() for line in body.splitlines() if self.shows in line]
@@ -139,6 +146,22 @@ class Note:
             raise Wrong(f"{self.name}: {self.shows!r} is not in {body[:2000]}")
         at = max(0, lines[0].find(self.shows) - 60)
         return lines[0][at : at + 240]
+
+
+def skeleton(value, pointers):
+    """Only these members of a JSON object, and of their values only those that hold nothing else."""
+    kept = {}
+    for pointer in pointers:
+        inner, place = value, kept
+        *path, last = pointer.strip("/").split("/")
+        for step in path:
+            inner = inner.get(step) if isinstance(inner, dict) else None
+            if not isinstance(inner, dict):
+                break
+            place = place.setdefault(step, {})
+        if isinstance(inner, dict) and last in inner:
+            place[last] = {} if isinstance(inner[last], (dict, list)) else inner[last]
+    return kept
 
 
 def masked(name, value):

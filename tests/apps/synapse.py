@@ -4,16 +4,14 @@ It bounds sign-ins itself, which is turned off here so that every answer is abou
 """
 
 import json
-import os
 from contextlib import contextmanager
-from pathlib import Path
 
+from environments import PLACE
 from person import OTHER, OTHERS_PASSWORD, PASSWORD, USER
 from processes import accepts, call, running, wait_until
 from recording import Note
 
-# Where scripts/real-apps has installed it.
-VENV = Path(os.environ.get("SYNAPSE_VENV", Path(__file__).parents[2] / "target" / "synapse"))
+VENV = PLACE / "synapse"
 FORM = "/_matrix/client/v3/login"
 TOKEN = r'"access_token":"([^"]+)'
 
