@@ -311,16 +311,20 @@ macro_rules! preset {
     };
 }
 
-const PRESETS: [Preset; 26] = [
+const PRESETS: [Preset; 33] = [
     preset!("adminer"),
+    preset!("airflow"),
     preset!("allauth"),
     preset!("basic"),
+    preset!("cacti"),
     preset!("django-admin"),
+    preset!("dokuwiki"),
     preset!("drupal"),
     preset!("flask-security"),
     preset!("gitea"),
     preset!("gitlab"),
     preset!("grafana"),
+    preset!("icingaweb2"),
     preset!("jenkins"),
     preset!("joomla"),
     preset!("jupyter"),
@@ -332,12 +336,15 @@ const PRESETS: [Preset; 26] = [
     preset!("node-red"),
     preset!("octoprint"),
     preset!("owa"),
+    preset!("phpldapadmin"),
     preset!("phpmyadmin"),
     preset!("roundcube"),
     preset!("synapse"),
     preset!("tomcat"),
     preset!("wagtail"),
+    preset!("webmin"),
     preset!("wordpress"),
+    preset!("zabbix"),
 ];
 
 #[cfg(test)]

@@ -13,15 +13,20 @@ from difflib import unified_diff
 from pathlib import Path
 
 from adminer import Adminer
+from airflow import Airflow
 from allauth_forms import Allauth
+from cacti import Cacti
 from django_admin import DjangoAdmin
+from dokuwiki import DokuWiki
 from environments import fetched
 from flask_security_forms import FlaskSecurity
+from icingaweb2 import IcingaWeb
 from jupyter import Jupyter
 from jupyterhub import JupyterHub
 from mediawiki import MediaWiki
 from node_red import NodeRed
 from octoprint import OctoPrint
+from phpldapadmin import PhpLdapAdmin
 from phpmyadmin import PhpMyAdmin
 from processes import free_address, stop_all, url
 from recording import Visitor
@@ -30,12 +35,15 @@ from roundcube import Roundcube
 from synapse import Synapse
 from tomcat import Tomcat
 from wagtail import Wagtail
+from webmin import Webmin
 from wordpress import WordPress
+from zabbix import Zabbix
 
 APPLICATIONS = [
     *(WordPress, PhpMyAdmin, Roundcube, MediaWiki, DjangoAdmin, Tomcat, Synapse),
-    *(Jupyter, NodeRed, Allauth, FlaskSecurity, Adminer, JupyterHub, OctoPrint),
-    *(Wagtail,),
+    *(Jupyter, NodeRed, Allauth, FlaskSecurity, Adminer, DokuWiki, PhpLdapAdmin),
+    *(IcingaWeb, Zabbix, Cacti, JupyterHub, OctoPrint, Wagtail, Airflow),
+    *(Webmin,),
 ]
 RECORDED = Path(__file__).parent.parent / "recorded"
 

@@ -351,19 +351,25 @@ proptest! {
 #[test]
 fn a_client_with_basic_is_charged_once_by_any_method_and_without_it_never() {
     let basic = [
+        "airflow",
         "basic",
+        "cacti",
+        "dokuwiki",
         "drupal",
         "flask-security",
         "gitea",
         "gitlab",
         "grafana",
+        "icingaweb2",
         "jenkins",
         "joomla",
         "nextcloud",
         "node-red",
         "octoprint",
         "owa",
+        "phpldapadmin",
         "tomcat",
+        "webmin",
         "wordpress",
     ];
     let requests = [
