@@ -359,7 +359,8 @@ fn a_directory_locks_no_account_in_a_month_of_attacks_on_two_routes() {
     println!("{tally:?}");
     assert_eq!((tally.locks, tally.locked_out), (0, 0), "{tally:?}");
     assert!(tally.guesses > 1000 && tally.known > 1500 && tally.new > 20, "{tally:?}");
-    assert!(tally.known_refused * 100 < tally.known, "{tally:?}");
+    // Those of the day on which the telephone has the old password.
+    assert!(tally.known_refused * 50 < tally.known, "{tally:?}");
 }
 
 /// What a rate of one less than the threshold would do.
