@@ -311,7 +311,7 @@ macro_rules! preset {
     };
 }
 
-const PRESETS: [Preset; 33] = [
+const PRESETS: [Preset; 35] = [
     preset!("adminer"),
     preset!("airflow"),
     preset!("allauth"),
@@ -336,9 +336,11 @@ const PRESETS: [Preset; 33] = [
     preset!("node-red"),
     preset!("octoprint"),
     preset!("owa"),
+    preset!("pgadmin"),
     preset!("phpldapadmin"),
     preset!("phpmyadmin"),
     preset!("roundcube"),
+    preset!("snappymail"),
     preset!("synapse"),
     preset!("tomcat"),
     preset!("wagtail"),

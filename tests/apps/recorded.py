@@ -26,12 +26,14 @@ from jupyterhub import JupyterHub
 from mediawiki import MediaWiki
 from node_red import NodeRed
 from octoprint import OctoPrint
+from pgadmin import PgAdmin
 from phpldapadmin import PhpLdapAdmin
 from phpmyadmin import PhpMyAdmin
 from processes import free_address, stop_all, url
 from recording import Visitor
 from report import Report, Wrong
 from roundcube import Roundcube
+from snappymail import SnappyMail
 from synapse import Synapse
 from tomcat import Tomcat
 from wagtail import Wagtail
@@ -43,7 +45,7 @@ APPLICATIONS = [
     *(WordPress, PhpMyAdmin, Roundcube, MediaWiki, DjangoAdmin, Tomcat, Synapse),
     *(Jupyter, NodeRed, Allauth, FlaskSecurity, Adminer, DokuWiki, PhpLdapAdmin),
     *(IcingaWeb, Zabbix, Cacti, JupyterHub, OctoPrint, Wagtail, Airflow),
-    *(Webmin,),
+    *(PgAdmin, Webmin, SnappyMail),
 ]
 RECORDED = Path(__file__).parent.parent / "recorded"
 

@@ -89,11 +89,16 @@ class Roundcube:
 def dovecot(directory, address):
     """An IMAP server with two accounts."""
     me = pwd.getpwuid(os.getuid()).pw_name
-    login = "nobody" if os.getuid() == 0 else me  # root may not
+    # Root may neither greet nor own mails.
+    login, owner, group = ("nobody", "nobody", "nogroup") if os.getuid() == 0 else (me, me, me)
+    mails = directory / "mail"
+    mails.mkdir()
+    for path, mode in ((directory, 0o711), (mails, 0o777)):
+        path.chmod(mode)
     people = ((USER, PASSWORD), (OTHER, OTHERS_PASSWORD))
     (directory / "people").write_text("".join(f"{user}:{{PLAIN}}{password}::::::\n" for user, password in people))
     host, port = address
-    places = {"directory": directory, "host": host, "port": port, "me": me, "login": login}
+    places = {"directory": directory, "host": host, "port": port, "me": me, "login": login, "owner": owner, "group": group}
     conf = directory / "dovecot.conf"
     conf.write_text(Template((FILES / "dovecot.conf").read_text()).substitute(places))
     with running("dovecot", ["dovecot", "-F", "-c", str(conf)], directory / "dovecot.log") as server:
