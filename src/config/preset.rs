@@ -311,7 +311,7 @@ macro_rules! preset {
     };
 }
 
-const PRESETS: [Preset; 35] = [
+const PRESETS: [Preset; 36] = [
     preset!("adminer"),
     preset!("airflow"),
     preset!("allauth"),
@@ -324,6 +324,7 @@ const PRESETS: [Preset; 35] = [
     preset!("gitea"),
     preset!("gitlab"),
     preset!("grafana"),
+    preset!("home-assistant"),
     preset!("icingaweb2"),
     preset!("jenkins"),
     preset!("joomla"),

@@ -20,6 +20,7 @@ from django_admin import DjangoAdmin
 from dokuwiki import DokuWiki
 from environments import fetched
 from flask_security_forms import FlaskSecurity
+from home_assistant import HomeAssistant
 from icingaweb2 import IcingaWeb
 from jupyter import Jupyter
 from jupyterhub import JupyterHub
@@ -44,8 +45,8 @@ from zabbix import Zabbix
 APPLICATIONS = [
     *(WordPress, PhpMyAdmin, Roundcube, MediaWiki, DjangoAdmin, Tomcat, Synapse),
     *(Jupyter, NodeRed, Allauth, FlaskSecurity, Adminer, DokuWiki, PhpLdapAdmin),
-    *(IcingaWeb, Zabbix, Cacti, JupyterHub, OctoPrint, Wagtail, Airflow),
-    *(PgAdmin, Webmin, SnappyMail),
+    *(IcingaWeb, Zabbix, Cacti, JupyterHub, OctoPrint, Wagtail, HomeAssistant),
+    *(Airflow, PgAdmin, Webmin, SnappyMail),
 ]
 RECORDED = Path(__file__).parent.parent / "recorded"
 
