@@ -51,7 +51,7 @@ use tollgate_grammar::{Findings, SourceText};
 use self::context::CheckContext;
 use super::preset::Applications;
 use super::raw;
-use super::{Config, FrontSettings, OperatorSettings, ProcessSettings, Sources};
+use super::{Config, FrontSettings, ProcessSettings, Sources};
 use crate::proxy::settings::ProxySettings;
 
 /// The configuration, which is only valid if no mistake was reported.
@@ -80,7 +80,7 @@ pub(super) fn check(
     headers::warn_of_dropped(raw, f);
     accounts::check(&mut cx, f);
     defences::check(&mut cx, f);
-    lists::add_rates(&mut cx);
+    lists::add_rates(&mut cx.limits, &cx.lists);
     let policy = limit_kinds::complete(&mut cx, f);
     let upstream_trust = tls::upstream_trust(&mut cx, &policy, f);
     let proxy = ProxySettings { upstream_trust, ..settings::proxy(&raw.proxy, &cx.groups, f) };
@@ -89,9 +89,8 @@ pub(super) fn check(
     store::warn(raw, &store, &policy, f);
     let policy = pages::with_pardon(&cx, owners.put_into(policy), f).with_lookup(lookup);
     let policy_copy = policy::check(&cx, &store, f);
+    let operators = admin::operators(&mut cx, f);
     let log = log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f);
-    let admin_token = admin::token(&raw.admin, &mut cx.files, f);
-    let exempts_operators = raw.admin.exempt.checked(f).unwrap_or(true);
     Config {
         front: FrontSettings { redirect: tls::redirect(&cx, f), listen: cx.listen, tls },
         upstreams: cx.groups.targets,
@@ -113,6 +112,6 @@ pub(super) fn check(
         proxy,
         log,
         otel: log::otel(&raw.otel, f),
-        operators: OperatorSettings { admin: cx.admin, admin_token, exempts_operators },
+        operators,
     }
 }

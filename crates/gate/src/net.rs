@@ -16,3 +16,5 @@ pub mod stream;
 pub mod tls;
 pub mod tls_stream;
 pub mod worker_sockets;
+
+pub use tollgate_base::download;

@@ -13,10 +13,10 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use super::alarm::Alarm;
 use super::attempt::{Attempt, AttemptBody, SearchedBody};
 use super::client_fact::AddressFacts;
+use super::cost_factors::CostFactors;
 use super::field::Passwords;
 use super::fingerprint::Fingerprint;
 use super::key::{KeyHasher, NamedAccount, PrefixLengths, write_bytes};
-use super::limit::{Limit, LimitKind};
 use super::network::NetworkSet;
 use super::outcome::Outcome;
 use tollgate_bucket::Time;
@@ -351,26 +351,6 @@ impl PartialEq for RouteDefences {
             defences.iter().map(|defence| (defence.name(), defence.settings())).collect::<Vec<_>>()
         };
         settings(self) == settings(other)
-    }
-}
-
-/// As how many times its cost a route charges an attempt, from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CostFactors {
-    /// By its rates.
-    rates: u32,
-    /// By those of them that are by address.
-    addresses: u32,
-}
-
-impl CostFactors {
-    /// The factor of a limit.
-    pub(super) fn of(self, limit: &Limit) -> u32 {
-        match limit.kind {
-            LimitKind::Rate if limit.charges_weights() => self.rates.max(self.addresses),
-            LimitKind::Rate => self.rates,
-            _ => 1,
-        }
     }
 }
 

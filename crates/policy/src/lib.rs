@@ -1,8 +1,7 @@
 //! From a request to its charges: the buckets that an attempt takes tokens from.
 //!
-//! Routes define what an attempt is, limits define the rates. This layer knows the types of HTTP and reads or writes no
-//! socket. A path with several readings is charged for the first matching route of *each* reading, so that a cheap
-//! route cannot hide an expensive one.
+//! Routes define what an attempt is, limits the rates. This layer knows the types of HTTP and no socket. A path with several
+//! readings is charged for the first matching route of *each* reading, so that a cheap route cannot hide an expensive one.
 
 pub mod account;
 mod alarm;
@@ -14,6 +13,7 @@ mod carry_over;
 mod charges;
 pub mod client_fact;
 pub mod cookies;
+mod cost_factors;
 pub mod count;
 mod credential_locations;
 mod defence;
@@ -395,9 +395,8 @@ impl Policy {
     }
 
     /// What has to be read of the body to find out whether the request is an attempt on these routes, what it costs and
-    /// which accounts it names; `None` if none of them needs the body for that. The largest body size of
-    /// several routes counts: a body that is short enough for the intended route must not be refused because another
-    /// reading of its path matches another route.
+    /// which accounts it names; `None` if nothing. The largest body size counts: a body that is short enough for the
+    /// intended route must not be refused because another reading of its path matches another route.
     ///
     /// # Errors
     /// [`Unchargeable::Unreadable`], [`Unchargeable::Undecodable`] or [`Unchargeable::UnknownCharset`] if the headers show that the body cannot be read.

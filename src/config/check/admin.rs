@@ -3,9 +3,11 @@
 //! With a token a listener lets its callers do everything, so the token must not travel unencrypted to another machine.
 //! Without one only health and metrics are shown, and any address may be named.
 
+use tollgate_grammar::kind::Checked as _;
 use tollgate_grammar::list::distinct;
 use tollgate_grammar::{Findings, Syntax as _};
 
+use super::super::OperatorSettings;
 use super::super::raw;
 use super::super::values::ListenUrl;
 use super::context::CheckContext;
@@ -42,9 +44,14 @@ pub(super) fn listen(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<ListenAddre
     addresses
 }
 
-/// `admin.token`; `None` if there is none.
-pub(super) fn token(raw: &raw::RawAdmin, files: &mut Files<'_>, f: &mut Findings) -> Option<AdminToken> {
-    token_text(raw, files, f).map(|text| AdminToken::new(&text))
+/// Where operators connect, as [`listen`] found it, and who they are.
+pub(super) fn operators(cx: &mut CheckContext<'_>, f: &mut Findings) -> OperatorSettings {
+    let raw = &cx.raw.admin;
+    OperatorSettings {
+        admin: std::mem::take(&mut cx.admin),
+        admin_token: token_text(raw, &mut cx.files, f).map(|text| AdminToken::new(&text)),
+        exempts_operators: raw.exempt.checked(f).unwrap_or(true),
+    }
 }
 
 /// The text of `admin.token`.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Uri};
 use ipnet::IpNet;
-use tollgate_base::download::{is_allowed, is_https};
 use tollgate_grammar::kind::{Checked as _, Given, Text};
 use tollgate_grammar::{Findings, RawNamed, Spot, name};
 
@@ -16,11 +15,12 @@ use super::super::ladder;
 use super::super::lists::formats::{ListFormat, is_private, networks};
 use super::super::lists::{FetchedList, RawNetworkList};
 use super::super::values::RateValue;
-use super::context::CheckContext;
 use super::files::Files;
 use super::secret::resolve;
 use crate::bucket::{Continuous, Spec};
 use crate::defences::{ListedNetworks, MAX_LISTS};
+use crate::net::download::{is_allowed, is_https};
+use crate::policy::Limit;
 use crate::time::Span;
 
 /// All lists of a file.
@@ -124,13 +124,13 @@ impl<'r> NetworkLists<'r> {
 
 /// Gives limits by address the rates of lists that are slower than their own. Other shapes than a steady one have no rate
 /// to compare, and limits with rungs have a rate for each.
-pub(super) fn add_rates(cx: &mut CheckContext<'_>) {
-    for limit in cx.limits.iter_mut().flatten() {
+pub(super) fn add_rates(limits: &mut [Option<Limit>], lists: &NetworkLists<'_>) {
+    for limit in limits.iter_mut().flatten() {
         let Spec::Continuous(own) = limit.spec else { continue };
         if !limit.charges_weights() || ladder::is_rung(&limit.name) {
             continue;
         }
-        for list in &cx.lists.rates {
+        for list in &lists.rates {
             let listed = list.bucket.with_initial(own.initial().min(list.bucket.burst()));
             let listed = listed.and_then(|bucket| bucket.with_debt(own.debt())?.with_hold(own.hold()));
             if let Some(listed) = listed.ok().filter(|listed| listed.per_token() > own.per_token()) {

@@ -139,16 +139,16 @@ impl FieldNames {
 
     /// Calls `callback` with each slot whose name an application could read `sent` as; a slot may come more than once.
     pub(super) fn for_each_match(&self, sent: &[u8], callback: impl FnMut(usize)) {
-        self.for_each_ending(ends_a_name, sent, callback);
+        self.for_each_until(ends_a_name, sent, callback);
     }
 
-    /// The same where a name may end before other characters.
-    fn for_each_ending(&self, ends: fn(char) -> bool, sent: &[u8], mut callback: impl FnMut(usize)) {
+    fn for_each_until(&self, ends: fn(char) -> bool, sent: &[u8], mut callback: impl FnMut(usize)) {
         if !self.could_be(NameKinds::FIELD, sent) {
             return;
         }
-        if let Some(WideEscape) = self.search(sent, false, ends, &mut callback) {
-            self.search(sent, true, ends, &mut callback);
+        let letters = DecodedChars { rest: sent, is_wide: false };
+        if let Some(WideEscape) = self.search(letters, ends, &mut callback) {
+            self.search(DecodedChars { rest: sent, is_wide: true }, ends, &mut callback);
         }
     }
 
@@ -189,12 +189,10 @@ impl FieldNames {
     /// in another way.
     fn search(
         &self,
-        sent: &[u8],
-        is_wide: bool,
+        mut letters: DecodedChars<'_>,
         ends: fn(char) -> bool,
         callback: &mut impl FnMut(usize),
     ) -> Option<WideEscape> {
-        let mut letters = DecodedChars { rest: sent, is_wide };
         let mut search = PrefixSearch { names_left: &self.names, first: 0, depth: 0, is_separated: false };
         let mut last = None;
         // A name with several ends, as in `log[[[`, is reported once.
@@ -209,7 +207,7 @@ impl FieldNames {
             while let [b'+' | b' ' | b'_', rest @ ..] = letters.rest {
                 (letters.rest, search.is_separated) = (rest, true);
             }
-            if !is_wide && matches!(letters.rest, [b'%', b'u' | b'U', ..]) {
+            if !letters.is_wide && matches!(letters.rest, [b'%', b'u' | b'U', ..]) {
                 wide = Some(WideEscape);
             }
             let Some(letter) = letters.next() else { break };
@@ -334,7 +332,7 @@ impl FoundValues {
         let mut found = Self::default();
         for (name, value) in cookies::pairs(headers) {
             let add = |slot| found.add(slot, field_names, readings_of_a_cookie(value));
-            field_names.for_each_ending(ends_a_cookies_name, name, add);
+            field_names.for_each_until(ends_a_cookies_name, name, add);
         }
         found
     }
