@@ -54,6 +54,8 @@ fn write_table(page: &mut String, report: &ShownReport) -> std::fmt::Result {
         page.push_str("<p>There was no attempt.</p>");
         return Ok(());
     }
+    // On a phone it is wider than the page, and keys have to reach what is scrolled.
+    page.push_str("<div class=wide role=region aria-label=Sites tabindex=0>");
     page.push_str("<table class=sites><caption>Sites, the most refusals first</caption><tr>");
     for name in ["Site", "Host", "Attempts", "Refused", "Signed in", "Owners helped"] {
         write!(page, "<th scope=col>{name}</th>")?;
@@ -66,7 +68,7 @@ fn write_table(page: &mut String, report: &ShownReport) -> std::fmt::Result {
         counts.iter().try_for_each(|count| write!(page, "<td>{count}</td>"))?;
         write!(page, "<td>{owners}</td></tr>")?;
     }
-    page.push_str("</table>");
+    page.push_str("</table></div>");
     Ok(())
 }
 
