@@ -50,6 +50,7 @@ ADVICE = {
         "`why` has the reason: the store answers the gate's probes, and not all attempts ([stores](../stores.md#while-the-store-is-unavailable)).",
     "the kernel has no IPv6: … becomes …": "Nothing, or write `0.0.0.0` for `[::]`.",
     "the buckets of limit `…` are reset, all full: …": "Nothing: the limit or `store.capacity` has changed since.",
+    "[lists]: `…` was not fetched (…): it stays as it is": "Correct `url`, `format` or `key`; the gate tries again by itself.",
     "[networks]: … has … addresses, and only … count": "Write the prefixes of a service that has many.",
     "[networks]: … has had no answer for client.dns_keep (…): its addresses are dropped": "Correct the name or the resolver.",
     "[networks]: … has no answer (…): … earlier addresses are kept": "Correct it within `client.dns_keep`.",

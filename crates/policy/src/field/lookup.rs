@@ -100,7 +100,6 @@ impl FieldNames {
         }
     }
 
-    /// The fields that are looked up in bodies.
     pub(super) fn in_body(&self) -> &BodyFields {
         &self.in_body
     }
@@ -194,16 +193,15 @@ impl FieldNames {
         callback: &mut impl FnMut(usize),
     ) -> Option<WideEscape> {
         let mut search = PrefixSearch { names_left: &self.names, first: 0, depth: 0, is_separated: false };
-        let mut last = None;
+        let (mut last, mut wide) = (None, None);
         // A name with several ends, as in `log[[[`, is reported once.
         let mut report = |slot| {
             if last.replace(slot) != Some(slot) {
                 callback(slot);
             }
         };
-        let mut wide = None;
         loop {
-            // Only a name with many blanks is long: every other search ends soon.
+            // Only a name with many blanks is long.
             while let [b'+' | b' ' | b'_', rest @ ..] = letters.rest {
                 (letters.rest, search.is_separated) = (rest, true);
             }
