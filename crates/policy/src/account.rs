@@ -6,7 +6,7 @@
 
 mod unicode;
 
-use memchr::memchr_iter;
+use memchr::{memchr_iter, memmem};
 use smallvec::{SmallVec, smallvec};
 use unicode_normalization::UnicodeNormalization;
 
@@ -70,17 +70,24 @@ impl Account {
     }
 
     /// The user of `domain\user` and of `user@domain`. A server of Windows takes a domain that it does not know for its
-    /// own, so that any domain leads to the same account.
+    /// own, so that any domain leads to the same account. With two domains in front the name stays what it is.
     #[must_use]
     pub fn without_domain(name: &[u8]) -> &[u8] {
-        let start = name.iter().rposition(|byte| matches!(byte, b'\\' | b'/')).map_or(0, |at| at + 1);
+        if separators(name) > 1 {
+            return name;
+        }
+        let start = name.iter().position(ends_a_domain).map_or(0, |at| at + 1);
         let user = &name[start..];
         &user[..user.iter().position(|byte| *byte == b'@').unwrap_or(user.len())]
     }
 
-    /// The same of a name that was folded. One with markup stays what it is.
+    /// The same of a name that was folded. One with markup stays what it is, and one with two domains in front is
+    /// ambiguous: applications differ about where its user begins.
     #[must_use]
     pub fn without_folded_domain(self) -> Self {
+        if separators(&self.0) > 1 {
+            return Self::ambiguous();
+        }
         let user = Self::without_domain(&self.0);
         if user.len() == self.0.len() { self } else { Self(user.trim_ascii().to_vec()) }
     }
@@ -225,6 +232,17 @@ impl std::fmt::Debug for Account {
 const MAX_FOLDED_BYTES: usize = 256;
 /// Bytes of a name that are read at most, and characters that are made of them at most.
 const MAX_READ_LEN: usize = 4096;
+
+/// Whether a byte stands between a domain and its user.
+fn ends_a_domain(byte: &u8) -> bool {
+    matches!(byte, b'\\' | b'/')
+}
+
+/// How many such bytes there are, and how many signs that are folded to them.
+fn separators(name: &[u8]) -> usize {
+    let wide = ["\u{ff3c}", "\u{fe68}", "\u{ff0f}"].map(|sign| memmem::find_iter(name, sign).count());
+    name.iter().filter(|byte| ends_a_domain(byte)).count() + wide.iter().sum::<usize>()
+}
 
 #[cfg(test)]
 mod tests;

@@ -361,6 +361,8 @@ impl Limit {
             (LimitKind::Escalation, Outcome::Failure) => Some(Op::Strike),
             (LimitKind::Escalation | LimitKind::Cap, Outcome::Success) if is_own => Some(Op::Give(u32::MAX)),
             (LimitKind::Escalation, _) | (_, Outcome::Failure) => None,
+            // Of two accounts one may have failed.
+            (LimitKind::Directory, Outcome::Success) if !is_single_account => None,
             (LimitKind::Rate | LimitKind::Cap | LimitKind::Directory, _) => Some(Op::Refund(receipt)),
         }
     }

@@ -1,4 +1,4 @@
-//! `tollgate site add`: writes a site as a route with a preset and one for its other pages, to a file of its own where the
+//! `tollgate site add`: writes a site as a route with a preset and one for its other pages, to a separate file where the
 //! configuration includes a directory, and else to the end of the main file.
 //!
 //! What is there stays byte by byte. The whole configuration is checked with the site before a file changes.
@@ -19,7 +19,7 @@ use crate::cli::sources::{ConfigArgs, report_all};
 use crate::cli::toml_value::{quoted, toml_of};
 use crate::config::preset::named;
 use crate::config::values::UpstreamUrl;
-use crate::config::{Config, Diagnostic, Loaded, Sources, WrittenRoute, load, policy_source};
+use crate::config::{Config, Loaded, Sources, WrittenRoute, load, policy_source};
 use crate::policy::matcher::HostPattern;
 use crate::policy::{Policy, Route};
 
@@ -213,10 +213,10 @@ impl SiteAddition {
     }
 }
 
-/// Mistakes, and warnings of kinds that there were none of before: a thousand sites may have one in common.
+/// Mistakes, and warnings that were not there before: those of other sites are known.
 fn with_new_findings(mut after: Loaded, before: &Loaded) -> Loaded {
-    let known: HashSet<String> = before.diagnostics.iter().map(Diagnostic::form).collect();
-    after.diagnostics.retain(|found| found.is_error() || !known.contains(&found.form()));
+    let known: HashSet<&str> = before.diagnostics.iter().map(|found| found.message.as_str()).collect();
+    after.diagnostics.retain(|found| found.is_error() || !known.contains(&*found.message));
     after
 }
 

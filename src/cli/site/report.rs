@@ -110,7 +110,7 @@ pub(super) fn report(arguments: &SiteReportArgs) -> anyhow::Result<Exit> {
 }
 
 impl SiteReportArgs {
-    /// The report without what it says about sites that are not named.
+    /// The report, without the sites that are not named.
     fn without_others(&self, mut report: SitesReport) -> SitesReport {
         if !self.sites.is_empty() {
             let SiteLogReport { since, has_decisions, has_requests, from, to, .. } = report.log;
@@ -125,6 +125,7 @@ impl ShownReport {
     fn of(report: SitesReport, arguments: &SiteReportArgs, templates: &HashSet<&str>) -> Self {
         let SitesReport { log, mut sites } = arguments.without_others(report);
         let all = sites.len();
+        let has_template = sites.iter().any(|site| templates.contains(site.site.as_str()));
         sites.retain(|site| site.attempts > 0);
         sites.sort_by(|one, next| {
             (next.refused, next.attempts, &one.site).cmp(&(one.refused, one.attempts, &next.site))
@@ -139,7 +140,6 @@ impl ShownReport {
             totals.owners_helped =
                 totals.owners_helped.zip(site.owners_helped).map(|(sum, owners)| sum + owners);
         }
-        let has_template = sites.iter().any(|site| templates.contains(site.site.as_str()));
         let notes = notes(&log, has_template);
         Self { since: in_words(arguments.since), log, quiet: all - sites.len(), sites, totals, notes }
     }

@@ -1,8 +1,8 @@
 //! A file next to its place: it is complete before anyone can read it there, or it is gone.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// A file that is complete and not in its place yet. It is removed unless it is put there.
@@ -18,11 +18,11 @@ impl UnplacedFile {
     /// # Errors
     /// If it cannot be written, or is there already: another command is writing it, or was ended while it did.
     pub(super) fn write(at: PathBuf, text: &str, model: &Path) -> io::Result<Self> {
-        let mut file = File::create_new(&at)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&at)?;
         let unplaced = Self { at, is_moved: false };
         let (wanted, own) = (fs::metadata(model)?, file.metadata()?);
         if (wanted.uid(), wanted.gid()) != (own.uid(), own.gid()) {
-            chown(&unplaced.at, Some(wanted.uid()), Some(wanted.gid()))?;
+            fchown(&file, Some(wanted.uid()), Some(wanted.gid()))?;
         }
         file.set_permissions(wanted.permissions())?;
         file.write_all(text.as_bytes())?;

@@ -223,4 +223,8 @@ fn a_user_of_a_directory_has_one_name_with_and_without_its_domain() {
     }
     assert!(of("CORP＼anna") == Account::fold(b"anna") && of("CORP\\anna ") == Account::fold(b"anna"));
     assert!(of("anna.smith@corp") != of("anna") && of("CORP\\").as_bytes().is_empty());
+    // Some applications bind with the second part, and an attacker writes anything into the others.
+    for name in ["CORP\\anna\\1", "CORP\\anna\\2", "a/CORP\\anna", "CORP＼anna\\3", "\\\\anna"] {
+        assert!(of(name) == of("CORP\\anna\\1"), "{name}");
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::MAX_UNKNOWN;
 use super::table::SiteTable;
 use crate::policy::attempt::Client;
 use crate::policy::outcome::Outcome;
@@ -77,8 +78,10 @@ impl SiteBlock {
         self.last = self.last.max(Some(line.at));
         let Some(route) = line.route.as_deref() else { return };
         let attempt = SiteAttempt::of(line, route, table);
-        if attempt.site.is_none() && !self.unknown_routes.contains(route) {
-            self.unknown_routes.insert(route.to_owned());
+        if attempt.site.is_none() && self.unknown_routes.len() < MAX_UNKNOWN {
+            // A log may have anything in the place of a name.
+            let shown: String = route.escape_debug().take(MAX_SHOWN).collect();
+            self.unknown_routes.insert(shown);
         }
         let next = match self.attempts.last_mut() {
             Some(last) => last.merge(attempt),
@@ -128,3 +131,6 @@ fn id(line: &GateLine<'_>, route: &str) -> Option<u64> {
     (line.at.as_nanos(), line.client).hash(&mut hasher);
     Some(hasher.finish())
 }
+
+/// Characters of a name that a log has.
+const MAX_SHOWN: usize = 64;

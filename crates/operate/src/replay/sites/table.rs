@@ -27,7 +27,7 @@ pub struct SiteTable {
 pub(super) struct SiteName {
     pub(super) site: String,
     pub(super) hosts: Vec<String>,
-    /// Whether its hosts have lines of their own.
+    /// Whether each of its hosts has a line.
     is_template: bool,
 }
 

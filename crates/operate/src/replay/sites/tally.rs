@@ -124,5 +124,5 @@ const MAX_ACCOUNTS: usize = 65_536;
 /// How long an owner counts as helped after a stranger was refused.
 const SOON: Span = Span::from_secs(3_600);
 
-/// Of the log's time: each sweep looks at all accounts.
+/// By the time of the log; each sweep looks at all accounts.
 const BETWEEN_SWEEPS: Span = Span::from_secs(60);
