@@ -12,12 +12,12 @@ use http::HeaderName;
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tollgate_base::download::{is_https, text_at};
+use tollgate_base::download::{DownloadError, is_https, text_at};
 use tollgate_base::tls::{self, Trust};
 
 use super::sandbox::Broker;
 use crate::config::lists::FetchedList;
-use crate::config::lists::formats::{ListFormat, is_private, networks};
+use crate::config::lists::formats::{ListFault, ListFormat, is_private, networks};
 use crate::store::snapshot::replace_file;
 
 /// The lists of the running configuration, each with its task.
@@ -51,6 +51,17 @@ impl ListFetches {
     }
 }
 
+/// Why a list stays as it is.
+#[derive(Debug, thiserror::Error)]
+enum ListFetchError {
+    #[error(transparent)]
+    Download(#[from] DownloadError),
+    #[error(transparent)]
+    Fault(#[from] ListFault),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
 /// Keeps one list.
 struct ListSchedule {
     list: FetchedList,
@@ -81,18 +92,17 @@ impl ListSchedule {
         }
     }
 
-    async fn fetch(&mut self) -> Result<(), String> {
+    async fn fetch(&mut self) -> Result<(), ListFetchError> {
         let FetchedList { name, url, format, key, path, .. } = &self.list;
         let key = key.clone().map(|key| (HeaderName::from_static("x-api-key"), key));
         let trust = match is_https(url) {
-            true => Some(roots(&self.broker).await.map_err(|error| error.to_string())?),
+            true => Some(roots(&self.broker).await?),
             false => None,
         };
-        let text = text_at(url.clone(), key, trust.as_ref()).await.map_err(|error| error.to_string())?;
+        let text = text_at(url.clone(), key, trust.as_ref()).await?;
         let (path, head, format) = (path.clone(), head(&self.list), *format);
         let take = move || take(&path, head, format, &text);
-        let taken = self.broker.run(take).await.map_err(|error| error.to_string())?;
-        let (count, is_other) = taken?;
+        let (count, is_other) = self.broker.run(take).await??;
         if is_other || self.is_failing {
             tracing::info!("[lists]: `{name}` has {count} networks now");
         }
@@ -100,7 +110,7 @@ impl ListSchedule {
         Ok(())
     }
 
-    fn tell(&mut self, error: &str) {
+    fn tell(&mut self, error: &ListFetchError) {
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::warn!("[lists]: `{}` was not fetched ({error}): it stays as it is", self.list.name);
         }
@@ -133,14 +143,14 @@ fn age(path: &Path, head: &str) -> Option<Duration> {
 
 /// Writes the networks of an answer, one a line, without those that may be the operator's own. Their number, and whether
 /// they are others than before.
-fn take(path: &Path, head: String, format: ListFormat, text: &str) -> Result<(usize, bool), String> {
-    let mut networks = networks(format, text).map_err(|fault| fault.to_string())?;
+fn take(path: &Path, head: String, format: ListFormat, text: &str) -> Result<(usize, bool), ListFetchError> {
+    let mut networks = networks(format, text)?;
     networks.retain(|net| !is_private(net));
     let lines: String = networks.iter().map(|net| format!("{net}\n")).collect();
     let text = head + &lines;
     let is_other = !fs::read(path).is_ok_and(|before| before == text.as_bytes());
     if is_other {
-        replace_file(path, text.as_bytes()).map_err(|error| error.to_string())?;
+        replace_file(path, text.as_bytes())?;
     }
     Ok((networks.len(), is_other))
 }

@@ -6,7 +6,7 @@
 
 mod list;
 
-pub use list::{NetworkFault, NetworkList, NetworkListError};
+pub use list::{NetworkFault, NetworkList, NetworkListError, is_public};
 
 use jiff::civil::Date;
 

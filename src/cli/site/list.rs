@@ -55,6 +55,12 @@ impl SiteLine for ListedSite {
     }
 }
 
+/// The list as JSON.
+#[derive(Serialize)]
+struct SiteList<'l> {
+    sites: &'l [ListedSite],
+}
+
 pub(super) fn list(arguments: &SiteListArgs) -> anyhow::Result<Exit> {
     let sources = sources_of(&arguments.config)?;
     let Some(config) = config_of(&sources) else { return Ok(Exit::BadConfiguration) };
@@ -64,7 +70,7 @@ pub(super) fn list(arguments: &SiteListArgs) -> anyhow::Result<Exit> {
     let lines = chosen(lines, &arguments.sites)?;
     match arguments.format {
         OutputFormat::Json => {
-            outln!("{}", serde_json::to_string_pretty(&serde_json::json!({ "sites": lines }))?);
+            outln!("{}", serde_json::to_string_pretty(&SiteList { sites: &lines })?);
         }
         OutputFormat::Text if lines.is_empty() => errln!("tollgate: no site: `tollgate site add` adds one"),
         OutputFormat::Text => out!("{}", text(&lines)),

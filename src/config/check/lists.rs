@@ -220,7 +220,7 @@ fn report_effects(raw: &RawNetworkList, spot: &Spot, denies: bool, f: &mut Findi
 
 fn warn_of_private(name: &str, networks: &BTreeSet<IpNet>, raw: &RawNetworkList, f: &mut Findings) {
     if let (Some(net), Some(url)) = (networks.iter().find(|net| is_private(net)), &raw.url) {
-        let message = format!("list `{name}` holds {net}, a private network");
+        let message = format!("list `{name}` holds {net}, which is not public");
         f.warning(&url.spot, message, "your own clients may be there");
     }
 }

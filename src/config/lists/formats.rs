@@ -4,12 +4,12 @@
 //! that are wider than any publisher's are left out.
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, Ipv6Addr};
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv6Net};
 use serde::Deserialize;
 use tollgate_grammar::words;
 
+use super::super::proxies::is_public;
 use super::super::values::Prefix;
 
 words! {
@@ -152,9 +152,9 @@ fn network(text: &str) -> Option<IpNet> {
     Some(net.trunc())
 }
 
-/// Whether a network has addresses of private networks: those of a list would be the operator's own.
+/// Whether a network may be the operator's own: it is not public. Loopback addresses are of tests.
 pub fn is_private(net: &IpNet) -> bool {
-    PRIVATE.iter().any(|other| other.contains(net) || net.contains(other))
+    !is_public(*net) && !net.addr().is_loopback()
 }
 
 fn is_narrow(net: IpNet) -> bool {
@@ -163,19 +163,6 @@ fn is_narrow(net: IpNet) -> bool {
 
 fn shown(line: &str) -> String {
     line.trim().chars().filter(|letter| !letter.is_control()).take(MAX_SHOWN).collect()
-}
-
-const PRIVATE: [IpNet; 6] = [
-    v4([10, 0, 0, 0], 8),
-    v4([100, 64, 0, 0], 10),
-    v4([169, 254, 0, 0], 16),
-    v4([172, 16, 0, 0], 12),
-    v4([192, 168, 0, 0], 16),
-    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7)),
-];
-
-const fn v4([a, b, c, d]: [u8; 4], length: u8) -> IpNet {
-    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), length))
 }
 
 /// Networks of a list at most.

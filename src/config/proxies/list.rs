@@ -100,17 +100,8 @@ impl NetworkList {
         if host_bits {
             return Err(NetworkFault::HostBits(shown()));
         }
-        let (is_narrow, is_public) = match net {
-            IpNet::V4(net) => {
-                (net.prefix_len() >= MAX_WIDTH_V4, !RESERVED_V4.iter().any(|other| meets(*other, net)))
-            }
-            IpNet::V6(net) => (
-                net.prefix_len() >= MAX_WIDTH_V6,
-                PUBLIC_V6.contains(&net)
-                    && !RESERVED_V6.iter().any(|other| other.contains(&net) || net.contains(other)),
-            ),
-        };
-        match (is_narrow, is_public) {
+        let most = if matches!(net, IpNet::V4(_)) { MAX_WIDTH_V4 } else { MAX_WIDTH_V6 };
+        match (net.prefix_len() >= most, is_public(net)) {
             (_, false) => Err(NetworkFault::NotPublic(net)),
             (false, _) => Err(NetworkFault::TooWide(net)),
             (true, true) => Ok(net),
@@ -127,6 +118,17 @@ impl NetworkList {
 
 fn meets(one: Ipv4Net, other: Ipv4Net) -> bool {
     one.contains(&other) || other.contains(&one)
+}
+
+/// Whether all addresses of a network may be those of any client: none is private, or reserved for another purpose.
+pub fn is_public(net: IpNet) -> bool {
+    match net {
+        IpNet::V4(net) => !RESERVED_V4.iter().any(|other| meets(*other, net)),
+        IpNet::V6(net) => {
+            let is_reserved = |other: &Ipv6Net| other.contains(&net) || net.contains(other);
+            PUBLIC_V6.contains(&net) && !RESERVED_V6.iter().any(is_reserved)
+        }
+    }
 }
 
 /// The widest network of the five proxies is a /13 of Cloudflare's.
