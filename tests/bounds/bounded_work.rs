@@ -145,5 +145,6 @@ fn the_worst_body_is_not_far_from_an_ordinary_one() {
 /// Nanoseconds that are too few to be compared.
 const FLOOR: u64 = 20_000;
 const TIMES_AN_ORDINARY_ONE: u64 = 40;
-/// An ordinary form costs a nanosecond a byte.
-const TIMES_AN_ORDINARY_FORM: u64 = 100;
+/// An ordinary form costs a nanosecond a byte. Tests are built without inlining, which makes the worst a hundred times
+/// as slow, and depends on the machine.
+const TIMES_AN_ORDINARY_FORM: u64 = 200;

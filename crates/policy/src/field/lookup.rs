@@ -254,17 +254,10 @@ impl PrefixSearch<'_> {
 
     fn narrow(&mut self, byte: u8) {
         let at = |name: &FieldName| name.text().as_bytes().get(self.depth).copied();
-        while let [name, others @ ..] = self.names_left
-            && at(name) < Some(byte)
-        {
-            self.names_left = others;
-            self.first += 1;
-        }
-        while let [others @ .., name] = self.names_left
-            && at(name) > Some(byte)
-        {
-            self.names_left = others;
-        }
+        let first = self.names_left.partition_point(|name| at(name) < Some(byte));
+        let others = &self.names_left[first..];
+        self.names_left = &others[..others.partition_point(|name| at(name) == Some(byte))];
+        self.first += first;
         self.depth += 1;
     }
 
