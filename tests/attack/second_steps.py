@@ -99,9 +99,11 @@ class Siege(StepTarget):
         search.counts["honest people"] += 1
         for path, form in tries:
             answer = self.ask(gate, path, form, address, cookies)
+            if not 200 <= answer.status < 500:
+                return  # the application was too busy; without its cookie the next step would be a stranger's
             if cookie := answer.header("set-cookie"):
                 cookies = [BALANCER, cookie.partition(";")[0]]
-            if 400 <= answer.status < 500:
+            if answer.status >= 400:
                 search.counts["honest refused"] += 1
                 search.honest[f"{path} with {form} is answered {answer.status}"] += 1
                 return
