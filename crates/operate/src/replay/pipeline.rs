@@ -169,7 +169,12 @@ pub(super) fn columns(block: &LineBlock, format: Option<&LogLineFormat>) -> LogC
 
 pub(super) fn lines(block: &LineBlock) -> impl Iterator<Item = &[u8]> {
     let bytes = block.bytes.strip_suffix(b"\n").unwrap_or(&block.bytes);
-    bytes.split(|&byte| byte == b'\n')
+    let mut begin = 0;
+    memchr::memchr_iter(b'\n', bytes).chain([bytes.len()]).map(move |end| {
+        let line = &bytes[begin..end];
+        begin = end + 1;
+        line
+    })
 }
 
 pub(super) fn unreadable(block: &LineBlock, line: u64, bytes: &[u8], error: LineError) -> UnreadableLine {

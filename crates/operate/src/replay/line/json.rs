@@ -90,10 +90,21 @@ impl<'de> Visitor<'de> for FieldReader<'_, 'de> {
 impl<'a> JsonFields<'a> {
     fn read(line: &'a [u8]) -> Result<Self, LineError> {
         let mut fields = Self::default();
-        let mut reader = serde_json::Deserializer::from_slice(line);
-        let read = reader.deserialize_map(FieldReader(&mut fields)).and_then(|()| reader.end());
+        // To check a line as a whole is cheaper than each of its texts. A value that is skipped may hold any bytes.
+        let read = match str::from_utf8(line) {
+            Ok(line) => fields.fill(serde_json::Deserializer::from_str(line)),
+            Err(_) => fields.fill(serde_json::Deserializer::from_slice(line)),
+        };
         read.map_err(|_| LineError::BadJson)?;
         Ok(fields)
+    }
+
+    fn fill<R: serde_json::de::Read<'a>>(
+        &mut self,
+        mut reader: serde_json::Deserializer<R>,
+    ) -> serde_json::Result<()> {
+        reader.deserialize_map(FieldReader(self))?;
+        reader.end()
     }
 
     /// Where the value of this name belongs.

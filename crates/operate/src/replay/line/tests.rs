@@ -187,3 +187,16 @@ proptest! {
         let _ = parse(&framed, format.as_ref());
     }
 }
+
+#[test]
+fn a_json_value_that_is_skipped_may_hold_any_bytes() {
+    let line = |agent: &[u8]| {
+        let rest = br#","remote_addr":"203.0.113.9","request":"POST /login HTTP/1.1","status":401,"agent":""#;
+        [&br#"{"time_iso8601":"2026-11-20T23:21:52Z""#[..], rest, agent, b"\"}"].concat()
+    };
+    for agent in [&b"curl"[..], b"\xFF\xFE", "\u{901}".as_bytes()] {
+        let line = line(agent);
+        let (request, _) = parse(&line, None).unwrap();
+        assert_eq!((&*request.target, request.status), ("/login", 401), "{}", agent.escape_ascii());
+    }
+}
