@@ -3,7 +3,7 @@
 import re
 import sys
 
-from reference.page import HEAD, ROOT, cell, prose
+from reference.page import HEAD, ROOT, cell
 
 # What to do about an error or a warning of the log.
 ADVICE = {
@@ -99,7 +99,7 @@ GENERAL = {
 
 
 def render():
-    out = ["# Every message\n", HEAD.format("the source and the golden files in tests/config"),
+    out = ["# Messages\n", HEAD.format("the source and the golden files in tests/config"),
            "`…` stands for what a message says of one case.\n",
            "- [Of the log](#of-the-log): what to do about errors and warnings\n- [Of check](#of-check): mistakes and warnings of a "
            "configuration\n- [Answers](#answers): what a client gets from the gate itself\n",
@@ -133,8 +133,7 @@ def log_messages():
     for level in ["error", "warning"]:
         out += [f"| {level} | what to do |", "|---|---|"]
         out += [f"| {cell(words)} | {ADVICE[words]} |" for words in sorted(found[level])] + [""]
-    out += ["A warning about [wrong wiring](../attacks.md#wrong-wiring) tells how to fix it.\n",
-            "An info needs nothing done:\n", *(f"- {prose(words)}" for words in sorted(found["info"])), ""]
+    out += ["A warning about [wrong wiring](../attacks.md#wrong-wiring) tells how to fix it. An info needs nothing done.\n"]
     return out
 
 
@@ -153,7 +152,7 @@ def literal(text, at):
 
 
 def check_messages():
-    """Messages that can be about many keys, then an example of each other one, with the remedy under its caret."""
+    """Messages that can be about many keys, then an example of each other one that has a remedy under its caret."""
     found = {}
     for path in sorted((ROOT / "tests/config").glob("*.txt")):
         lines = path.read_text().replace("tests/config/", "").splitlines()
@@ -169,9 +168,9 @@ def check_messages():
     if stale:
         sys.exit(f"GENERAL in scripts/lib/reference/messages.py has a form that no message has: {sorted(stale)}")
     out = ["`tollgate check` shows the place of each mistake in the file, and a remedy. Some messages can be about many keys:\n",
-           *(f"- {text}" for text in GENERAL.values()), "", "Each other message has a row; names and values in it are examples.\n"]
+           *(f"- {text}" for text in GENERAL.values()), "", "Each other message with a remedy has a row; names and values in it are examples.\n"]
     for level, heading in [("error", "error"), ("warning", "warning: legal, and surely wrong")]:
-        rows = sorted(shown for key, shown in found.items() if key[0] == level and not general[key])
+        rows = sorted(shown for key, shown in found.items() if key[0] == level and shown[1] and not general[key])
         out += [f"| {heading} | remedy |", "|---|---|", *(f"| {example(words)} | {example(remedy)} |" for words, remedy in rows), ""]
     return out
 
