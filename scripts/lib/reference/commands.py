@@ -53,7 +53,8 @@ def section(command, parsed, shared):
         out.append(prose(parsed.remark) + "\n")
     flags = [f"`{item.flag}`" for item in parsed.items if item in shared and item.flag]
     if flags:
-        out.append(f"Shared: {', '.join(flags)}.\n")
+        every = len(flags) == sum(bool(item.flag) for item in shared)
+        out.append(f"Shared: {'all options' if every else ', '.join(flags)}.\n")
     return out
 
 

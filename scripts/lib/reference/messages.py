@@ -77,32 +77,25 @@ ADVICE = {
     "…: it has served no client for …": "Report it. `/readyz` answers 503 meanwhile; systemd restarts the gate.",
 }
 
-# What check says of the values of many keys: how such a message looks, and what the page says of all of them.
-GENERAL = {
-    r"^(…|this|the secret|true) is not (an?|the (name|number|address|URL)) ":
-        "`…` is not a rate, a host, a size and so on: the remedy shows the form that the key takes.",
-    r"\ban? [a-z]+( where |, not )": "a string where a table belongs, and so on: the value has another type.",
-    r" is out of range$|^a (count|burst|prefix length) of ": "`…` is out of range, a count of 0 and so on: the remedy has the bounds.",
-    r" (has more than a host|has no address|has a name|has a scheme|has no valid port|has no absolute path|needs brackets)|^port … ":
-        "`…` has a scheme, has no valid port and so on: the remedy shows how to write this address.",
-    r"^unknown ": "unknown key, value, limit and so on: the remedy has the nearest name, or all names.",
-    r" is there twice$|^duplicate key": "limit `…` is there twice, duplicate key and so on: the remedy has the place of the first.",
-    r" has a rate already$": "`…` has a rate already: two entries of `rates` select the same clients.",
-    r"too short|holds (no key|… keys)$|^there is no variable|neither a variable":
-        "the secret is too short, there is no variable `…` and so on: the message names the file or the variable of a secret.",
-    r"^an? (candidate|rolling window|(continuous|interval) (bucket|limit)|limit with an? \w+) (has no|does not|refills)":
-        "a rolling window has no burst, and so on: leave out the key, which such a limit cannot have.",
-    r"^the text must have ": "the text must have one `…`: use the placeholders of the built-in text.",
-    r"^invalid |^key with no value|^unclosed|^string values must|^a value is missing":
-        "invalid basic string, unclosed table and so on: this is not TOML.",
-}
+# What check says of the values of many keys: the page says of all of them that they explain themselves.
+GENERAL = [
+    r"^(…|this|the secret|true) is not (an?|the (name|number|address|URL)) ",
+    r"\ban? [a-z]+( where |, not )",
+    r" is out of range$|^a (count|burst|prefix length) of ",
+    r" (has more than a host|has no address|has a name|has a scheme|has no valid port|has no absolute path|needs brackets)|^port … ",
+    r"^unknown ",
+    r" is there twice$|^duplicate key",
+    r" has a rate already$",
+    r"too short|holds (no key|… keys)$|^there is no variable|neither a variable",
+    r"^an? (candidate|rolling window|(continuous|interval) (bucket|limit)|limit with an? \w+) (has no|does not|refills)",
+    r"^the text must have ",
+    r"^invalid |^key with no value|^unclosed|^string values must|^a value is missing",
+]
 
 
 def render():
     out = ["# Messages\n", HEAD.format("the source and the golden files in tests/config"),
            "`…` stands for what a message says of one case.\n",
-           "- [Of the log](#of-the-log): what to do about errors and warnings\n- [Of check](#of-check): mistakes and warnings of a "
-           "configuration\n- [Answers](#answers): what a client gets from the gate itself\n",
            "## Of the log\n", *log_messages(), "## Of check\n", *check_messages(), "## Answers\n", *answers()]
     return "\n".join(out).rstrip() + "\n"
 
@@ -152,7 +145,7 @@ def literal(text, at):
 
 
 def check_messages():
-    """Messages that can be about many keys, then an example of each other one that has a remedy under its caret."""
+    """An example of each message that has a remedy under its caret, except those that can be about many keys."""
     found = {}
     for path in sorted((ROOT / "tests/config").glob("*.txt")):
         lines = path.read_text().replace("tests/config/", "").splitlines()
@@ -164,11 +157,12 @@ def check_messages():
                 if not found.get((level, without_names(words)), ("", ""))[1]:
                     found[level, without_names(words)] = (words, hint(lines[at + 1:at + 6]))
     general = {key: next((form for form in GENERAL if re.search(form, key[1])), None) for key in found}
-    stale = GENERAL.keys() - general.values()
+    stale = {*GENERAL} - {*general.values()}
     if stale:
         sys.exit(f"GENERAL in scripts/lib/reference/messages.py has a form that no message has: {sorted(stale)}")
-    out = ["`tollgate check` shows the place of each mistake in the file, and a remedy. Some messages can be about many keys:\n",
-           *(f"- {text}" for text in GENERAL.values()), "", "Each other message with a remedy has a row; names and values in it are examples.\n"]
+    out = ["`tollgate check` shows the place of each mistake in the file, and a remedy. Messages about the form or size of a value, about "
+           "unknown and repeated names, secrets, keys that do not fit a limit, and broken TOML explain themselves. Each other message with "
+           "a remedy has a row; names and values in it are examples.\n"]
     for level, heading in [("error", "error"), ("warning", "warning: legal, and surely wrong")]:
         rows = sorted(shown for key, shown in found.items() if key[0] == level and shown[1] and not general[key])
         out += [f"| {heading} | remedy |", "|---|---|", *(f"| {example(words)} | {example(remedy)} |" for words, remedy in rows), ""]
