@@ -1,4 +1,4 @@
-//! The file as written: which keys there are, what each takes, and what is special about it. Those of one module stand there.
+//! The file as written: which keys there are, what each takes, and what is special about it. Those of one module are there.
 //!
 //! Defaults, meaning and references are left to [`check`](super::check). `config.toml` in the root of the source tells
 //! people what each key means; the comments here are for those that it shows within another one.

@@ -86,7 +86,7 @@ pub enum LimitKind {
     Cap,
     /// `escalate`: growing waits.
     Escalation,
-    /// `directory`: the failures of an account, whoever makes them.
+    /// `directory`: the failures of an account, from any client.
     Directory,
 }
 

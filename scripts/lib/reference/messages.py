@@ -107,17 +107,16 @@ def log_messages():
         if "tests" in path.parts or path.stem == "tests":
             continue
         text = path.read_text().split("\n#[cfg(test)]\nmod tests {")[0]
-        for at in re.finditer(r"(?<!\w)(?:tracing::)?(error|warn|info)!\(", text):
+        for at in re.finditer(r"(?<!\w)(?:tracing::)?(error|warn)!\(", text):
             line = text[text.rfind("\n", 0, at.start()) + 1:at.start()].strip()
             words = literal(text, at.end())
             # A message that is nothing but a text made elsewhere is that text's.
             if not line.startswith("//") and words and words.strip("…"):
-                level = {"error": "error", "warn": "warning", "info": "info"}[at[1]]
+                level = {"error": "error", "warn": "warning"}[at[1]]
                 found.setdefault(level, set()).add(words)
-        # What an alarm says where it begins and ends.
+        # What an alarm says where it begins.
         if "defences" in path.parts:
-            for at in re.finditer(r'\b(begins|ends): "([^"]+)",', text):
-                found.setdefault({"begins": "warning", "ends": "info"}[at[1]], set()).add(at[2])
+            found.setdefault("warning", set()).update(re.findall(r'\bbegins: "([^"]+)",', text))
     unknown = (found["error"] | found["warning"]) - ADVICE.keys()
     stale = ADVICE.keys() - (found["error"] | found["warning"])
     if unknown or stale:

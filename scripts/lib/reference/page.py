@@ -4,7 +4,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-HEAD = "This page is written by `scripts/reference` from {}. Change that, and run the script again.\n"
+HEAD = "`scripts/reference` writes this page from {}.\n"
 
 
 def prose(text):

@@ -1,4 +1,4 @@
-//! What the file of another program says, in tollgate's words: limits, places, exemptions, and what has no counterpart.
+//! The file of another program, in tollgate's words: limits, places, exemptions, and what has no counterpart.
 //!
 //! Each reader makes one [`Imported`]. Values are parsed by the functions here as `check` parses them, so that what is
 //! written is valid; a text that is not becomes a loss.

@@ -200,7 +200,7 @@ impl SiteAddition {
         let mut text =
             format!("{} is written, and the configuration is valid with it", self.place().display());
         if self.own.is_none() {
-            text += "; with `include = [\"sites/*.toml\"]` each site gets a file of its own";
+            text += "; with `include = [\"sites/*.toml\"]` each site gets a separate file";
         }
         let main = self.main.display();
         let next = match () {

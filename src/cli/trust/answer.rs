@@ -1,4 +1,4 @@
-//! What publishers of networks answer: JSON in a form of their own, or one network a line.
+//! What publishers of networks answer: JSON in a form that each chose, or one network a line.
 //!
 //! A wrong entry makes the whole answer wrong. A page of HTML is a list with a wrong first line.
 

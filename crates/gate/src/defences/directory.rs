@@ -5,7 +5,7 @@
 //! that holds less than the threshold and refills within the window locks accounts all the same; [`DirectoryBuckets`] are
 //! slower.
 //!
-//! All failures of an account pay from one bucket, whoever makes them. Strangers pay from a smaller and slower one as well,
+//! All failures of an account pay from one bucket, from any client. Strangers pay from a smaller and slower one as well,
 //! so known owners keep the rest. A repeated failure counts again, whatever else forgives it.
 
 use tollgate_grammar::kind::{Given, Key, Text};

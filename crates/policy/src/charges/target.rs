@@ -49,7 +49,7 @@ impl Policy {
             _ => (Some(ChargeTarget::AnyIdentity), &[]),
         };
         let is_of_owners = limit.is_of_owners();
-        // A directory counts the failures of an account, whoever makes them.
+        // A directory counts the failures of an account, from any client.
         let is_of_all = !limit.is_account() || limit.kind == LimitKind::Directory;
         let targets = named.iter().filter_map(move |named| match named.owner {
             Some(_) if is_of_owners => Some(ChargeTarget::Account(*named)),

@@ -305,7 +305,7 @@ impl NginxReader<'_> {
         if self.limits.keys().any(|other| other.zone.zone == identity.zone.zone) {
             self.lose(
                 at,
-                "nginx counted all uses of the zone together; each burst has buckets of its own here",
+                "nginx counted all uses of the zone together; each burst has separate buckets here",
             );
         }
         let name = self.limit_names.take(&identity.zone.zone, "limit");

@@ -1,4 +1,4 @@
-//! Headers that a response has besides those of the gate's connection: an application's, or those of an answer that is
+//! Headers that a response has in addition to those of the gate's connection: an application's, or those of an answer that is
 //! given again and again.
 
 use std::rc::Rc;

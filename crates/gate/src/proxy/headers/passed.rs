@@ -49,7 +49,7 @@ struct NameMarks(u64);
 impl NameMarks {
     fn of(name: &[u8]) -> u64 {
         let letter = |at: Option<&u8>| usize::from(at.map_or(0, |byte| byte & 0x1F));
-        // Of the usual names that pass, fewer than one in thirty has the mark of one that is changed.
+        // Fewer than one in thirty of the usual names that pass has the mark of one that is changed.
         1 << ((name.len() + letter(name.first()) + letter(name.last()) * 5) & 63)
     }
 
