@@ -1,5 +1,5 @@
-//! Headers that a response has in addition to those of the gate's connection: an application's, or those of an answer that is
-//! given again and again.
+//! Headers that a response has in addition to those of the gate's connection: an application's, or those of an answer that
+//! is given again and again.
 
 use std::rc::Rc;
 
