@@ -311,12 +311,13 @@ macro_rules! preset {
     };
 }
 
-const PRESETS: [Preset; 36] = [
+const PRESETS: [Preset; 44] = [
     preset!("adminer"),
     preset!("airflow"),
     preset!("allauth"),
     preset!("basic"),
     preset!("cacti"),
+    preset!("calibre-web"),
     preset!("django-admin"),
     preset!("dokuwiki"),
     preset!("drupal"),
@@ -330,6 +331,7 @@ const PRESETS: [Preset; 36] = [
     preset!("joomla"),
     preset!("jupyter"),
     preset!("jupyterhub"),
+    preset!("kanboard"),
     preset!("keycloak"),
     preset!("mediawiki"),
     preset!("moodle"),
@@ -340,10 +342,16 @@ const PRESETS: [Preset; 36] = [
     preset!("pgadmin"),
     preset!("phpldapadmin"),
     preset!("phpmyadmin"),
+    preset!("postfixadmin"),
+    preset!("qbittorrent"),
+    preset!("redmine"),
     preset!("roundcube"),
+    preset!("shaarli"),
+    preset!("simplesamlphp"),
     preset!("snappymail"),
     preset!("synapse"),
     preset!("tomcat"),
+    preset!("tt-rss"),
     preset!("wagtail"),
     preset!("webmin"),
     preset!("wordpress"),

@@ -16,6 +16,7 @@ from adminer import Adminer
 from airflow import Airflow
 from allauth_forms import Allauth
 from cacti import Cacti
+from calibre_web import CalibreWeb
 from django_admin import DjangoAdmin
 from dokuwiki import DokuWiki
 from environments import fetched
@@ -24,19 +25,26 @@ from home_assistant import HomeAssistant
 from icingaweb2 import IcingaWeb
 from jupyter import Jupyter
 from jupyterhub import JupyterHub
+from kanboard import Kanboard
 from mediawiki import MediaWiki
 from node_red import NodeRed
 from octoprint import OctoPrint
 from pgadmin import PgAdmin
 from phpldapadmin import PhpLdapAdmin
 from phpmyadmin import PhpMyAdmin
+from postfixadmin import PostfixAdmin
 from processes import free_address, stop_all, url
+from qbittorrent import QBittorrent
 from recording import Visitor
+from redmine import Redmine
 from report import Report, Wrong
 from roundcube import Roundcube
+from shaarli import Shaarli
+from simplesamlphp import SimpleSaml
 from snappymail import SnappyMail
 from synapse import Synapse
 from tomcat import Tomcat
+from tt_rss import TinyTinyRss
 from wagtail import Wagtail
 from webmin import Webmin
 from wordpress import WordPress
@@ -46,7 +54,8 @@ APPLICATIONS = [
     *(WordPress, PhpMyAdmin, Roundcube, MediaWiki, DjangoAdmin, Tomcat, Synapse),
     *(Jupyter, NodeRed, Allauth, FlaskSecurity, Adminer, DokuWiki, PhpLdapAdmin),
     *(IcingaWeb, Zabbix, Cacti, JupyterHub, OctoPrint, Wagtail, HomeAssistant),
-    *(Airflow, PgAdmin, Webmin, SnappyMail),
+    *(Airflow, PgAdmin, Webmin, SnappyMail, PostfixAdmin, TinyTinyRss, QBittorrent),
+    *(SimpleSaml, Shaarli, Redmine, CalibreWeb, Kanboard),
 ]
 RECORDED = Path(__file__).parent.parent / "recorded"
 
