@@ -4,6 +4,7 @@
 //! of limits are TOML files, `presets/limits/*.toml`, and so are the tables for proxies in front, `presets/behind/*.toml`. A preset knows
 //! more than addresses: `presets/accounts/*.toml` are the limits for that.
 
+mod detect;
 mod existing_file;
 mod key_file;
 mod questions;
@@ -16,6 +17,7 @@ use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
+use self::detect::RouteProposal;
 use super::Exit;
 use super::sources::report;
 use super::toml_value::{quoted, toml_of};
@@ -34,8 +36,8 @@ pub(super) struct InitArgs {
     /// Where clients connect; may be repeated
     #[arg(long, value_name = "URL", default_value = LISTEN, value_parser = listen)]
     listen: Vec<String>,
-    /// The application; may be repeated
-    #[arg(long, value_name = "URL", default_value = UPSTREAM, value_parser = upstream)]
+    /// The application; may be repeated [default: http://127.0.0.1:8081, or the server of --detect]
+    #[arg(long, value_name = "URL", value_parser = upstream)]
     upstream: Vec<String>,
     /// What is protected, as in 'POST /login'; may be repeated
     #[arg(long = "match", value_name = "PATTERN", default_value = PATTERN, value_parser = pattern)]
@@ -43,6 +45,21 @@ pub(super) struct InitArgs {
     /// The application, if there is a preset for it, instead of --match: `tollgate presets` lists them
     #[arg(long, value_name = "NAME", conflicts_with = "patterns", value_parser = preset)]
     preset: Option<String>,
+    /// Ask the running application for its pages, recognise it, try one wrong password, and choose the preset; an unknown
+    /// application gets a route from its form
+    #[arg(long, value_name = "URL", conflicts_with_all = ["patterns", "preset"], value_parser = detect::address)]
+    detect: Option<String>,
+    /// With --detect: try the right password of this account, too; it is read from the terminal or from standard input
+    #[arg(long, value_name = "NAME", requires = "detect")]
+    user: Option<String>,
+    /// With --detect: try no sign-in
+    #[arg(long, requires = "detect", conflicts_with = "user")]
+    only_look: bool,
+    /// With --detect https://...: the certificates that the application's is checked by, in PEM
+    #[arg(long, value_name = "FILE", requires = "detect")]
+    upstream_ca: Option<PathBuf>,
+    #[arg(skip)]
+    proposal: Option<RouteProposal>,
     /// The set of limits
     #[arg(
         long,
@@ -78,7 +95,10 @@ pub(super) fn init(arguments: &InitArgs) -> anyhow::Result<Exit> {
         return list(arguments);
     }
     let is_replaced = existing_file::is_replaced(arguments)?;
-    let arguments = &questions::ask(arguments.clone())?;
+    let arguments = &match &arguments.detect {
+        Some(url) => detect::detected(arguments.clone(), url)?,
+        None => questions::ask(arguments.clone())?,
+    };
     let text = arguments.text(&arguments.limits);
     if load_text(&arguments.file.display().to_string(), &text).is_none() {
         return Ok(Exit::BadConfiguration);
@@ -121,8 +141,8 @@ impl InitArgs {
             self.preset.is_some() || self.behind.is_some() || self.observe || self.knows_owners || self.admin;
         !chosen
             && self.limits == SETS[0].name
-            && (&self.listen[..], &self.upstream[..], &self.patterns[..])
-                == (&[LISTEN.to_owned()], &[UPSTREAM.to_owned()], &[PATTERN.to_owned()])
+            && (&self.listen[..], &self.patterns[..]) == (&[LISTEN.to_owned()], &[PATTERN.to_owned()])
+            && (self.upstream.is_empty() || self.upstream == [UPSTREAM])
     }
 
     fn protected(&self) -> String {
@@ -131,8 +151,25 @@ impl InitArgs {
                 let repeats = if self.application().is_some_and(Preset::knows_owners) { REPEATS } else { "" };
                 format!("preset = {}{repeats}", quoted(preset))
             }
-            None => format!("match = {}", toml_of(&self.patterns)),
+            None => {
+                let rest = self.proposal.as_ref().map(|proposal| format!("\n{}", proposal.lines()));
+                format!("match = {}{}", toml_of(&self.patterns), rest.unwrap_or_default())
+            }
         }
+    }
+
+    fn upstream(&self) -> String {
+        let upstreams = if self.upstream.is_empty() { vec![UPSTREAM.to_owned()] } else { self.upstream.clone() };
+        let is_secure = upstreams.iter().any(|url| url.starts_with("https:"));
+        let roots = self.upstream_ca.as_ref().filter(|_| is_secure);
+        let absolute = roots.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+        let roots = absolute.map(|file| format!("{ROOTS}{}", quoted(&file.display().to_string())));
+        format!("{}{}", toml_of(&upstreams), roots.unwrap_or_default())
+    }
+
+    /// The configuration that it would write, without a word about it.
+    fn config(&self) -> Option<Config> {
+        load(&sources("config.toml", &self.text(&self.limits))).config
     }
 
     fn mode(&self) -> String {
@@ -191,19 +228,27 @@ impl InitArgs {
     /// The limits of a set, and those that the application's preset has the fields for.
     fn limits(&self, set: &str) -> String {
         let clients = SETS.iter().find(|known| known.name == set).map_or("", |set| set.parts().1);
-        let Some(application) = self.application() else { return clients.replace("{count}\n", "") };
+        let application = self.application();
+        let known = match (application, &self.proposal) {
+            (Some(preset), _) => Some((preset.names_accounts(), preset.tells_successes(), preset.names_passwords())),
+            (None, Some(route)) => Some((route.names_accounts, route.tells_successes, true)),
+            (None, None) => None,
+        };
+        let Some((names_accounts, tells_successes, names_passwords)) = known else {
+            return clients.replace("{count}\n", "");
+        };
         let mut limits = vec![clients.replace("{count}", "count = \"failures\"")];
-        if application.names_accounts() {
-            match application.tells_successes() {
+        if names_accounts {
+            match tells_successes {
                 true if self.knows_owners => limits.push(ACCOUNT.to_owned()),
                 true => {}
                 false => limits.push(UNPROVEN.to_owned()),
             }
-            if application.names_passwords() {
+            if names_passwords {
                 limits.push(SPRAY.to_owned());
             }
         }
-        if application.sends_messages() {
+        if application.is_some_and(Preset::sends_messages) {
             limits.push(RECIPIENT.to_owned());
         }
         limits.join("\n")
@@ -232,7 +277,7 @@ impl InitArgs {
     /// A path that is protected.
     fn example_path(&self) -> String {
         let pattern = match self.application() {
-            Some(preset) => preset.text.split('"').find(|word| word.starts_with("POST /")),
+            Some(preset) => preset.text().split('"').find(|word| word.starts_with("POST /")),
             None => self.patterns.first().map(String::as_str),
         };
         let path = pattern.and_then(|pattern| pattern.split_whitespace().nth(1)).unwrap_or("/");
@@ -243,7 +288,7 @@ impl InitArgs {
     fn text(&self, set: &str) -> String {
         let values = [
             ("{listen}", toml_of(&self.listen)),
-            ("{upstream}", toml_of(&self.upstream)),
+            ("{upstream}", self.upstream()),
             ("{mode}", self.mode()),
             ("{client}", self.client()),
             ("{owners}", self.owners()),
@@ -278,6 +323,13 @@ fn list(arguments: &InitArgs) -> anyhow::Result<Exit> {
 
 /// The configuration of a text; prints its mistakes and warnings.
 fn load_text(name: &str, text: &str) -> Option<Config> {
+    let loaded = load(&sources(name, text));
+    loaded.diagnostics.iter().for_each(report);
+    loaded.config
+}
+
+/// A text whose keys are not there yet.
+fn sources(name: &str, text: &str) -> Sources {
     let mut sources = Sources::from_text(name, text);
     // The files of the keys are made later, and their place says nothing about the text.
     sources.environment.push(("KEY".to_owned(), "0".repeat(32)));
@@ -286,9 +338,7 @@ fn load_text(name: &str, text: &str) -> Option<Config> {
             sources = sources.with_set([(format!("{table}.{key}"), "${KEY}".to_owned())]);
         }
     }
-    let loaded = load(&sources);
-    loaded.diagnostics.iter().for_each(report);
-    loaded.config
+    sources
 }
 
 fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -324,6 +374,7 @@ fn preset(text: &str) -> anyhow::Result<String> {
 const LISTEN: &str = "http://[::]:8080";
 const UPSTREAM: &str = "http://127.0.0.1:8081";
 const PATTERN: &str = "POST /login";
+const ROOTS: &str = "\n\n# Its certificate is checked by these alone.\ntls.upstream_ca = ";
 /// The file of the package's unit.
 const PACKAGED: &str = "/etc/tollgate/config.toml";
 /// The file with the token of operators, next to the configuration.

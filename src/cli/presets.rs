@@ -1,6 +1,6 @@
 //! `tollgate presets [NAME]`: lists the presets of known applications, or prints one as it is.
 //!
-//! A printed preset is a piece of a configuration file, to be pasted and edited.
+//! A printed preset is a piece of a configuration file, to be pasted and edited. The markers of `init --detect` are none of it.
 
 use anyhow::anyhow;
 use clap::Args;
@@ -19,7 +19,7 @@ pub(super) fn presets_of(arguments: &PresetsArgs) -> anyhow::Result<Exit> {
     let text = match &arguments.name {
         Some(name) => {
             let unknown = |UnknownPreset { hint }| anyhow!("unknown preset `{name}`: {hint}");
-            named(name).map_err(unknown)?.text.to_owned()
+            named(name).map_err(unknown)?.text().to_owned()
         }
         None => list(),
     };

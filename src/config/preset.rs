@@ -5,6 +5,8 @@
 //! the main one and `blog.xmlrpc` another, and where the file names `blog` it means all of them. `blog.mail` is the one
 //! that sends messages: it is not a sign-in, so keys of a single sign-in may be set next to a preset that has one.
 
+mod markers;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use tollgate_grammar::document::{TomlEntry, TomlTable, TomlValue};
 use tollgate_grammar::table::{KeyDeclaration, KeyTrait};
 use tollgate_grammar::{Findings, Located, SourceKind, SourceText, Spot};
 
+pub use self::markers::PresetMarkers;
 use super::secrets::DIALECT;
 
 /// The profile of one application.
@@ -20,8 +23,8 @@ use super::secrets::DIALECT;
 pub struct Preset {
     /// Its name in the file: letters, digits and `-`.
     pub name: &'static str,
-    /// The preset's text with its comments.
-    pub text: &'static str,
+    /// All of its file.
+    file: &'static str,
 }
 
 /// There is no preset of that name.
@@ -33,6 +36,12 @@ pub struct UnknownPreset {
 }
 
 impl Preset {
+    /// The preset with its comments, as a piece of a configuration: what only [`markers`](Self::markers) reads is left out.
+    #[must_use]
+    pub fn text(&self) -> &'static str {
+        self.file.split_once(DETECT).map_or(self.file, |(text, _)| text)
+    }
+
     /// What it protects, in a few words: its first line.
     #[must_use]
     pub fn about(&self) -> &'static str {
@@ -80,7 +89,7 @@ impl Preset {
     }
 
     fn has_line(&self, start: &str) -> bool {
-        self.text.lines().any(|line| line.starts_with(start))
+        self.text().lines().any(|line| line.starts_with(start))
     }
 
     /// Its routes as a document; `None` if the preset is broken, which is a bug of this program and reported.
@@ -89,7 +98,7 @@ impl Preset {
         let source = Arc::new(SourceText {
             kind: SourceKind::Preset,
             name,
-            text: self.text.to_owned(),
+            text: self.text().to_owned(),
             dialect: &DIALECT,
         });
         let root = TomlTable::parse(&source, findings)?;
@@ -97,7 +106,7 @@ impl Preset {
     }
 
     fn comment(&self, line: usize) -> Option<&'static str> {
-        self.text.lines().nth(line)?.strip_prefix("# ")
+        self.text().lines().nth(line)?.strip_prefix("# ")
     }
 }
 
@@ -305,9 +314,12 @@ const KEYS_OF_ONE_ROUTE: [&str; 12] = [
     "step_cookie",
 ];
 
+/// Where the markers begin.
+const DETECT: &str = "\n# For `tollgate init --detect`; a gate does not read it.\n[detect]\n";
+
 macro_rules! preset {
     ($name:literal) => {
-        Preset { name: $name, text: include_str!(concat!("../../presets/", $name, ".toml")) }
+        Preset { name: $name, file: include_str!(concat!("../../presets/", $name, ".toml")) }
     };
 }
 

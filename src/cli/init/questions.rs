@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::{Context, bail};
 
-use super::{BEHIND, InitArgs, listen, pattern, preset, upstream};
+use super::{BEHIND, InitArgs, UPSTREAM, listen, pattern, preset, upstream};
 
 /// The same arguments with the answers, where a person can be asked and has chosen nothing yet.
 pub(super) fn ask(arguments: InitArgs) -> io::Result<InitArgs> {
@@ -39,7 +39,7 @@ impl<I: BufRead, O: Write> Questions<I, O> {
             Some(_) => defaults.patterns,
             None => vec![self.value("Which request is a sign-in?", &defaults.patterns[0], pattern)?],
         };
-        let upstream = self.value("Where does the application listen?", &defaults.upstream[0], upstream)?;
+        let upstream = self.value("Where does the application listen?", UPSTREAM, upstream)?;
         let listen = self.value("Where do clients connect?", &defaults.listen[0], listen)?;
         let front = "Which proxy is in front of the gate? none, nginx, caddy, traefik or cloudflare";
         let behind = self.value(front, "none", |text| none_or(text, proxy))?;

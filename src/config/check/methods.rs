@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn every_method_of_every_preset_is_known() {
         for preset in presets() {
-            let texts = preset.text.split('"').filter_map(|text| text.split_once(" /"));
+            let texts = preset.text().split('"').filter_map(|text| text.split_once(" /"));
             let is_method =
                 |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase());
             for (method, _) in texts.filter(|(method, _)| is_method(method)) {
