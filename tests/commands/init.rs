@@ -180,7 +180,9 @@ fn a_preset_is_printed_as_it_is() {
     for name in ["wordpress", "django-admin", "basic"] {
         let said = folder.run(&["presets", name]);
         assert_eq!((said.code, &*said.err), (Some(0), ""));
-        assert_eq!(said.out, fs::read_to_string(Path::new("presets").join(format!("{name}.toml"))).unwrap());
+        let file = fs::read_to_string(Path::new("presets").join(format!("{name}.toml"))).unwrap();
+        let (routes, _) = file.split_once("\n# For `tollgate init --detect`").unwrap();
+        assert_eq!(said.out, routes, "without the markers, which no configuration has");
     }
 }
 

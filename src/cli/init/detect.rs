@@ -18,7 +18,7 @@ use http::Uri;
 use tollgate_base::tls::{self, Trust};
 
 pub(super) use self::proposal::RouteProposal;
-use self::recognise::{RecognisedPreset, asks_for_basic, recognise};
+use self::recognise::{PresetSigns, RecognisedPreset, asks_for_basic, recognise};
 use self::sign_in::{Credentials, SignInKind, SignInVerdict, SignInWay, form_fields, form_of};
 pub(super) use self::site::address;
 use self::site::{FetchedPage, SignInRequest, SiteVisitor, directory, origin, resolved, shown};
@@ -38,8 +38,11 @@ pub(super) fn detected(mut arguments: InitArgs, url: &str) -> anyhow::Result<Ini
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (mut site, found) = DetectedSite::look(SiteVisitor::new(trust), &start).await?;
-        let way = match &found[..] {
+        let (mut site, signs) = DetectedSite::look(SiteVisitor::new(trust), &start).await?;
+        for one in &signs.weaker {
+            errln!("there are weaker signs of the preset `{}`: {}", one.preset.name, one.found.join(", "));
+        }
+        let way = match &signs.best[..] {
             [] => site.propose(&mut arguments)?,
             [one] => site.take_preset(one, &mut arguments).await?,
             several => bail!("{}: {}", shown(url), in_doubt(several)),
@@ -63,7 +66,7 @@ struct DetectedSite {
 
 impl DetectedSite {
     /// Looks at the site until a preset's markers are found, or a form.
-    async fn look(mut visitor: SiteVisitor, start: &Uri) -> anyhow::Result<(Self, Vec<RecognisedPreset>)> {
+    async fn look(mut visitor: SiteVisitor, start: &Uri) -> anyhow::Result<(Self, PresetSigns)> {
         let cannot = || format!("cannot look at {}", shown(&start.to_string()));
         let first = visitor.get(start).await.with_context(cannot)?;
         let base = base(start, &first.address).with_context(cannot)?;
@@ -76,13 +79,13 @@ impl DetectedSite {
             // A page that is not there says nothing.
             site.pages.extend(site.visitor.get(&other).await.ok());
         }
-        let found = recognise(&site.pages);
-        Ok((site, found))
+        let signs = recognise(&site.pages);
+        Ok((site, signs))
     }
 
     fn is_known(&self) -> bool {
         let has_form = self.pages.iter().any(|page| form_of(page, &[], &[]).is_some());
-        has_form || recognise(&self.pages).iter().any(|one| !one.markers.is_fallback)
+        has_form || recognise(&self.pages).best.iter().any(|one| !one.markers.is_fallback)
     }
 
     /// Takes the preset, and finds out how it signs in.

@@ -13,15 +13,22 @@ pub(super) struct RecognisedPreset {
     pub(super) found: Vec<String>,
 }
 
-/// The presets of which most markers hold; none, one, or several that match equally.
-pub(super) fn recognise(pages: &[FetchedPage]) -> Vec<RecognisedPreset> {
+/// What the pages say of presets.
+pub(super) struct PresetSigns {
+    /// The presets of which most markers hold: none, one, or several that match equally.
+    pub(super) best: Vec<RecognisedPreset>,
+    /// The others of which any holds.
+    pub(super) weaker: Vec<RecognisedPreset>,
+}
+
+pub(super) fn recognise(pages: &[FetchedPage]) -> PresetSigns {
     let mut all: Vec<RecognisedPreset> = presets().iter().filter_map(|preset| of(preset, pages)).collect();
     if all.iter().any(|one| !one.markers.is_fallback) {
         all.retain(|one| !one.markers.is_fallback);
     }
     let most = all.iter().map(|one| one.found.len()).max().unwrap_or_default();
-    all.retain(|one| one.found.len() == most);
-    all
+    let (best, weaker) = all.into_iter().partition(|one| one.found.len() == most);
+    PresetSigns { best, weaker }
 }
 
 /// Whether the server asks for Basic (RFC 7617).
