@@ -159,7 +159,8 @@ impl InitArgs {
     }
 
     fn upstream(&self) -> String {
-        let upstreams = if self.upstream.is_empty() { vec![UPSTREAM.to_owned()] } else { self.upstream.clone() };
+        let upstreams =
+            if self.upstream.is_empty() { vec![UPSTREAM.to_owned()] } else { self.upstream.clone() };
         let is_secure = upstreams.iter().any(|url| url.starts_with("https:"));
         let roots = self.upstream_ca.as_ref().filter(|_| is_secure);
         let absolute = roots.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
@@ -230,7 +231,9 @@ impl InitArgs {
         let clients = SETS.iter().find(|known| known.name == set).map_or("", |set| set.parts().1);
         let application = self.application();
         let known = match (application, &self.proposal) {
-            (Some(preset), _) => Some((preset.names_accounts(), preset.tells_successes(), preset.names_passwords())),
+            (Some(preset), _) => {
+                Some((preset.names_accounts(), preset.tells_successes(), preset.names_passwords()))
+            }
             (None, Some(route)) => Some((route.names_accounts, route.tells_successes, true)),
             (None, None) => None,
         };

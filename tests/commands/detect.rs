@@ -62,7 +62,8 @@ fn body(request: &Request) -> String {
 
 fn presets() -> Vec<String> {
     let files = fs::read_dir("tests/commands/detect").unwrap().map(|entry| entry.unwrap().path());
-    let mut names: Vec<_> = files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    let mut names: Vec<_> =
+        files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
     names.sort();
     assert!(names.len() >= 30);
     names
@@ -80,7 +81,8 @@ fn every_application_is_recognised_and_no_other_presets_markers_are_on_its_page(
             && !said.err.contains("weaker signs")
             && said.out.contains(&format!("\npreset = \"{preset}\""))
             && !said.out.contains("detect]");
-        let is_proved = said.err.contains(", a failure, as it should be") || said.err.contains("not tried: any sign-in");
+        let is_proved =
+            said.err.contains(", a failure, as it should be") || said.err.contains("not tried: any sign-in");
         let attempts = posts(&upstream).len();
         if !is_right || !is_proved || attempts > 1 || said.err.contains("warning") {
             wrong.push(format!("{preset}: {:?}, {attempts} attempts\n{}", said.code, said.err));
@@ -106,7 +108,11 @@ fn what_is_written_is_what_a_preset_by_hand_gives() {
 fn a_wrong_sign_in_is_sent_once_as_a_browser_would_with_an_account_of_nobody() {
     let upstream = application(page("allauth"), refusal("allauth"), "HTTP/1.1 204 No Content");
     let said = detect(&Folder::new(), &upstream, &[]);
-    assert!(said.err.contains("a wrong password by POST /accounts/login/: answered 200, a failure"), "{}", said.err);
+    assert!(
+        said.err.contains("a wrong password by POST /accounts/login/: answered 200, a failure"),
+        "{}",
+        said.err
+    );
     assert!(said.err.contains("not tried: a right password; --user NAME tries one"), "{}", said.err);
     let [attempt] = &posts(&upstream)[..] else { panic!("one attempt") };
     let body = body(attempt);
@@ -191,12 +197,15 @@ fn an_application_that_answers_any_password_like_the_right_one_gets_no_file() {
 
 #[test]
 fn two_presets_that_match_equally_are_both_named_and_none_is_chosen() {
-    let both = page("grafana").replace("<div id=\"reactRoot\">", "<title>Node-RED</title><title>pgAdmin 4</title>");
+    let both =
+        page("grafana").replace("<div id=\"reactRoot\">", "<title>Node-RED</title><title>pgAdmin 4</title>");
     let both = both.replace("grafanaBootData", "other");
     let (folder, upstream) = (Folder::new(), application(both, refusal("grafana"), "HTTP/1.1 200 OK"));
     let said = detect(&folder, &upstream, &[]);
     assert_eq!(said.code, Some(1));
-    for name in ["`grafana` (by page", "`node-red` (by page", "`pgadmin` (by page", "choose with --preset NAME"] {
+    for name in
+        ["`grafana` (by page", "`node-red` (by page", "`pgadmin` (by page", "choose with --preset NAME"]
+    {
         assert!(said.err.contains(name), "{name}: {}", said.err);
     }
     assert!(posts(&upstream).is_empty() && !folder.0.join("config.toml").exists());
@@ -245,11 +254,14 @@ fn an_unknown_form_without_a_right_password_takes_no_answer_for_a_success() {
 
 #[test]
 fn a_form_behind_a_link_is_found() {
-    let upstream = Upstream::answering(|request, _| match String::from_utf8_lossy(request).split(' ').nth(1).unwrap() {
-        "/" => sent("HTTP/1.1 200 OK\n\n<a href='/help'>Help</a><a href='members/Log-In?x=1'>Sign in</a>"),
-        "/members/Log-In?x=1" => sent(FORM),
-        _ => sent("HTTP/1.1 404 Not Found"),
-    });
+    let upstream =
+        Upstream::answering(|request, _| match String::from_utf8_lossy(request).split(' ').nth(1).unwrap() {
+            "/" => {
+                sent("HTTP/1.1 200 OK\n\n<a href='/help'>Help</a><a href='members/Log-In?x=1'>Sign in</a>")
+            }
+            "/members/Log-In?x=1" => sent(FORM),
+            _ => sent("HTTP/1.1 404 Not Found"),
+        });
     let said = detect(&Folder::new(), &upstream, &["-"]);
     assert!(said.code == Some(0) && said.out.contains("match = \"POST /enter\""), "{}", said.err);
 }
@@ -319,7 +331,11 @@ fn a_server_that_cannot_be_asked_is_an_error() {
     let detect = |url: &str| folder.run(&["init", "--detect", url]);
     let nobody = format!("http://127.0.0.1:{}/", free_port());
     let said = detect(&nobody);
-    assert!(said.code == Some(1) && said.err.contains(&format!("cannot look at {nobody}: cannot connect")), "{}", said.err);
+    assert!(
+        said.code == Some(1) && said.err.contains(&format!("cannot look at {nobody}: cannot connect")),
+        "{}",
+        said.err
+    );
     let smtp = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = smtp.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -335,7 +351,8 @@ fn a_server_that_cannot_be_asked_is_an_error() {
         let said = detect(wrong);
         assert_eq!((said.code, &*said.out), (Some(2), ""), "{wrong}: {}", said.err);
     }
-    for words in [&["--user", "anna"][..], &["--only-look"], &["--detect", &nobody, "--preset", "wordpress"]] {
+    for words in [&["--user", "anna"][..], &["--only-look"], &["--detect", &nobody, "--preset", "wordpress"]]
+    {
         assert_eq!(folder.run(&[&["init"], words].concat()).code, Some(2), "{words:?}");
     }
     assert!(!folder.0.join("config.toml").exists());

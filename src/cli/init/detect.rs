@@ -50,7 +50,9 @@ pub(super) fn detected(mut arguments: InitArgs, url: &str) -> anyhow::Result<Ini
         match (way, arguments.only_look) {
             (_, true) => errln!("not tried: any sign-in (--only-look)"),
             (Some(way), false) => site.prove(&way, &mut arguments).await?,
-            (None, false) => errln!("not tried: any sign-in, because scripts make the form, or it was not found"),
+            (None, false) => {
+                errln!("not tried: any sign-in, because scripts make the form, or it was not found")
+            }
         }
         Ok(arguments)
     })
@@ -104,7 +106,8 @@ impl DetectedSite {
             let kind = address.zip(serde_json::from_str(body).ok());
             let token = markers.token.clone();
             let page = self.pages.last().map_or_else(|| self.base.clone(), |page| page.address.clone());
-            return Ok(kind.map(|(address, body)| SignInWay { page, kind: SignInKind::Json { address, body, token } }));
+            return Ok(kind
+                .map(|(address, body)| SignInWay { page, kind: SignInKind::Json { address, body, token } }));
         }
         for path in &markers.paths {
             let way = (!passwords.is_empty()).then(|| SignInWay::by_form(&self.pages, &users, &passwords));
@@ -139,7 +142,10 @@ impl DetectedSite {
         let (pattern, proposal) = proposed.with_context(|| {
             format!("{place}: its form has names or an address that this command does not write: use --match")
         })?;
-        errln!("{place}: no preset's markers were found; a route is proposed from the form at {}", page.address.path());
+        errln!(
+            "{place}: no preset's markers were found; a route is proposed from the form at {}",
+            page.address.path()
+        );
         arguments.patterns = vec![pattern];
         arguments.proposal = Some(proposal);
         let page = page.address.clone();
@@ -217,8 +223,12 @@ fn tell_wrong(arguments: &InitArgs, wrong: &TriedSignIn, nobody: &Credentials) -
             "a wrong password by {place} is answered {status}, which would count as a success, so nothing is written: \
              write the rules of the outcome yourself"
         ),
-        Outcome::Failure => errln!("a wrong password by {place}: answered {status}, a failure, as it should be"),
-        _ => errln!("a wrong password by {place}: answered {status}, neither failure nor success: it costs nothing"),
+        Outcome::Failure => {
+            errln!("a wrong password by {place}: answered {status}, a failure, as it should be")
+        }
+        _ => errln!(
+            "a wrong password by {place}: answered {status}, neither failure nor success: it costs nothing"
+        ),
     }
     if !verdict.names_account {
         errln!("warning: the account of this sign-in was not found in it: limits by account do not see it");
@@ -237,12 +247,14 @@ fn tell_right(
     let name = shown(&owner.user);
     if let Some(proposal) = arguments.proposal.clone() {
         let candidates = proposal.with_rules(&wrong.answer, &right.answer);
-        let outcome = |tried: &TriedSignIn, who, of: &InitArgs| tried.verdict(of, who).map(|verdict| verdict.outcome);
+        let outcome =
+            |tried: &TriedSignIn, who, of: &InitArgs| tried.verdict(of, who).map(|verdict| verdict.outcome);
         let fits = |candidate: &InitArgs| {
             outcome(wrong, nobody, candidate) == Some(Outcome::Failure)
                 && outcome(right, owner, candidate) == Some(Outcome::Success)
         };
-        let proposed = candidates.into_iter().map(|proposal| InitArgs { proposal: Some(proposal), ..arguments.clone() });
+        let proposed =
+            candidates.into_iter().map(|proposal| InitArgs { proposal: Some(proposal), ..arguments.clone() });
         if let Some(better) = proposed.into_iter().find(fits) {
             *arguments = better;
         }
@@ -255,7 +267,9 @@ fn tell_right(
     };
     match (verdict.outcome, tells) {
         (Outcome::Success, _) => errln!("the password of {name}: answered {status}, a success"),
-        (Outcome::Neutral, _) => errln!("the password of {name}: answered {status}, neither failure nor success"),
+        (Outcome::Neutral, _) => {
+            errln!("the password of {name}: answered {status}, neither failure nor success")
+        }
         (_, true) => errln!(
             "warning: the password of {name}: answered {status}, which counts as a failure. The password may be wrong, or a \
              second step follows"

@@ -86,8 +86,7 @@ fn every_preset_says_what_it_is_and_where_it_comes_from() {
 fn every_preset_has_markers_that_are_no_part_of_its_routes() {
     for preset in presets() {
         let markers = preset.markers().unwrap_or_else(|| panic!("{}: its markers are broken", preset.name));
-        let kinds =
-            [markers.pages.len(), markers.forms.len(), markers.cookies.len(), markers.headers.len()];
+        let kinds = [markers.pages.len(), markers.forms.len(), markers.cookies.len(), markers.headers.len()];
         assert!(kinds.iter().sum::<usize>() > 0, "{}", preset.name);
         assert!(!preset.text().contains("detect]") && preset.text().ends_with('\n'), "{}", preset.name);
         let heading = preset.file.matches("[detect]").count();

@@ -109,7 +109,8 @@ impl HtmlForm {
         if name.is_empty() || has("disabled") || self.controls.len() >= MAX_CONTROLS {
             return;
         }
-        let is_box = matches!(&*attribute(tag, "type").unwrap_or_default().to_ascii_lowercase(), "checkbox" | "radio");
+        let is_box =
+            matches!(&*attribute(tag, "type").unwrap_or_default().to_ascii_lowercase(), "checkbox" | "radio");
         let is_sent = match kind {
             // The one that Enter presses.
             ControlKind::Submit => !self.controls.iter().any(|known| known.kind == ControlKind::Submit),
@@ -123,7 +124,9 @@ impl HtmlForm {
 
     /// An option of the list before it: the first one counts until one is selected.
     fn choose(&mut self, value: String, is_selected: bool) {
-        let Some(list) = self.controls.last_mut().filter(|last| last.kind == ControlKind::Select) else { return };
+        let Some(list) = self.controls.last_mut().filter(|last| last.kind == ControlKind::Select) else {
+            return;
+        };
         if is_selected || !list.is_sent {
             (list.value, list.is_sent) = (value, true);
         }
@@ -148,7 +151,8 @@ impl HtmlForm {
     /// Whether the account is a mail address.
     pub(super) fn takes_mail(&self, fields: SignInFields) -> bool {
         fields.user.and_then(|at| self.controls.get(at)).is_some_and(|control| {
-            control.kind == ControlKind::Text { is_mail: true } || control.name.to_ascii_lowercase().contains("mail")
+            control.kind == ControlKind::Text { is_mail: true }
+                || control.name.to_ascii_lowercase().contains("mail")
         })
     }
 
@@ -185,7 +189,9 @@ impl ControlKind {
     fn of(tag: &StartTag<()>) -> Self {
         let kind = attribute(tag, "type").unwrap_or_default().trim().to_ascii_lowercase();
         match (&**tag.name, &*kind) {
-            (b"button", "button" | "reset") | (b"input", "button" | "reset" | "file" | "image") => Self::Other,
+            (b"button", "button" | "reset") | (b"input", "button" | "reset" | "file" | "image") => {
+                Self::Other
+            }
             (b"button", _) | (_, "submit") => Self::Submit,
             (_, "password") => Self::Password,
             (_, "email") => Self::Text { is_mail: true },

@@ -22,7 +22,12 @@ pub(in crate::cli::init) struct RouteProposal {
 
 impl RouteProposal {
     /// The pattern and the rest of a route, by a form alone; `None` if its names do not fit into a file.
-    pub(super) fn of(form: &HtmlForm, fields: SignInFields, path: &str, has_query: bool) -> Option<(String, Self)> {
+    pub(super) fn of(
+        form: &HtmlForm,
+        fields: SignInFields,
+        path: &str,
+        has_query: bool,
+    ) -> Option<(String, Self)> {
         let pattern = format!("POST {path}");
         let _: Pattern = is_plain_path(path).then(|| pattern.parse().ok())??;
         let password = Some(form.name(fields.password)).filter(|name| is_plain_name(name))?;
@@ -35,7 +40,8 @@ impl RouteProposal {
         lines.extend(user.map(|user| format!("user = {}", quoted(&format!("form:{user}")))));
         lines.push(format!("password = {}", quoted(&format!("form:{password}"))));
         let fields = lines.join("\n");
-        let own = Self { fields, rules: UNSEEN.to_owned(), names_accounts: user.is_some(), tells_successes: false };
+        let own =
+            Self { fields, rules: UNSEEN.to_owned(), names_accounts: user.is_some(), tells_successes: false };
         Some((pattern, own))
     }
 
@@ -94,7 +100,9 @@ fn plain_location(page: &FetchedPage) -> Option<String> {
 /// Whether a name means nothing but itself in a file: `${` would be a reference.
 fn is_plain_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:[]$".contains(&byte);
-    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_plain) && name.bytes().any(|byte| byte.is_ascii_alphanumeric())
+    (1..=MAX_NAME).contains(&name.len())
+        && name.bytes().all(is_plain)
+        && name.bytes().any(|byte| byte.is_ascii_alphanumeric())
 }
 
 fn is_plain_path(path: &str) -> bool {
@@ -102,7 +110,8 @@ fn is_plain_path(path: &str) -> bool {
     path.starts_with('/') && path.len() <= MAX_PATH && path.bytes().all(is_plain)
 }
 
-const SEEN: &str = "# As one wrong and one right sign-in were answered. Look at other answers, too: codes, locked accounts.";
+const SEEN: &str =
+    "# As one wrong and one right sign-in were answered. Look at other answers, too: codes, locked accounts.";
 const UNSEEN: &str = "\
 # No right password was tried, so no answer is taken for a success, and every attempt costs a token. To have the rule
 # proposed, give `tollgate init --detect` a --user, too.

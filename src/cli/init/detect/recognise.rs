@@ -34,7 +34,8 @@ pub(super) fn recognise(pages: &[FetchedPage]) -> PresetSigns {
 /// Whether the server asks for Basic (RFC 7617).
 pub(super) fn asks_for_basic(page: &FetchedPage) -> bool {
     let challenges = page.headers.get_all(WWW_AUTHENTICATE).iter();
-    let is_basic = |challenge: &[u8]| challenge.get(..5).is_some_and(|word| word.eq_ignore_ascii_case(b"basic"));
+    let is_basic =
+        |challenge: &[u8]| challenge.get(..5).is_some_and(|word| word.eq_ignore_ascii_case(b"basic"));
     page.status.as_u16() == 401 && challenges.into_iter().any(|challenge| is_basic(challenge.as_bytes()))
 }
 

@@ -81,7 +81,8 @@ impl SignInWay {
             }
             SignInKind::Json { address, body, token } => {
                 let body = filled(body, user, password).to_string();
-                let mut request = SignInRequest::post(address.clone(), &page.address, "application/json", body);
+                let mut request =
+                    SignInRequest::post(address.clone(), &page.address, "application/json", body);
                 if let Some((header, cookie)) = token {
                     request.headers.insert(header, HeaderValue::from_str(visitor.cookie(cookie)?).ok()?);
                 }
@@ -92,7 +93,12 @@ impl SignInWay {
                 let mut value = HeaderValue::from_str(&value).ok()?;
                 value.set_sensitive(true);
                 let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
-                Some(SignInRequest { method: Method::GET, address: self.page.clone(), headers, body: Bytes::new() })
+                Some(SignInRequest {
+                    method: Method::GET,
+                    address: self.page.clone(),
+                    headers,
+                    body: Bytes::new(),
+                })
             }
         }
     }
@@ -135,7 +141,8 @@ impl SignInVerdict {
         let mut names_account = false;
         for route in routes.iter().filter_map(|&route| policy.routes.get(route)) {
             let by_head = route.rules.by_head(&response);
-            let own = by_head.unwrap_or_else(|| route.rules.by_body(&response, BodyPrefix { bytes, complete }));
+            let own =
+                by_head.unwrap_or_else(|| route.rules.by_body(&response, BodyPrefix { bytes, complete }));
             judgement = Some(judgement.map_or(own, |others| others.and(own)));
             let found = values(&route.reading.user, Half::User, &attempt);
             let is_there = found.is_ok_and(|found| found.iter().any(|name| name[..] == *user.as_bytes()));

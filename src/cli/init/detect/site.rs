@@ -8,7 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, COOKIE, LOCATION, ORIGIN, REFERER, SET_COOKIE, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, COOKIE, LOCATION, ORIGIN, REFERER, SET_COOKIE,
+    USER_AGENT,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
@@ -84,9 +85,15 @@ impl SiteVisitor {
                 body: Bytes::new(),
             };
             let page = self.send(request).await?;
-            let Some(location) = page.location().filter(|_| page.status.is_redirection()) else { return Ok(page) };
+            let Some(location) = page.location().filter(|_| page.status.is_redirection()) else {
+                return Ok(page);
+            };
             let Some(to) = resolved(&address, &location) else {
-                bail!("{} is redirected to {}: name that address", shown(&address.to_string()), shown(&location));
+                bail!(
+                    "{} is redirected to {}: name that address",
+                    shown(&address.to_string()),
+                    shown(&location)
+                );
             };
             address = to;
         }
@@ -181,7 +188,10 @@ fn common_headers() -> HeaderMap {
 pub(in crate::cli::init) fn address(text: &str) -> anyhow::Result<String> {
     let address: Uri = text.parse().context("write http://HOST/ or https://HOST/")?;
     let is_web = matches!(address.scheme_str(), Some("http" | "https"));
-    ensure!(is_web && address.host().is_some_and(|host| !host.is_empty()), "write http://HOST/ or https://HOST/");
+    ensure!(
+        is_web && address.host().is_some_and(|host| !host.is_empty()),
+        "write http://HOST/ or https://HOST/"
+    );
     let is_plain = address.authority().is_some_and(|authority| !authority.as_str().contains('@'));
     ensure!(is_plain, "an address holds no name and no password: --user names an account");
     Ok(address.to_string())
@@ -205,7 +215,9 @@ pub(super) fn resolved(from: &Uri, reference: &str) -> Option<Uri> {
             }
             uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string)
         }
-        None if reference.is_empty() => from.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
+        None if reference.is_empty() => {
+            from.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string)
+        }
         None if reference.starts_with('/') => reference,
         None if reference.starts_with('?') => format!("{}{reference}", from.path()),
         None => format!("{}{reference}", directory(from)),
@@ -285,8 +297,17 @@ const MAX_COOKIE: usize = 4096;
 /// Letters.
 const MAX_SHOWN: usize = 120;
 /// What browsers encode in addresses.
-const IN_ADDRESSES: &AsciiSet =
-    &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`').add(b'{').add(b'}').add(b'|').add(b'\\').add(b'^');
+const IN_ADDRESSES: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}')
+    .add(b'|')
+    .add(b'\\')
+    .add(b'^');
 
 #[cfg(test)]
 mod tests {
