@@ -311,7 +311,7 @@ fn a_hostile_server_is_left_after_a_few_requests() {
     assert!((2..=15).contains(&upstream.requests().len()), "{}", upstream.requests().len());
     for (answer, words) in [
         ("HTTP/1.1 302 Found\nLocation: /", "is redirected more than 4 times"),
-        ("HTTP/1.1 302 Found\nLocation: https://evil.test/\x1b[2J", "name that address"),
+        ("HTTP/1.1 302 Found\nLocation: https://evil.test/\u{9b}2J\u{202e}", "name that address"),
         ("HTTP/1.1 302 Found\nLocation: //evil.test/", "is redirected to //evil.test/"),
     ] {
         let upstream = application(answer.to_owned(), FORM.to_owned(), "HTTP/1.1 200 OK");

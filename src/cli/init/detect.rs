@@ -19,7 +19,7 @@ use tollgate_base::tls::{self, Trust};
 
 pub(super) use self::proposal::RouteProposal;
 use self::recognise::{PresetSigns, RecognisedPreset, asks_for_basic, recognise};
-use self::sign_in::{Credentials, SignInKind, SignInVerdict, SignInWay, form_fields, form_of};
+use self::sign_in::{SignInCredentials, SignInKind, SignInVerdict, SignInWay, form_fields, form_of};
 pub(super) use self::site::address;
 use self::site::{FetchedPage, SignInRequest, SiteVisitor, directory, origin, resolved, shown};
 use super::InitArgs;
@@ -155,7 +155,8 @@ impl DetectedSite {
     /// Tries one wrong and perhaps one right password.
     async fn prove(&mut self, way: &SignInWay, arguments: &mut InitArgs) -> anyhow::Result<()> {
         let takes_mail = self.page_of(way).is_some_and(|page| way.takes_mail(page));
-        let nobody = Credentials::of_nobody(takes_mail).context("the system gives no random numbers")?;
+        let nobody =
+            SignInCredentials::of_nobody(takes_mail).context("the system gives no random numbers")?;
         let Some(wrong) = self.sign_in(way, &nobody).await.context("a wrong password")? else {
             errln!("not tried: any sign-in, because its form was not found again");
             return Ok(());
@@ -165,7 +166,7 @@ impl DetectedSite {
             errln!("not tried: a right password; --user NAME tries one");
             return Ok(());
         };
-        let owner = Credentials { password: password::read(&user)?, user };
+        let owner = SignInCredentials { password: password::read(&user)?, user };
         // As another browser would, with a form and cookies of its own.
         self.visitor.forget();
         self.pages.push(self.visitor.get(&way.page).await.context("the form for the right password")?);
@@ -182,7 +183,11 @@ impl DetectedSite {
     }
 
     /// One attempt, and its answer; `None` if nothing can be sent.
-    async fn sign_in(&mut self, way: &SignInWay, who: &Credentials) -> anyhow::Result<Option<TriedSignIn>> {
+    async fn sign_in(
+        &mut self,
+        way: &SignInWay,
+        who: &SignInCredentials,
+    ) -> anyhow::Result<Option<TriedSignIn>> {
         let sent = self.page_of(way).and_then(|page| way.request(page, &self.visitor, who));
         let Some(sent) = sent else { return Ok(None) };
         let copy = SignInRequest {
@@ -202,13 +207,13 @@ struct TriedSignIn {
 }
 
 impl TriedSignIn {
-    fn verdict(&self, arguments: &InitArgs, who: &Credentials) -> Option<SignInVerdict> {
+    fn verdict(&self, arguments: &InitArgs, who: &SignInCredentials) -> Option<SignInVerdict> {
         Some(SignInVerdict::of(&arguments.config()?.policy, &self.sent, &self.answer, &who.user))
     }
 }
 
 /// Says what the configuration makes of a wrong password, and refuses one that makes it a success.
-fn tell_wrong(arguments: &InitArgs, wrong: &TriedSignIn, nobody: &Credentials) -> anyhow::Result<()> {
+fn tell_wrong(arguments: &InitArgs, wrong: &TriedSignIn, nobody: &SignInCredentials) -> anyhow::Result<()> {
     let verdict = wrong.verdict(arguments, nobody).context("there is no valid configuration")?;
     let place = format!("{} {}", wrong.sent.method, shown(wrong.sent.address.path()));
     ensure!(
@@ -240,9 +245,9 @@ fn tell_wrong(arguments: &InitArgs, wrong: &TriedSignIn, nobody: &Credentials) -
 fn tell_right(
     arguments: &mut InitArgs,
     wrong: &TriedSignIn,
-    nobody: &Credentials,
+    nobody: &SignInCredentials,
     right: &TriedSignIn,
-    owner: &Credentials,
+    owner: &SignInCredentials,
 ) {
     let name = shown(&owner.user);
     if let Some(proposal) = arguments.proposal.clone() {

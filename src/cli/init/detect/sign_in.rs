@@ -35,7 +35,7 @@ pub(super) enum SignInKind {
 }
 
 /// An account and a password, to be tried once.
-pub(super) struct Credentials {
+pub(super) struct SignInCredentials {
     pub(super) user: String,
     pub(super) password: String,
 }
@@ -70,7 +70,7 @@ impl SignInWay {
         &self,
         page: &FetchedPage,
         visitor: &SiteVisitor,
-        Credentials { user, password }: &Credentials,
+        SignInCredentials { user, password }: &SignInCredentials,
     ) -> Option<SignInRequest> {
         match &self.kind {
             SignInKind::Form { users, passwords } => {
@@ -104,7 +104,7 @@ impl SignInWay {
     }
 }
 
-impl Credentials {
+impl SignInCredentials {
     /// An account that no application has, and a password that nobody chose.
     ///
     /// # Errors
