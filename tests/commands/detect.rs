@@ -195,6 +195,16 @@ fn an_application_that_answers_any_password_like_the_right_one_gets_no_file() {
     assert!(!folder.0.join("config.toml").exists());
 }
 
+/// A server that refuses or breaks before it looks at the password proves no rule.
+#[test]
+fn an_answer_that_tells_nothing_about_passwords_is_said() {
+    for status in ["404 Not Found", "429 Too Many Requests", "503 Service Unavailable"] {
+        let upstream = application(page("wordpress"), format!("HTTP/1.1 {status}"), "HTTP/1.1 200 OK");
+        let said = detect(&Folder::new(), &upstream, &["-"]);
+        assert!(said.code == Some(0) && said.err.contains("the rules are not proved"), "{}", said.err);
+    }
+}
+
 #[test]
 fn two_presets_that_match_equally_are_both_named_and_none_is_chosen() {
     let both =
@@ -237,6 +247,30 @@ fn an_unknown_form_gets_a_route_whose_rules_come_from_both_answers() {
     }
     let check = folder.run(&["check"]);
     assert_eq!((check.code, &*check.err), (Some(0), ""));
+}
+
+/// Else the second wrong answer would become the rule for a success.
+#[test]
+fn a_mistyped_password_at_an_unknown_form_makes_no_rule() {
+    let counted = "HTTP/1.1 200 OK\nSet-Cookie: attempts=2\n\nWrong.";
+    for (wrong, second) in [
+        ("HTTP/1.1 200 OK\n\nWrong.", counted),
+        (
+            "HTTP/1.1 302 Found\nLocation: /in?error=1",
+            "HTTP/1.1 302 Found\nLocation: /in?error=2\nSet-Cookie: n=2",
+        ),
+        ("HTTP/1.1 200 OK\n\nWrong.", "HTTP/1.1 429 Too Many Requests"),
+        ("HTTP/1.1 403 Forbidden", "HTTP/1.1 503 Service Unavailable\nSet-Cookie: a=b"),
+    ] {
+        let (folder, upstream) = (Folder::new(), application(FORM.to_owned(), wrong.to_owned(), second));
+        let said = detect_with(&folder, &upstream, &["--user", "anna"], "open-sesame");
+        assert!(
+            said.code == Some(0) && said.err.contains("No answer is taken for a success"),
+            "{}",
+            said.err
+        );
+        assert!(!folder.read("config.toml").contains("\nsuccess = "), "{second}");
+    }
 }
 
 #[test]

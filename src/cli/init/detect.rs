@@ -49,7 +49,7 @@ pub(super) fn detected(mut arguments: InitArgs, url: &str) -> anyhow::Result<Ini
         };
         match (way, arguments.only_look) {
             (_, true) => errln!("not tried: any sign-in (--only-look)"),
-            (Some(way), false) => site.prove(&way, &mut arguments).await?,
+            (Some(way), false) => site.prove(way, &mut arguments).await?,
             (None, false) => {
                 errln!("not tried: any sign-in, because scripts make the form, or it was not found")
             }
@@ -144,7 +144,7 @@ impl DetectedSite {
         })?;
         errln!(
             "{place}: no preset's markers were found; a route is proposed from the form at {}",
-            page.address.path()
+            shown(page.address.path())
         );
         arguments.patterns = vec![pattern];
         arguments.proposal = Some(proposal);
@@ -153,11 +153,11 @@ impl DetectedSite {
     }
 
     /// Tries one wrong and perhaps one right password.
-    async fn prove(&mut self, way: &SignInWay, arguments: &mut InitArgs) -> anyhow::Result<()> {
-        let takes_mail = self.page_of(way).is_some_and(|page| way.takes_mail(page));
+    async fn prove(&mut self, mut way: SignInWay, arguments: &mut InitArgs) -> anyhow::Result<()> {
+        let takes_mail = self.page_of(&way).is_some_and(|page| way.takes_mail(page));
         let nobody =
             SignInCredentials::of_nobody(takes_mail).context("the system gives no random numbers")?;
-        let Some(wrong) = self.sign_in(way, &nobody).await.context("a wrong password")? else {
+        let Some(wrong) = self.sign_in(&way, &nobody).await.context("a wrong password")? else {
             errln!("not tried: any sign-in, because its form was not found again");
             return Ok(());
         };
@@ -169,8 +169,10 @@ impl DetectedSite {
         let owner = SignInCredentials { password: password::read(&user)?, user };
         // As another browser would, with a form and cookies of its own.
         self.visitor.forget();
-        self.pages.push(self.visitor.get(&way.page).await.context("the form for the right password")?);
-        let Some(right) = self.sign_in(way, &owner).await.context("the right password")? else {
+        let page = self.visitor.get(&way.page).await.context("the form for the right password")?;
+        way.page = page.address.clone();
+        self.pages.push(page);
+        let Some(right) = self.sign_in(&way, &owner).await.context("the right password")? else {
             errln!("not tried: the right password, because its form was not found again");
             return Ok(());
         };
@@ -227,6 +229,10 @@ fn tell_wrong(arguments: &InitArgs, wrong: &TriedSignIn, nobody: &SignInCredenti
         Outcome::Success => bail!(
             "a wrong password by {place} is answered {status}, which would count as a success, so nothing is written: \
              write the rules of the outcome yourself"
+        ),
+        _ if wrong.answer.tells_nothing() => errln!(
+            "warning: a wrong password by {place}: answered {status}, which tells nothing about passwords: the rules are not \
+             proved"
         ),
         Outcome::Failure => {
             errln!("a wrong password by {place}: answered {status}, a failure, as it should be")

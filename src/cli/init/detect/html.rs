@@ -216,3 +216,47 @@ const IN_FORMS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b
 const MAX_FORMS: usize = 32;
 const MAX_CONTROLS: usize = 256;
 const MAX_LINKS: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_registration_and_a_search_are_no_sign_in() {
+        let page = HtmlPage::parse(
+            "<form><input name=q></form><form method=post><input name=a><input type=password name=b>\
+             <input type=password name=c></form><form method=POST action=/in><input name=who><input type=Password name=pw>\
+             <script>'<input type=password name=d>'</script></form><input type=password name=outside>",
+        );
+        let found: Vec<_> = page.forms.iter().map(|form| form.sign_in().is_some()).collect();
+        assert_eq!(found, [false, false, true]);
+        let form = &page.forms[2];
+        assert_eq!(form.body(form.sign_in().unwrap(), "a b&c", "\u{e4}"), "who=a%20b%26c&pw=%C3%A4");
+    }
+
+    #[test]
+    fn what_a_page_can_grow_is_bounded() {
+        let many = |piece: &str| HtmlPage::parse(&piece.repeat(20_000));
+        assert_eq!(many("<form>").forms.len(), MAX_FORMS);
+        assert_eq!(many("<a href=x>").links.len(), MAX_LINKS);
+        let controls = HtmlPage::parse(&format!("<form>{}", "<input name=x>".repeat(20_000)));
+        assert_eq!(controls.forms[0].controls.len(), MAX_CONTROLS);
+        for piece in ["<", "<a ", "<!--", "&amp", "<script>", "<form x=", "\0"] {
+            many(piece);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_page(text in "(<(form|input|a|select|option|/form|script)( (name|type|href|value)=?['\"]?.{0,9})*>?|.{0,5}){0,20}") {
+            let page = HtmlPage::parse(&text);
+            for form in &page.forms {
+                if let Some(fields) = form.sign_in() {
+                    form.body(fields, "user", "password");
+                }
+            }
+        }
+    }
+}

@@ -50,8 +50,14 @@ impl RouteProposal {
         format!("{}\n{}\notherwise = \"failure\"", self.fields, self.rules)
     }
 
-    /// The same with rules that may tell both answers apart, the surest first. The caller tries them.
+    /// The same with rules that may tell both answers apart, the surest first; none if the second answer may be that to a
+    /// mistyped password. The caller tries them.
     pub(super) fn with_rules(&self, wrong: &FetchedPage, right: &FetchedPage) -> Vec<Self> {
+        let leads_on = right.status.is_success() || right.status.is_redirection();
+        let differs = right.status != wrong.status || path_of_location(right) != path_of_location(wrong);
+        if !leads_on || !differs || wrong.tells_nothing() {
+            return Vec::new();
+        }
         let failure = match plain_location(wrong).filter(|_| wrong.status.is_redirection()) {
             Some(path) if path.len() > 1 => {
                 format!("failure = [{{ location = {} }}, {{ status = 500 }}]", quoted(&format!("*{path}*")))
@@ -87,14 +93,24 @@ fn new_cookies(wrong: &FetchedPage, right: &FetchedPage) -> Vec<String> {
         let value = rest.split(';').next().unwrap_or_default().trim();
         (!value.is_empty() && value != "deleted").then(|| name.trim().to_owned())
     });
-    names.filter(|name| is_plain_name(name) && !wrong.cookies().any(|known| known == *name)).take(4).collect()
+    let is_new = |name: &String| is_plain_name(name) && !wrong.cookies().any(|known| known == *name);
+    let mut new: Vec<String> = names.filter(is_new).collect();
+    // A token against forged forms is no session.
+    new.sort_by_key(|name| {
+        let name = name.to_ascii_lowercase();
+        name.contains("csrf") || name.contains("xsrf")
+    });
+    new.truncate(MAX_NEW_COOKIES);
+    new
 }
 
 /// The path that an answer leads to, without its query.
 fn plain_location(page: &FetchedPage) -> Option<String> {
-    let location = page.headers.get(LOCATION)?.to_str().ok()?;
-    let path = location.split(['?', '#']).next().unwrap_or_default();
-    is_plain_path(path).then(|| path.to_owned())
+    path_of_location(page).filter(|path| is_plain_path(path)).map(str::to_owned)
+}
+
+fn path_of_location(page: &FetchedPage) -> Option<&str> {
+    page.headers.get(LOCATION)?.to_str().ok()?.split(['?', '#']).next()
 }
 
 /// Whether a name means nothing but itself in a file: `${` would be a reference.
@@ -113,9 +129,10 @@ fn is_plain_path(path: &str) -> bool {
 const SEEN: &str =
     "# As one wrong and one right sign-in were answered. Look at other answers, too: codes, locked accounts.";
 const UNSEEN: &str = "\
-# No right password was tried, so no answer is taken for a success, and every attempt costs a token. To have the rule
-# proposed, give `tollgate init --detect` a --user, too.
+# No answer to a right password is known, so none is taken for a success, and every attempt costs a token.
+# `tollgate init --detect` with --user proposes a rule from one.
 failure = { status = 500 }";
 /// Bytes.
 const MAX_NAME: usize = 64;
 const MAX_PATH: usize = 200;
+const MAX_NEW_COOKIES: usize = 4;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use bytes::Bytes;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, COOKIE, LOCATION, ORIGIN, REFERER, SET_COOKIE,
@@ -116,7 +116,8 @@ impl SiteVisitor {
         let request = request.body(Full::new(body))?;
         let answer = match timeout(PATIENCE, exchange(request, self.trust.as_ref(), MAX_PAGE)).await {
             Ok(Err(HttpClientError::TooLong)) => bail!("its answer is longer than {} MiB", MAX_PAGE >> 20),
-            Ok(answer) => answer?,
+            // A certificate may have any names.
+            Ok(answer) => answer.map_err(|error| anyhow!(shown(&error.to_string())))?,
             Err(_) => bail!("no answer within {} s", PATIENCE.as_secs()),
         };
         let (head, body) = answer.into_parts();
@@ -153,6 +154,11 @@ impl FetchedPage {
 
     pub(super) fn location(&self) -> Option<String> {
         self.headers.get(LOCATION).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    }
+
+    /// Whether nobody looked at a password before this answer.
+    pub(super) fn tells_nothing(&self) -> bool {
+        self.status.is_server_error() || matches!(self.status.as_u16(), 404 | 405 | 429)
     }
 
     /// Names of cookies that it sets.
@@ -295,7 +301,7 @@ const MAX_COOKIES: usize = 40;
 /// Bytes of a line.
 const MAX_COOKIE: usize = 4096;
 /// Letters.
-const MAX_SHOWN: usize = 120;
+const MAX_SHOWN: usize = 240;
 /// What browsers encode in addresses.
 const IN_ADDRESSES: &AsciiSet = &CONTROLS
     .add(b' ')
