@@ -45,17 +45,16 @@ pub(super) struct InitArgs {
     /// The application, if there is a preset for it, instead of --match: `tollgate presets` lists them
     #[arg(long, value_name = "NAME", conflicts_with = "patterns", value_parser = preset)]
     preset: Option<String>,
-    /// Ask the running application for its pages, recognise it, try one wrong password, and choose the preset; an unknown
-    /// application gets a route from its form
+    /// Ask the running application, try one wrong password, and choose its preset, or propose a route from its form
     #[arg(long, value_name = "URL", conflicts_with_all = ["patterns", "preset"], value_parser = detect::address)]
     detect: Option<String>,
-    /// With --detect: try the right password of this account, too; it is read from the terminal or from standard input
+    /// With --detect: try this account's password too, from the terminal or standard input
     #[arg(long, value_name = "NAME", requires = "detect")]
     user: Option<String>,
     /// With --detect: try no sign-in
     #[arg(long, requires = "detect", conflicts_with = "user")]
     only_look: bool,
-    /// With --detect https://...: the certificates that the application's is checked by, in PEM
+    /// With --detect https://...: certificates to check the application's by, in PEM
     #[arg(long, value_name = "FILE", requires = "detect")]
     upstream_ca: Option<PathBuf>,
     #[arg(skip)]
