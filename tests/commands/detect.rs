@@ -6,10 +6,11 @@
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use support::authority::Authority;
-use support::{Folder, Reply, Request, Said, Upstream, free_port};
+use support::{Folder, Reply, Request, Said, Upstream, binary, free_port};
 
 /// A file with an answer, as it is sent.
 fn sent(text: &str) -> Reply {
@@ -166,6 +167,26 @@ fn the_right_password_comes_from_standard_input_and_its_answer_is_judged() {
     let upstream = application(page("wordpress"), refusal("wordpress"), right);
     let said = detect(&Folder::new(), &upstream, &["--user", "anna"]);
     assert!(said.code == Some(1) && said.err.contains("no password came on standard input"), "{}", said.err);
+}
+
+#[test]
+fn a_terminal_does_not_show_the_password() {
+    let right = "HTTP/1.1 302 Found\nLocation: /wp-admin/\nSet-Cookie: wordpress_logged_in_12=anna; path=/";
+    let (folder, upstream) = (Folder::new(), application(page("wordpress"), refusal("wordpress"), right));
+    let url = format!("http://{}/", upstream.address);
+    let (mut pty, pts) = pty_process::blocking::open().unwrap();
+    let command = pty_process::blocking::Command::new(binary()).current_dir(&folder.0);
+    let mut process = command.args(["init", "--detect", &url, "--user", "anna"]).spawn(pts).unwrap();
+    let (mut seen, mut piece) = (String::new(), [0; 1024]);
+    while let Ok(length @ 1..) = pty.read(&mut piece) {
+        seen.push_str(&String::from_utf8_lossy(&piece[..length]));
+        if seen.ends_with("Password of anna: ") {
+            pty.write_all(b"open-sesame\n").unwrap();
+        }
+    }
+    assert_eq!(process.wait().unwrap().code(), Some(0), "{seen}");
+    assert!(seen.contains("the password of anna: answered 302, a success"), "{seen}");
+    assert!(!seen.contains("sesame"), "{seen}");
 }
 
 #[test]
@@ -374,7 +395,7 @@ fn a_server_that_cannot_be_asked_is_an_error() {
     let address = smtp.local_addr().unwrap();
     std::thread::spawn(move || {
         for mut stream in smtp.incoming().map_while(Result::ok) {
-            let _ = std::io::Write::write_all(&mut stream, b"220 mail.test ESMTP\r\n");
+            let _ = stream.write_all(b"220 mail.test ESMTP\r\n");
         }
     });
     let said = detect(&format!("http://{address}/"));

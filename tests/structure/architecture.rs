@@ -80,6 +80,7 @@ const CRATES: &[(&str, &str)] = &[
     ("clap_complete", "cli"),
     ("clap_mangen", "cli"),
     ("anyhow", "cli"),
+    ("html5gum", "cli"),
     ("indicatif", "cli"),
     ("cardinality_estimator", "replay"),
     ("ratatui", "cli"),

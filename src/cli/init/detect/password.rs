@@ -33,12 +33,13 @@ impl HiddenInput {
         if !io::stdin().is_terminal() {
             return Self(None);
         }
-        output::tell(format_args!("Password of {}: ", shown(user)));
         let before = tcgetattr(io::stdin()).ok();
         if let Some(mut silent) = before.clone() {
             silent.local_modes.remove(LocalModes::ECHO);
             let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &silent);
         }
+        // Not before: people type as soon as they are asked.
+        output::tell(format_args!("Password of {}: ", shown(user)));
         Self(before)
     }
 }
