@@ -83,15 +83,18 @@ fn every_preset_says_what_it_is_and_where_it_comes_from() {
 
 /// `init --detect` would leave a preset with broken markers out without a word.
 #[test]
-fn every_preset_has_markers_that_are_no_part_of_its_routes() {
-    for preset in presets() {
+fn markers_are_read_and_are_no_part_of_a_presets_routes() {
+    let with_markers = presets().iter().filter(|preset| preset.file.contains("[detect]"));
+    let mut count = 0;
+    for preset in with_markers {
         let markers = preset.markers().unwrap_or_else(|| panic!("{}: its markers are broken", preset.name));
         let kinds = [markers.pages.len(), markers.forms.len(), markers.cookies.len(), markers.headers.len()];
         assert!(kinds.iter().sum::<usize>() > 0, "{}", preset.name);
         assert!(!preset.text().contains("detect]") && preset.text().ends_with('\n'), "{}", preset.name);
-        let heading = preset.file.matches("[detect]").count();
-        assert_eq!(heading, 1, "{}", preset.name);
+        assert_eq!(preset.file.matches("[detect]").count(), 1, "{}", preset.name);
+        count += 1;
     }
+    assert!(count >= 36, "{count} presets have markers");
 }
 
 #[test]
