@@ -116,6 +116,9 @@ impl SiteVisitor {
         let request = request.body(Full::new(body))?;
         let answer = match timeout(PATIENCE, exchange(request, self.trust.as_ref(), MAX_PAGE)).await {
             Ok(Err(HttpClientError::TooLong)) => bail!("its answer is longer than {} MiB", MAX_PAGE >> 20),
+            Ok(Err(HttpClientError::Broken(_))) => {
+                bail!("the connection ended without an answer: is it a web server?")
+            }
             // A certificate may have any names.
             Ok(answer) => answer.map_err(|error| anyhow!(shown(&error.to_string())))?,
             Err(_) => bail!("no answer within {} s", PATIENCE.as_secs()),
