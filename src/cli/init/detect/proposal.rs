@@ -68,7 +68,9 @@ impl RouteProposal {
         let cookies = new_cookies(wrong, right).into_iter();
         let mut conditions: Vec<_> = cookies.map(|name| format!("set_cookie = {}", quoted(&name))).collect();
         let location = plain_location(right).filter(|path| Some(path) != plain_location(wrong).as_ref());
-        conditions.extend(location.map(|path| format!("location = {}", quoted(&format!("{path}*")))));
+        // Every path begins with a slash.
+        let below = |path: String| if path == "/" { path } else { format!("{path}*") };
+        conditions.extend(location.map(|path| format!("location = {}", quoted(&below(path)))));
         let mut rules: Vec<String> =
             conditions.iter().map(|condition| format!("{{ status = {status}, {condition} }}")).collect();
         if right.status != wrong.status {
