@@ -10,7 +10,7 @@ use crate::engine::{Engine, Rules};
 use crate::observe::admin::pages::{DecisionCounts, LimitPart, LimitsPage};
 use crate::observe::metrics::Metrics;
 use crate::observe::timestamp::rfc3339;
-use crate::policy::{Limit, LimitKind, Policy};
+use crate::policy::{ByteLimit, Limit, LimitKind, Policy, Route};
 use crate::time::Time;
 
 /// Makes the page again at each call.
@@ -27,7 +27,11 @@ pub(super) fn of(
             let spec = words.iter().find(|(name, _)| **name == *limit.name).map(|(_, words)| words.as_str());
             limit_part(&rules, &metrics, at, limit, spec.unwrap_or_default(), now)
         });
-        LimitsPage { limits: limits.collect() }
+        let of_bytes = rules.policy.byte_limits().iter().map(|limit| {
+            let spec = words.iter().find(|(name, _)| **name == *limit.limit().name);
+            byte_limit_part(&rules, &**limit, spec.map_or("", |(_, words)| words), now)
+        });
+        LimitsPage { limits: limits.chain(of_bytes).collect() }
     }
 }
 
@@ -55,6 +59,28 @@ fn limit_part(
         buckets: buckets.map_or(0, |buckets| buckets.live(now) as u64),
         forgotten: buckets.map_or(0, |buckets| buckets.forgotten()),
         decisions: DecisionCounts { admit, refuse, observe, exempt },
+    }
+}
+
+/// A limit that counts bytes: it decides nothing.
+fn byte_limit_part(rules: &Rules, of_bytes: &dyn ByteLimit, spec: &str, now: Time) -> LimitPart {
+    let (limit, (buckets, forgotten)) = (of_bytes.limit(), of_bytes.usage(now));
+    let prefix = format!("{}: ", limit.name);
+    let applies = |route: &&Route| route.defences.byte_limits_here().any(|here| here.name == limit.name);
+    let mut configured = rules.configured.byte_limits().iter().map(|other| other.limit());
+    let configured = configured.find(|other| other.name == limit.name).map_or(limit.mode, |other| other.mode);
+    LimitPart {
+        name: limit.name.to_string(),
+        mode: limit.mode.name().to_owned(),
+        configured_mode: configured.name().to_owned(),
+        mode_until: rules.mode_until(&limit.name, configured).map(rfc3339),
+        key: LimitKey(limit.key.clone()).to_string(),
+        spec: spec.strip_prefix(&prefix).unwrap_or(spec).to_owned(),
+        candidate_of: None,
+        routes: rules.policy.routes.iter().filter(applies).map(|route| route.name.to_string()).collect(),
+        buckets: buckets as u64,
+        forgotten,
+        decisions: DecisionCounts { admit: 0, refuse: 0, observe: 0, exempt: 0 },
     }
 }
 

@@ -10,6 +10,7 @@ mod addresses;
 pub(super) mod admin;
 mod bindings;
 mod buckets;
+mod bytes;
 mod client_auth;
 mod context;
 mod cors;
@@ -69,6 +70,7 @@ pub(super) fn check(
     cx.refuse = settings::refuse(&mut cx, f);
     cx.client = settings::client(&cx, f);
     cx.limits = limits::check(&mut cx, f);
+    cx.byte_limits = bytes::check(&mut cx, f);
     let lookup = defences::lookup(&mut cx, f);
     cx.routes = routes::check(&mut cx, applications, f);
     cx.endpoints = endpoints::check(&cx, f);
@@ -80,6 +82,7 @@ pub(super) fn check(
     headers::warn_of_dropped(raw, f);
     accounts::check(&mut cx, f);
     defences::check(&mut cx, f);
+    bytes::hold_back(&mut cx);
     lists::add_rates(&mut cx.limits, &cx.lists);
     let policy = limit_kinds::complete(&mut cx, f);
     let upstream_trust = tls::upstream_trust(&mut cx, &policy, f);

@@ -3,6 +3,7 @@
 //! Defaults, meaning and references are left to [`check`](super::check). `config.toml` in the root of the source tells
 //! people what each key means; the comments here are for those that it shows within another one.
 
+use tollgate_grammar::byte_rate::RateOfAttempts;
 use tollgate_grammar::duration::{DAY, HOUR, SECOND};
 use tollgate_grammar::kind::{
     Anything, Buffer, Bytes, Free, Given, Key, Lasting, Like, Secret, Share, Switch, Text, Whole, Wholes,
@@ -18,7 +19,7 @@ use super::values::{DirectoryUrl, UpstreamHostValue, UpstreamUrl};
 use super::words;
 use crate::defences::prefixes::{Ipv4Bits, Ipv6Bits};
 use crate::defences::{
-    RawBounds, RawDefenceTables, RawDefences, RawLookups, RawPardons, RawStep, RawSubLimits,
+    RawBounds, RawBytes, RawDefenceTables, RawDefences, RawLookups, RawPardons, RawStep, RawSubLimits,
 };
 
 /// Less would end every request at once.
@@ -119,7 +120,7 @@ tables! {
     // A name with a dot is that of a candidate or of a rung.
     pub(in crate::config) RawLimit (named "^[A-Za-z0-9_-]{1,64}$") {
         key: Key<Text<LimitKey>>,
-        rate: RawKey<Given<Rate>> = Example,
+        rate: RawKey<Given<RateOfAttempts>> = Example,
         exempt: Option<List> = Example,
         /// The rate of these clients, or "off" for no limit. A key is a network, "user:NAME", "@users.txt", "header:NAME=VALUE", "cert:NAME", "asn:NUMBER" or "country:XX".
         rates: Vec<RawNamed<Given<Like<RateOrOff>>>> = Example,
@@ -144,6 +145,7 @@ tables! {
         bounds: RawBounds = Part,
         on_error: Key<Word<words::OnErrors>> = Example Own,
         unit: Key<Word<words::Units>>,
+        bytes: RawBytes = Part,
         max_failures: Key<Whole<u32, 0, 10_000>> = Own,
         sub_limits: RawSubLimits = Part,
         candidate: Key<Anything> = Own,

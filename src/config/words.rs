@@ -75,12 +75,13 @@ words! {
     pub(super) Resets: () { "success" => (), }
 }
 words! {
-    /// What is counted once.
-    pub(super) Units: Unit {
-        "attempts" => Unit::Attempts,
-        "users" => Unit::Users,
-        "passwords" => Unit::Passwords,
-        "clients" => Unit::Clients,
+    /// What is counted; `None` is bytes, of which no [`Limit`](crate::policy::Limit) knows.
+    pub(super) Units: Option<Unit> {
+        "attempts" => Some(Unit::Attempts),
+        "users" => Some(Unit::Users),
+        "passwords" => Some(Unit::Passwords),
+        "clients" => Some(Unit::Clients),
+        "bytes" => None,
     }
 }
 words! {

@@ -17,7 +17,7 @@ use crate::bucket::Spec;
 use crate::defences::prefixes::describe_prefix;
 use crate::defences::{self, OWNERS};
 use crate::policy::key::{KeyPart, PrefixLengths};
-use crate::policy::{ChargeOn, Limit, LimitKind, Policy, Unit};
+use crate::policy::{ByteLimit, ChargeOn, Limit, LimitKind, Policy, Unit};
 
 /// The [`worst_case`] of each limit of the file, with its name. A limit with sub-limits counts once.
 #[must_use]
@@ -35,7 +35,22 @@ pub fn worst_cases(policy: &Policy) -> Vec<(&str, String)> {
         let remembered = memory.map_or_else(String::new, |memory| memory.describe());
         Some((&*first.name, words + &remembered))
     });
-    words.collect()
+    let of_bytes = policy.byte_limits().iter().map(|limit| (&*limit.limit().name, of_bytes(&**limit)));
+    words.chain(of_bytes).collect()
+}
+
+/// As in `export: at most 50MB at once, then 10MB a second from one address; answers wait, nothing is refused`.
+fn of_bytes(limit: &dyn ByteLimit) -> String {
+    let Limit { name, key, prefixes, exempt, .. } = limit.limit();
+    let clients: Vec<String> = key.iter().map(|part| describe_part(part, *prefixes)).collect();
+    let exempt = if exempt.is_empty() { "" } else { "; exempt clients: no limit" };
+    let role = limit.limit().describe_role();
+    let held = if role.is_empty() { OF_BYTES } else { "" };
+    format!(
+        "{name}: {} {}{exempt}{held}{role}; each gate counts for itself",
+        limit.describe(),
+        clients.join(" ")
+    )
 }
 
 /// What a sub-limit adds to the rate.
@@ -125,6 +140,7 @@ fn describe_part(part: &KeyPart, lengths: PrefixLengths) -> String {
     }
 }
 
+const OF_BYTES: &str = "; answers wait, and nothing is refused";
 const OF_PASSWORDS: &str = "; it stops one password at many accounts, wherever it comes from, and no guessing at one account; \
                             each gate counts for itself, and anew each day";
 const OF_ACCOUNTS: &str = "; it stops many attempts at one account, and not one attempt at each of many";

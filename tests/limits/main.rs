@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests, and ask the real clock")]
 
+mod bytes;
 mod candidates;
 mod challenge;
 mod cors;

@@ -5,6 +5,7 @@
 
 mod attack;
 mod bait;
+mod bytes;
 mod challenge;
 mod device;
 mod directory;
@@ -35,6 +36,7 @@ use crate::policy::{
     DefenceCounter, Limit, OfferForm, OwnerCookie, OwnerMemory, OwnerWords, Pardon, Policy, Route,
 };
 
+pub use self::bytes::{AnswerLimit, MAX_LIMITS as MAX_BYTE_LIMITS, RawBytes, limit_answers};
 pub use self::directory::DirectoryBuckets;
 pub use self::escalate::{check_sub_limits, explain, sub_limit, worst_case};
 pub use self::geo::{LOOKUP, RATED_FACTS, RawLookups, add_rate, lookup};

@@ -6,6 +6,7 @@
 
 extern crate self as tollgate_grammar;
 
+pub mod byte_rate;
 pub mod diagnostic;
 pub mod document;
 pub mod duration;

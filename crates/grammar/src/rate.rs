@@ -24,18 +24,24 @@ impl FromStr for RateValue {
     type Err = Mistake;
 
     fn from_str(text: &str) -> Result<Self, Mistake> {
-        let spaced = text.replacen('/', " / ", 1);
-        let words: Vec<&str> = spaced.split_whitespace().collect();
-        let (count, period, burst) = match words[..] {
-            [count, "per" | "/", period] => (count, period, count),
-            [count, "per" | "/", period, "burst", burst] => (count, period, burst),
-            _ => return Err(Mistake::new(format!("`{text}` is not a rate"), HINT)),
-        };
-        Ok(Self {
-            count: parse_count(count, "count", text)?,
-            period: parse_period(period, text)?,
-            burst: parse_count(burst, "burst", text)?,
+        let wrong = || Mistake::new(format!("`{text}` is not a rate"), HINT);
+        let (count, period, burst) = words(text, |count, period, burst| {
+            let number = |word, what| parse_count(word, what, text);
+            Some((number(count, "count"), parse_period(period, text), number(burst, "burst")))
         })
+        .ok_or_else(wrong)?;
+        Ok(Self { count: count?, period: period?, burst: burst? })
+    }
+}
+
+/// What this makes of the words for count, period and burst; `None` if the text has others.
+pub(super) fn words<T>(text: &str, read: impl FnOnce(&str, &str, &str) -> Option<T>) -> Option<T> {
+    let spaced = text.replacen('/', " / ", 1);
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    match words[..] {
+        [count, "per" | "/", period] => read(count, period, count),
+        [count, "per" | "/", period, "burst", burst] => read(count, period, burst),
+        _ => None,
     }
 }
 
@@ -56,7 +62,11 @@ impl TextPattern for RateOrOff {
 
 /// `10 per 5m burst 20`.
 fn pattern() -> String {
-    let count = "0*[1-9][0-9]*";
+    pattern_of("0*[1-9][0-9]*")
+}
+
+/// The same with another pattern of counts.
+pub(super) fn pattern_of(count: &str) -> String {
     let unit = "s|sec|m|min|h|hour|d|day";
     let duration = Duration::PATTERN;
     format!(r"\s*{count}(\s*/\s*|\s+per\s+)({unit}|{duration})(\s+burst\s+{count})?\s*")
@@ -80,7 +90,7 @@ fn parse_count(word: &str, what: &str, text: &str) -> Result<u32, Mistake> {
     }
 }
 
-fn parse_period(word: &str, text: &str) -> Result<Span, Mistake> {
+pub(super) fn parse_period(word: &str, text: &str) -> Result<Span, Mistake> {
     if let Some((_, seconds)) = UNITS.iter().find(|(unit, _)| *unit == word) {
         return Ok(Span::from_secs(*seconds));
     }
@@ -91,7 +101,14 @@ fn parse_period(word: &str, text: &str) -> Result<Span, Mistake> {
     }
 }
 
-fn pointing(message: impl Into<String>, hint: &str, what: &str, word: &str, text: &str) -> Mistake {
+/// A mistake in one word of a rate.
+pub(super) fn pointing(
+    message: impl Into<String>,
+    hint: &str,
+    what: &str,
+    word: &str,
+    text: &str,
+) -> Mistake {
     // The count comes first, the burst last. The period is the last word before the burst.
     let start = match what {
         "count" => text.find(word),

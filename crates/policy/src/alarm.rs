@@ -3,8 +3,11 @@
 //! The defence knows what raises it, and what happens to attempts while it is on. Logs, metrics and reports know only
 //! its words.
 
+use std::sync::Arc;
+
 use http::Uri;
 
+use super::Policy;
 use tollgate_bucket::Time;
 
 /// The alarm of one route.
@@ -45,4 +48,11 @@ pub struct AlarmFigures {
     pub failures: u64,
     /// The share of what failed, from 0 to 1.
     pub share: f64,
+}
+
+impl Policy {
+    /// The alarms of all routes.
+    pub fn alarms(&self) -> impl Iterator<Item = (&Arc<str>, &dyn Alarm)> {
+        self.routes.iter().flat_map(|route| route.defences.alarms().map(move |alarm| (&route.name, alarm)))
+    }
 }

@@ -245,7 +245,8 @@ impl Policy {
                 }
             }
             let (is_owner, named, passwords) = (found.facts.is_owner, identity.named(), identity.passwords());
-            let read = ReadAttempt { attempt, hasher, now, origin, is_owner, named, passwords };
+            let host = route.known_host(attempt);
+            let read = ReadAttempt { attempt, hasher, now, host, origin, is_owner, named, passwords };
             let factors = found.unsettled.notes.add(index, &route.defences, &read);
             let here = identity.proven_by_success();
             proven = Some(match proven {
@@ -254,7 +255,6 @@ impl Policy {
             });
             let is_beside = identity.is_beside_authorization();
             let locations = CredentialLocations::of(self.slotted(index), &request, is_beside);
-            let host = route.known_host(attempt);
             let plan =
                 ChargePlan { route, attempt, host, origin, hasher, cost, factors, locations, identity };
             for &limit in &route.limits {

@@ -3,21 +3,19 @@
 //! A defence is a module of a higher layer, with its keys, its state and its words. The policy asks each what it notes of
 //! an attempt, and knows none by name. What follows from a note is left to the engine.
 
+mod read_attempt;
+
 use std::any::Any;
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use http::header::CONTENT_ENCODING;
 use http::{HeaderName, HeaderValue, StatusCode};
 
+pub use self::read_attempt::ReadAttempt;
+
 use super::alarm::Alarm;
-use super::attempt::{Attempt, AttemptBody, SearchedBody};
-use super::client_fact::AddressFacts;
+use super::byte_limit::{ByteLimit, Pace};
 use super::cost_factors::CostFactors;
-use super::field::Passwords;
-use super::fingerprint::Fingerprint;
-use super::key::{KeyHasher, NamedAccount, PrefixLengths, write_bytes};
-use super::network::NetworkSet;
+use super::limit::Limit;
 use super::outcome::Outcome;
 use tollgate_bucket::Time;
 
@@ -43,6 +41,11 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
 
     /// What it notes of an attempt, as one route reads it.
     fn note(&self, attempt: &ReadAttempt<'_>) -> Option<AttemptNote>;
+
+    /// What else it notes of an attempt of which it notes anything.
+    fn further_notes(&self, _: &ReadAttempt<'_>) -> Vec<AttemptNote> {
+        Vec::new()
+    }
 
     /// The counter of the attempts that it notes anything of.
     fn counter(&self) -> Option<&'static DefenceCounter> {
@@ -104,6 +107,26 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
 
     /// Takes notice of what came of an attempt; told once for each route that counts it.
     fn settled(&self, _: AttemptNote, _: SettledAttempt) {}
+
+    /// By what the body of the answer passes, once the attempt is admitted.
+    fn pace(&self, _: AttemptNote) -> Option<Pace> {
+        None
+    }
+
+    /// The limits of the file that count bytes, if it is about them.
+    fn byte_limits(&self) -> &[Arc<dyn ByteLimit>] {
+        &[]
+    }
+
+    /// The numbers of those that apply to its route.
+    fn byte_limits_here(&self) -> &[usize] {
+        &[]
+    }
+
+    /// The same with its limits changed, if it has any: what an operator changes for a while.
+    fn with_limits(&self, _change: &dyn Fn(&mut Limit)) -> Option<Arc<dyn Defence>> {
+        None
+    }
 
     /// The alarm that it may raise.
     fn alarm(&self) -> Option<&dyn Alarm> {
@@ -197,96 +220,6 @@ pub struct SettledAttempt {
     pub is_told: bool,
 }
 
-/// An attempt, as one route reads it.
-#[derive(Clone, Copy)]
-pub struct ReadAttempt<'a> {
-    pub(super) attempt: &'a Attempt<'a>,
-    pub(super) hasher: &'a KeyHasher,
-    pub(super) now: Time,
-    pub(super) origin: AddressFacts,
-    /// Whether its client is known as the owner of its account.
-    pub(super) is_owner: bool,
-    /// What it names; nothing if the body was not read yet, or nobody needs accounts.
-    pub(super) named: &'a [NamedAccount],
-    /// Its passwords; `None` if the body was not read yet, or nobody needs them.
-    pub(super) passwords: Option<&'a Passwords>,
-}
-
-impl ReadAttempt<'_> {
-    /// Whether its client has an address in one of these networks.
-    #[must_use]
-    pub fn is_from(&self, networks: &NetworkSet) -> bool {
-        self.attempt.client.known_ip().is_some_and(|ip| networks.find_translated(ip).is_some())
-    }
-
-    /// Whether its client is known as the owner of the account that it names.
-    #[must_use]
-    pub fn is_of_owner(&self) -> bool {
-        self.is_owner
-    }
-
-    /// The hash of its client, whose addresses of one prefix are one; `None` for one without its own address.
-    #[must_use]
-    pub fn client(&self, prefixes: PrefixLengths) -> Option<u64> {
-        self.attempt.client.known_ip()?;
-        Some(self.any_client(prefixes))
-    }
-
-    /// The same; all clients without an address count as one.
-    #[must_use]
-    pub fn any_client(&self, prefixes: PrefixLengths) -> u64 {
-        self.hasher.tag_of_client(prefixes, self.attempt.client)
-    }
-
-    /// The hash of the autonomous system of its client, or of the client's network where that is unknown; `None` for one
-    /// without its own address.
-    #[must_use]
-    pub fn network(&self) -> Option<u64> {
-        self.hasher.tag_of_network(self.origin, self.attempt.client)
-    }
-
-    /// Whether it names one of these accounts, and its client is not known as the owner.
-    #[must_use]
-    pub fn is_strangers_at(&self, accounts: &HashSet<Fingerprint>) -> bool {
-        let mut strangers = self.named.iter().filter(|named| named.owner.is_none());
-        strangers.any(|named| named.listed.is_some_and(|account| accounts.contains(&account)))
-    }
-
-    /// The passwords that it carries, decoded as by the application.
-    pub fn passwords(&self) -> impl Iterator<Item = &[u8]> {
-        self.passwords.into_iter().flat_map(Passwords::iter)
-    }
-
-    /// The hash of the whole request, under a key that lives for a day in the memory of this process; `None` if its body
-    /// is not known as it is sent. Only lines that proxies and libraries write again for each request are left out.
-    #[must_use]
-    pub fn whole(&self) -> Option<AttemptNote> {
-        let Attempt { method, path, query, host, headers, body, descriptor: None, .. } = self.attempt else {
-            return None;
-        };
-        let (AttemptBody::Whole(body) | AttemptBody::Searched(SearchedBody { bytes: body, .. })) = *body
-        else {
-            return None;
-        };
-        // An application may find more in a coding than was decoded here.
-        if headers.contains_key(CONTENT_ENCODING) {
-            return None;
-        }
-        let whole = self.hasher.of(|hasher| {
-            for part in [method.as_str(), path, host, query.unwrap_or("?")] {
-                write_bytes(hasher, b'g', part.as_bytes());
-            }
-            for (name, value) in headers.iter().filter(|(name, _)| !NEW_EACH_TIME.contains(&name.as_str())) {
-                write_bytes(hasher, b'g', name.as_str().as_bytes());
-                write_bytes(hasher, b'g', value.as_bytes());
-            }
-            write_bytes(hasher, b'g', body);
-        });
-        let [high, low] = self.hasher.of_the_day(&whole.to_be_bytes(), self.now)?;
-        Some(AttemptNote(high, low))
-    }
-}
-
 /// The defences that a route has turned on.
 #[derive(Debug, Clone, Default)]
 pub struct RouteDefences {
@@ -299,6 +232,16 @@ impl RouteDefences {
     pub fn add(&mut self, defence: impl Defence) {
         self.needs = self.needs.or(defence.needs());
         self.list.push(Arc::new(defence));
+    }
+
+    /// Changes the limits that belong to them.
+    pub fn change_limits(&mut self, change: &dyn Fn(&mut Limit)) {
+        for defence in &mut self.list {
+            if let Some(changed) = defence.with_limits(change) {
+                *defence = changed;
+            }
+        }
+        self.needs = self.iter().map(Defence::needs).fold(Needs::default(), Needs::or);
     }
 
     /// Whether the route has turned on none.
@@ -314,6 +257,19 @@ impl RouteDefences {
     /// The counters of all of them.
     pub fn counters(&self) -> impl Iterator<Item = &'static DefenceCounter> {
         self.iter().filter_map(Defence::counter)
+    }
+
+    /// The limits of the file that count bytes, if one of them applies to the route.
+    pub(super) fn byte_limits(&self) -> &[Arc<dyn ByteLimit>] {
+        self.iter().map(Defence::byte_limits).find(|limits| !limits.is_empty()).unwrap_or_default()
+    }
+
+    /// Those of them that apply to the route.
+    pub fn byte_limits_here(&self) -> impl Iterator<Item = &Limit> {
+        self.iter().flat_map(|defence| {
+            let here = defence.byte_limits_here().iter();
+            here.filter_map(|&number| Some(defence.byte_limits().get(number)?.limit()))
+        })
     }
 
     /// What has to be read for any of them.
@@ -379,7 +335,9 @@ impl AttemptNotes {
             if let Some(note) = defence.note(attempt) {
                 factors.rates = factors.rates.max(defence.cost_factor(note));
                 factors.addresses = factors.addresses.max(defence.address_cost_factor(note));
-                self.0.push(DefenceNote { route, defence: Arc::clone(defence), note });
+                let noted = |note| DefenceNote { route, defence: Arc::clone(defence), note };
+                self.0.push(noted(note));
+                self.0.extend(defence.further_notes(attempt).into_iter().map(noted));
             }
         }
         factors
@@ -419,6 +377,16 @@ impl AttemptNotes {
     /// The headers in which the application is told of the attempt.
     pub fn marks(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
         self.0.iter().filter_map(|noted| noted.defence.mark(noted.note))
+    }
+
+    /// By what the body of the answer passes; boxed, because few have any. Of several routes, each bucket counts once.
+    #[must_use]
+    pub fn paces(&self) -> Option<Box<[Pace]>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let paces = self.distinct().filter_map(|(noted, _)| noted.defence.pace(noted.note));
+        Some(paces.collect::<Box<[_]>>()).filter(|paces| !paces.is_empty())
     }
 
     /// The steps of an explanation, at most one of each defence.
@@ -483,18 +451,3 @@ impl DefenceNote {
         self.note == other.note && self.defence.name() == other.defence.name()
     }
 }
-
-/// Lines of a request that is sent again which differ although its sender means the same. No application takes a password
-/// from them.
-const NEW_EACH_TIME: [&str; 10] = [
-    "date",
-    "forwarded",
-    "traceparent",
-    "tracestate",
-    "via",
-    "x-forwarded-for",
-    "x-forwarded-port",
-    "x-forwarded-proto",
-    "x-real-ip",
-    "x-request-id",
-];

@@ -8,6 +8,7 @@ mod alarm;
 pub mod attempt;
 pub mod body_coding;
 pub mod bucket_ref;
+mod byte_limit;
 pub mod canonical;
 mod carry_over;
 mod charges;
@@ -53,6 +54,7 @@ mod urlencoded;
 
 pub use self::alarm::{Alarm, AlarmFigures, AlarmWords};
 pub use self::attempt::AttemptFacts;
+pub use self::byte_limit::{ByteLimit, Pace};
 pub use self::charges::{Charge, Charges, Unchargeable, Unsettled};
 pub use self::defence::{
     AttemptNote, AttemptNotes, Defence, DefenceCounter, DefenceRefusal, FailedAttempt, Needs, ReadAttempt,
@@ -221,11 +223,6 @@ impl Policy {
     #[must_use]
     pub fn with_lookup(self, lookup: Option<Arc<dyn ClientLookup>>) -> Self {
         Self { lookup, ..self }
-    }
-
-    /// The alarms of all routes.
-    pub fn alarms(&self) -> impl Iterator<Item = (&Arc<str>, &dyn Alarm)> {
-        self.routes.iter().flat_map(|route| route.defences.alarms().map(move |alarm| (&route.name, alarm)))
     }
 
     /// Where a client comes from.

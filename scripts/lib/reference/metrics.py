@@ -16,6 +16,7 @@ LABELS = {
     "process_virtual_memory_bytes": "",
     "tollgate_access_log_dropped_total": "",
     "tollgate_added_seconds": "",
+    "tollgate_answer_bytes_total": "limit result",
     "tollgate_attack_mode": "route",
     "tollgate_attempts_total": "route outcome",
     "tollgate_bodies_refused_total": "",

@@ -12,6 +12,7 @@ use super::groups::GroupTable;
 use super::lists::NetworkLists;
 use super::networks::Networks;
 use super::trust::TrustedServices;
+use crate::defences::AnswerLimit;
 use crate::net::listener::ListenAddress;
 use crate::policy::{Limit, Route};
 use crate::proxy::endpoint::Endpoint;
@@ -40,6 +41,8 @@ pub(super) struct CheckContext<'r> {
     pub(super) refuse: RefuseSettings,
     /// The limits, in the order of the file; `None` for one that cannot be built.
     pub(super) limits: Vec<Option<Limit>>,
+    /// The limits that count bytes, in the place of each limit of the file.
+    pub(super) byte_limits: Vec<Option<AnswerLimit>>,
     /// The routes, in the order of the file; `None` for one that cannot be built.
     pub(super) routes: Vec<Option<Route>>,
 }
@@ -68,6 +71,7 @@ impl<'r> CheckContext<'r> {
             client: ClientSettings::default(),
             refuse: RefuseSettings::default(),
             limits: Vec::new(),
+            byte_limits: Vec::new(),
             routes: Vec::new(),
         }
     }

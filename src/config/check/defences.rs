@@ -15,7 +15,8 @@ use super::context::CheckContext;
 use super::files::{Files, words};
 use super::secret::{parse_keys, resolve};
 use crate::defences::{
-    self, DefenceCheck, DefenceFiles, DefendedRoute, KeyedLimit, KnownOwners, OwnerContext, SharedSettings,
+    self, AnswerLimit, DefenceCheck, DefenceFiles, DefendedRoute, KeyedLimit, KnownOwners, OwnerContext,
+    SharedSettings,
 };
 use crate::net::listener::ListenAddress;
 use crate::policy::client_fact::ClientLookup;
@@ -30,24 +31,28 @@ pub(super) fn owners(cx: &mut CheckContext<'_>, f: &mut Findings) -> KnownOwners
 
 /// What finds out facts of clients by their addresses.
 pub(super) fn lookup(cx: &mut CheckContext<'_>, f: &mut Findings) -> Option<Arc<dyn ClientLookup>> {
-    let limits: Vec<_> = keyed(&cx.raw.limits, &cx.limits).collect();
+    let limits: Vec<_> = keyed(&cx.raw.limits, &cx.limits, &cx.byte_limits).collect();
     defences::lookup(&cx.raw.lookups, &limits, &mut cx.files, f)
 }
 
 /// Whether a limit needs the fingerprints of clients.
 pub(super) fn fingerprints(cx: &CheckContext<'_>, f: &mut Findings) -> bool {
-    let limits: Vec<_> = keyed(&cx.raw.limits, &cx.limits).collect();
+    let limits: Vec<_> = keyed(&cx.raw.limits, &cx.limits, &cx.byte_limits).collect();
     defences::fingerprints(&limits, cx.listen.iter().any(ListenAddress::is_tls), f)
 }
 
-/// The valid limits, each with the place of its key.
+/// The valid limits, also those of bytes, each with the place of its key.
 fn keyed<'c>(
     raw: &'c [RawNamed<RawLimit>],
-    limits: &'c [Option<Limit>],
+    of_attempts: &'c [Option<Limit>],
+    of_bytes: &'c [Option<AnswerLimit>],
 ) -> impl Iterator<Item = KeyedLimit<'c>> {
+    let of_bytes = of_bytes.iter().map(|limit| limit.as_ref().map(AnswerLimit::as_limit));
+    let limits = of_attempts.iter().map(Option::as_ref).zip(of_bytes);
+    let limits = limits.map(|(attempts, bytes)| attempts.or(bytes));
     raw.iter().zip(limits).filter_map(|(RawNamed { name, value }, limit)| {
         let key = value.key.as_ref().map_or(&name.spot, |key| &key.spot);
-        Some(KeyedLimit { limit: limit.as_ref()?, key })
+        Some(KeyedLimit { limit: limit?, key })
     })
 }
 

@@ -16,7 +16,7 @@ use crate::time::Span;
 pub(super) fn complete(cx: &mut CheckContext<'_>, f: &mut Findings) -> Policy {
     let sub_limits = sub_limits(&cx.raw.limits, &cx.limits, f);
     let mut routes: Vec<_> = cx.routes.drain(..).flatten().collect();
-    let limits = insert(cx.limits.drain(..).flatten().collect(), sub_limits, &mut routes);
+    let limits = insert(std::mem::take(&mut cx.limits), sub_limits, &mut routes);
     Policy::new(routes, limits)
 }
 
@@ -38,11 +38,11 @@ fn sub_limits(
 }
 
 /// Puts the sub-limits behind their limits, and renumbers the limits of the routes.
-fn insert(limits: Vec<Limit>, sub_limits: Vec<Vec<Limit>>, routes: &mut [Route]) -> Vec<Limit> {
+fn insert(limits: Vec<Option<Limit>>, sub_limits: Vec<Vec<Limit>>, routes: &mut [Route]) -> Vec<Limit> {
     let (mut all, mut positions) = (Vec::new(), Vec::new());
     for (limit, sub_limits) in limits.into_iter().zip(sub_limits) {
         let first = all.len();
-        all.push(limit);
+        all.extend(limit);
         all.extend(sub_limits);
         positions.push(first..all.len());
     }
@@ -131,7 +131,7 @@ mod tests {
             charge_on: ChargeOn::Failures,
             ..sub_limit(&limit, LimitKind::Escalation, Spec::Escalation(waits))
         };
-        let limits = insert(vec![limit], vec![vec![cap, failures]], &mut []);
+        let limits = insert(vec![Some(limit)], vec![vec![cap, failures]], &mut []);
         let policy = Policy::new(Vec::new(), limits);
         let expected = "account: at most 10 at once, then 480 a day from one address; \
                         after 100 failures in a row a stranger needs a known device or an operator; \

@@ -10,11 +10,10 @@ use super::super::candidate;
 use super::super::ladder;
 use super::super::raw;
 use super::super::values::LimitKey;
-use super::buckets;
 use super::context::CheckContext;
 use super::directory;
 use super::rate_parts::{Extras, GivenRate};
-use super::{passwords, rates, shapes, units};
+use super::{buckets, bytes, passwords, rates, shapes, units};
 use crate::bucket::{Continuous, Spec};
 use crate::defences::OWNERS;
 use crate::defences::prefixes::prefixes;
@@ -23,10 +22,13 @@ use crate::policy::network::NetworkSet;
 use crate::policy::{ChargeOn, Limit, Mode};
 use crate::time::Span;
 
-/// The limits, in the order of the file; `None` for one that cannot be built.
+/// The limits, in the order of the file; `None` for one that counts bytes, or cannot be built.
 pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> Vec<Option<Limit>> {
     let raw = &cx.raw.limits;
-    let mut limits: Vec<_> = raw.iter().map(|named| check_limit(named, cx, f)).collect();
+    let limit = |named: &RawNamed<raw::RawLimit>| {
+        if bytes::is_given(&named.value) { None } else { check_limit(named, cx, f) }
+    };
+    let mut limits: Vec<_> = raw.iter().map(limit).collect();
     observe(&mut limits, cx.observes);
     units::check(raw, &mut limits, f);
     passwords::check(raw, &limits, f);

@@ -1,6 +1,6 @@
 //! Shared by the checks of buckets, shapes and windows: a rate with its text, and the other keys of a bucket.
 
-use tollgate_grammar::kind::{Checked as _, Given, Text};
+use tollgate_grammar::kind::{Checked as _, Given, Kind};
 use tollgate_grammar::{Findings, Located};
 
 use super::super::raw;
@@ -15,7 +15,10 @@ pub(super) struct GivenRate<'r> {
 
 impl<'r> GivenRate<'r> {
     /// The rate that is given; `None` after its mistake was reported.
-    pub(super) fn of(given: &'r Given<Text<RateValue>>, f: &mut Findings) -> Option<Self> {
+    pub(super) fn of(
+        given: &'r Given<impl Kind<Raw = String, Value = RateValue>>,
+        f: &mut Findings,
+    ) -> Option<Self> {
         Some(Self { rate: given.checked(f)?, text: given })
     }
 }

@@ -57,6 +57,9 @@ impl std::fmt::Debug for StoreSecrets {
     }
 }
 
+/// Buckets of a limit.
+pub(super) const DEFAULT_CAPACITY: usize = 1_000_000;
+
 /// The settings; with defaults where there are mistakes.
 pub(in crate::config) fn check(
     raw: &raw::RawStore,
@@ -73,7 +76,7 @@ pub(in crate::config) fn check(
             on_error: raw.on_error.checked(f).unwrap_or(default.on_error),
             arithmetic: raw.arithmetic.checked(f).unwrap_or(default.arithmetic),
         },
-        capacity: raw.capacity.checked(f).unwrap_or(1_000_000),
+        capacity: raw.capacity.checked(f).unwrap_or(DEFAULT_CAPACITY),
         snapshot: snapshot(raw, files, f),
     }
 }

@@ -17,7 +17,7 @@ use crate::time::Span;
 /// Gives each limit its unit.
 pub(super) fn check(raw: &[RawNamed<raw::RawLimit>], limits: &mut [Option<Limit>], f: &mut Findings) {
     for (RawNamed { value: raw, .. }, limit) in raw.iter().zip(limits) {
-        let unit = raw.unit.checked(f).unwrap_or(Unit::Attempts);
+        let unit = raw.unit.checked(f).flatten().unwrap_or(Unit::Attempts);
         let Some(text) = raw.unit.as_ref().filter(|_| unit != Unit::Attempts) else { continue };
         match (conflicting_key(raw), limit) {
             (Some((key, spot)), _) => {

@@ -14,7 +14,7 @@ pub(super) use self::ban::BanInForce;
 pub use self::ban::PrefixBan;
 
 use super::{Engine, Rules};
-use crate::policy::{Mode, Policy};
+use crate::policy::{Limit, Mode, Policy};
 use crate::store::memory::TooLarge;
 use crate::time::Time;
 
@@ -144,7 +144,7 @@ impl Overrides {
             return Arc::clone(configured);
         }
         let mut policy = Policy::clone(configured);
-        for limit in &mut policy.limits {
+        let change = |limit: &mut Limit| {
             let is_of_addresses = limit.is_of_addresses();
             for exemption in self.exemptions.iter().filter(|of| is_of_addresses || !of.is_of_address_limits) {
                 limit.exempt.insert(exemption.clients.prefix, ());
@@ -152,7 +152,9 @@ impl Overrides {
             if let Some(changed) = self.mode_of(&limit.name, limit.mode) {
                 limit.mode = changed.mode;
             }
-        }
+        };
+        policy.limits.iter_mut().for_each(change);
+        policy.routes.iter_mut().for_each(|route| route.defences.change_limits(&change));
         Arc::new(policy)
     }
 
@@ -291,7 +293,8 @@ impl Engine {
 }
 
 fn has_limit(policy: &Policy, name: &str) -> bool {
-    policy.limits.iter().any(|limit| *limit.name == *name)
+    let of_bytes = policy.byte_limits().iter().map(|limit| limit.limit());
+    policy.limits.iter().chain(of_bytes).any(|limit| *limit.name == *name)
 }
 
 /// Temporary exemptions at most: each is looked up with every attempt's client, in a tree.
@@ -304,7 +307,6 @@ mod tests {
     use super::*;
     use crate::bucket::{Continuous, Spec};
     use crate::event::Events;
-    use crate::policy::Limit;
     use crate::policy::attempt::Client;
     use crate::policy::key::KeyPart;
     use crate::time::{Clock, Span};

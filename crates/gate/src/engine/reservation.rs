@@ -13,7 +13,7 @@ use super::{DecidedAttempt, Engine, LimitStatus, LimitStatuses, Rules, limit_sta
 use crate::bucket::{Effect, Op};
 use crate::event::{Event, GuessWorked, SettledAs};
 use crate::policy::outcome::{Judgement, Outcome};
-use crate::policy::{Charges, FailedAttempt, OwnerClaim, Unsettled};
+use crate::policy::{Charges, FailedAttempt, OwnerClaim, Pace, Unsettled};
 use crate::store::DecidedBy;
 use crate::time::{Span, Time};
 
@@ -70,6 +70,12 @@ impl Reservation {
     /// The headers in which defences tell the application of the attempt.
     pub fn marks(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
         self.unsettled.notes.marks()
+    }
+
+    /// By what the body of the answer passes, if limits that count bytes apply to it.
+    #[must_use]
+    pub fn paces(&self) -> Option<Box<[Pace]>> {
+        self.unsettled.notes.paces()
     }
 
     /// As [`settle`](Self::settle), `at` this [time](Engine::time). Returns a `Set-Cookie` if the client becomes known as an

@@ -4,6 +4,7 @@
 mod buffer;
 mod client;
 mod memory;
+mod paced;
 mod read_ahead;
 mod request;
 mod response;
@@ -15,6 +16,7 @@ pub(super) use self::buffer::{BufferedBody, UnreadGuard, decode, read};
 pub use self::client::{ClientBody, Http1Body};
 pub(super) use self::memory::MemoryReservation;
 pub use self::memory::{BodyMemories, BodyMemory};
+pub(in crate::proxy) use self::paced::PacedBody;
 pub(in crate::proxy) use self::read_ahead::ReadAhead;
 pub use self::request::{IncomingBody, RequestBody, UploadProgress, UploadState};
 pub(in crate::proxy) use self::response::complete_headers;

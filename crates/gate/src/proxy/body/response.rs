@@ -45,6 +45,8 @@ pub trait AtEnd {
 enum BodySource {
     Generated(BodyStart),
     Relayed(Box<RelayedSource>),
+    /// All of it is here, and waits.
+    HeldBack(Box<RelayedSource>),
 }
 
 /// The source of a relayed body.
@@ -68,6 +70,11 @@ impl ResponseBody {
     /// A body that is read from an upstream.
     pub(in crate::proxy) fn relayed(body: Box<RelayedSource>) -> Self {
         Self::with(BodySource::Relayed(body))
+    }
+
+    /// A body that was read as a whole, and comes later.
+    pub(in crate::proxy) fn held_back(body: Box<RelayedSource>) -> Self {
+        Self::with(BodySource::HeldBack(body))
     }
 
     /// The empty body of a response behind which another protocol follows.
@@ -106,7 +113,7 @@ impl ResponseBody {
 
     /// Whether all of it is here, and nothing is awaited from an upstream.
     pub(in crate::proxy) fn is_whole(&self) -> bool {
-        matches!(self.0.content, BodySource::Generated(_))
+        !matches!(self.0.content, BodySource::Relayed(_))
     }
 
     /// What it carries of its head.
@@ -166,7 +173,7 @@ impl Body for ResponseBody {
         let this = &mut *body.0;
         let frame = match &mut this.content {
             BodySource::Generated(body) => body.pop().map(Ok),
-            BodySource::Relayed(body) => ready!(Pin::new(body).poll_frame(cx)),
+            BodySource::Relayed(body) | BodySource::HeldBack(body) => ready!(Pin::new(body).poll_frame(cx)),
         };
         match &frame {
             None => this.complete = true,
@@ -180,14 +187,14 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match &self.0.content {
             BodySource::Generated(body) => body.is_empty(),
-            BodySource::Relayed(body) => body.is_end_stream(),
+            BodySource::Relayed(body) | BodySource::HeldBack(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0.content {
             BodySource::Generated(body) => body.hint(&SizeHint::with_exact(0)),
-            BodySource::Relayed(body) => body.size_hint(),
+            BodySource::Relayed(body) | BodySource::HeldBack(body) => body.size_hint(),
         }
     }
 }

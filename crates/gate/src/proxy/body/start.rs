@@ -1,10 +1,14 @@
 //! What of a body was read before its head was sent.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http_body::{Frame, SizeHint};
+use http_body::{Body, Frame, SizeHint};
+
+use super::BodyError;
 
 /// The pieces that were read, and the trailers behind them if they have come, too.
 #[derive(Debug, Default)]
@@ -48,6 +52,27 @@ impl BodyStart {
     pub(in crate::proxy) fn hint(&self, rest: &SizeHint) -> SizeHint {
         let read = self.others.iter().fold(self.first.len(), |sum, piece| sum + piece.len()) as u64;
         if self.trailers.is_some() { SizeHint::new() } else { add_to_hint(read, rest) }
+    }
+}
+
+/// As a body that has nothing else.
+impl Body for BodyStart {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Poll::Ready(self.get_mut().pop().map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.hint(&SizeHint::with_exact(0))
     }
 }
 

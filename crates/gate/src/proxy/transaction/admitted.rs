@@ -12,9 +12,9 @@ use super::access_record::EndCell;
 use super::server::Server;
 use crate::engine::{OpenAttempt, Reservation};
 use crate::event::AttemptEnd;
-use crate::policy::Route;
 use crate::policy::outcome::{Judgement, Outcome};
 use crate::policy::response::{BodyPrefix, ResponseView};
+use crate::policy::{Pace, Route};
 use crate::proxy::headers::{FAILURES, REFUSED};
 use crate::proxy::respond::{RateLimitHeaders, refused_mark};
 use crate::proxy::runtime_config::WorkerConfig;
@@ -70,6 +70,11 @@ impl AdmittedAttempt {
         if reservation.attempt.facts.failures_before > 0 {
             set(FAILURES, reservation.attempt.facts.failures_before.into());
         }
+    }
+
+    /// By what the body of the response passes.
+    pub(super) fn paces(&self) -> Option<Box<[Pace]>> {
+        self.reservation.as_ref()?.paces()
     }
 
     /// Remembers the cookies of the response for second steps; before its client has them.

@@ -151,6 +151,7 @@ impl PreparedRequest {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return self.switch_protocols(response, connection, record, answered);
         }
+        let paces = self.attempt.as_ref().and_then(AdmittedAttempt::paces);
         let (mut read_ahead, mut inspector) = (BodyStart::default(), None);
         let cookie = match self.settle_plan(&response, answered) {
             SettlePlan::Known(settlement) => {
@@ -173,7 +174,8 @@ impl PreparedRequest {
         let timeout = body_timeout(&response, &forwarding);
         let passed = self.passed_headers(&mut response, cookie);
         let ahead = || ReadAhead::new(&server.body_memory.responses, owner, forwarding.response_buffer);
-        let relayed = |body| relay(body, &self.config, read_ahead, inspector, timeout, ahead);
+        let paces = paces.map(|paces| (paces, server.engine.clock().clone()));
+        let relayed = |body| relay(body, &self.config, read_ahead, inspector, timeout, paces, ahead);
         let mut response = response.map(|body| relayed(body).with_passed(passed));
         if self.upgrade.is_some() || self.progress.state() != UploadState::Complete {
             // The rest of an upload, or bytes of the protocol that the client expected, must not be read as a request.

@@ -12,10 +12,12 @@ use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 
 use super::inspect::BodyInspector;
-use crate::proxy::body::{BodyError, BodyStart, BodyTimeout, ReadAhead, ResponseBody};
+use crate::policy::Pace;
+use crate::proxy::body::{BodyError, BodyStart, BodyTimeout, PacedBody, ReadAhead, ResponseBody};
 use crate::proxy::headers::trailers::passed_trailers;
 use crate::proxy::runtime_config::WorkerConfig;
 use crate::proxy::upstream::UpstreamBody;
+use crate::time::Clock;
 
 /// A body on its way from an upstream to a client.
 pub(super) struct RelayedBody {
@@ -29,25 +31,38 @@ pub(super) struct RelayedBody {
     config: Rc<WorkerConfig>,
 }
 
+/// By what a body passes, if limits that count bytes apply to it.
+pub(super) type Paces = Option<(Box<[Pace]>, Clock)>;
+
 /// The body of an upstream's response, with a time-out for each next piece. `read_ahead` was read already; the inspector
-/// gets every piece before the client.
+/// gets every piece before the client, and before the piece waits for `paces`.
 pub(super) fn relay(
     mut incoming: UpstreamBody,
     config: &Rc<WorkerConfig>,
     mut read_ahead: BodyStart,
     inspector: Option<Box<BodyInspector>>,
     timeout: Duration,
+    paces: Paces,
     ahead: impl FnOnce() -> ReadAhead,
 ) -> ResponseBody {
     read_ahead.filter_trailers(|trailers| passed(config, trailers));
     if incoming.is_end_stream() {
         incoming.end_if_empty();
         drop(inspector.map(|inspector| inspector.settle(true)));
-        return ResponseBody::whole(read_ahead);
+        return match paces {
+            Some((paces, clock)) if !read_ahead.is_empty() => {
+                ResponseBody::held_back(Box::new(PacedBody::new(read_ahead, paces, clock)))
+            }
+            _ => ResponseBody::whole(read_ahead),
+        };
     }
     let (timeout, config) = (BodyTimeout::for_upstream(timeout), Rc::clone(config));
     let body = RelayedBody { incoming, timeout, read_ahead, inspector, failure: None, config };
-    ResponseBody::relayed(Box::new(body)).with_ahead(ahead())
+    let relayed = match paces {
+        Some((paces, clock)) => ResponseBody::relayed(Box::new(PacedBody::new(body, paces, clock))),
+        None => ResponseBody::relayed(Box::new(body)),
+    };
+    relayed.with_ahead(ahead())
 }
 
 impl Body for RelayedBody {

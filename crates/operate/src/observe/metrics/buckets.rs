@@ -11,6 +11,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::engine::Engine;
+use crate::policy::ByteLimit;
 
 /// Reads the buckets of the engine, once there is one.
 #[derive(Debug)]
@@ -29,8 +30,14 @@ impl Collector for BucketMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let Some(engine) = self.0.get().and_then(Weak::upgrade) else { return Ok(()) };
         let rules = engine.rules();
-        let usage: Vec<_> = rules.usage(engine.time()).collect();
-        let usage = by_name(&usage);
+        let now = engine.time();
+        let usage: Vec<_> = rules.usage(now).collect();
+        let mut usage = by_name(&usage);
+        let byte_limits = rules.policy.byte_limits();
+        usage.extend(byte_limits.iter().map(|limit| {
+            let (live, forgotten) = limit.usage(now);
+            (&*limit.limit().name, live, forgotten)
+        }));
         let help = "Buckets that are not full.";
         let mut live = encoder.encode_descriptor("tollgate_buckets", help, None, MetricType::Gauge)?;
         for (limit, buckets, _) in &usage {
@@ -41,6 +48,22 @@ impl Collector for BucketMetrics {
         for (limit, _, buckets) in &usage {
             ConstCounter::new(*buckets).encode(forgotten.encode_family(&[("limit", *limit)])?)?;
         }
-        Ok(())
+        encode_bytes(byte_limits, encoder)
     }
+}
+
+/// The bytes of limits that count them; nothing without such a limit.
+fn encode_bytes(limits: &[Arc<dyn ByteLimit>], mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+    if limits.is_empty() {
+        return Ok(());
+    }
+    let (name, help) = ("tollgate_answer_bytes", "Bytes of answers under limits that count bytes.");
+    let mut bytes = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for limit in limits {
+        for (result, passed) in ["passed", "held"].into_iter().zip(limit.passed()) {
+            let labels = [("limit", &*limit.limit().name), ("result", result)];
+            ConstCounter::new(passed).encode(bytes.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
 }
