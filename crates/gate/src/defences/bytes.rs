@@ -15,6 +15,7 @@ use http::StatusCode;
 use tollgate_grammar::byte_rate::{ByteRate, in_units};
 use tollgate_grammar::duration::in_words;
 use tollgate_grammar::kind::{Key, Text};
+use tollgate_grammar::schema::Schema;
 use tollgate_grammar::{Mistake, Syntax, tables};
 
 use self::buckets::ByteBuckets;
@@ -70,6 +71,10 @@ impl FromStr for CountedBytes {
 impl Syntax for CountedBytes {
     fn pattern() -> Option<String> {
         Some("^answer$".to_owned())
+    }
+
+    fn schema() -> Schema {
+        Schema::words(vec!["answer"])
     }
 }
 
