@@ -70,7 +70,6 @@ pub(super) fn check(
     cx.refuse = settings::refuse(&mut cx, f);
     cx.client = settings::client(&cx, f);
     cx.limits = limits::check(&mut cx, f);
-    cx.byte_limits = bytes::check(&mut cx, f);
     let lookup = defences::lookup(&mut cx, f);
     cx.routes = routes::check(&mut cx, applications, f);
     cx.endpoints = endpoints::check(&cx, f);
@@ -82,7 +81,6 @@ pub(super) fn check(
     headers::warn_of_dropped(raw, f);
     accounts::check(&mut cx, f);
     defences::check(&mut cx, f);
-    bytes::hold_back(&mut cx);
     lists::add_rates(&mut cx.limits, &cx.lists);
     let policy = limit_kinds::complete(&mut cx, f);
     let upstream_trust = tls::upstream_trust(&mut cx, &policy, f);

@@ -82,7 +82,9 @@ fn the_sample_works_with_every_line_of_it() {
     let text = full_sample();
     let loaded = load(&Sources::from_text("config.toml", &text));
     // `on_error` wants a shared store, and `snapshot` wants none; there is no directory `sites`, and no list was fetched.
+    // Attempts are counted.
     let known = [
+        "`direction` means nothing without unit = \"bytes\"",
         "`on_error` means nothing in memory",
         "no file matches `sites/*.toml`",
         "list `drop` is empty until it is fetched",

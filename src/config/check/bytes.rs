@@ -30,7 +30,7 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> Vec<Option<A
     let (raw, mut count) = (cx.raw, 0);
     let mut limit = |named: &RawNamed<RawLimit>, f: &mut Findings| {
         if !is_given(&named.value) {
-            refuse_direction(&named.value, f);
+            warn_of_direction(&named.value, f);
             return None;
         }
         count += 1;
@@ -115,9 +115,10 @@ fn mode(raw: &RawLimit, observes: bool, f: &mut Findings) -> Mode {
     if observes && mode != Mode::Off { Mode::Observe } else { mode }
 }
 
-fn refuse_direction(raw: &RawLimit, f: &mut Findings) {
-    if let Some(text) = &raw.bytes.direction {
-        f.error(&text.spot, "`direction` without unit = \"bytes\"", "add it, or leave `direction` out");
+fn warn_of_direction(raw: &RawLimit, f: &mut Findings) {
+    if let (Some(text), Some(_)) = (&raw.bytes.direction, raw.bytes.direction.checked(f)) {
+        let message = "`direction` means nothing without unit = \"bytes\"";
+        f.warning(&text.spot, message, "add it, or leave `direction` out");
     }
 }
 

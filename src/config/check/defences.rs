@@ -11,6 +11,7 @@ use tollgate_grammar::{Findings, Located, RawNamed, Spot, StringList};
 use super::super::features;
 use super::super::raw::RawLimit;
 use super::account_lists::{account, listed_accounts};
+use super::bytes;
 use super::context::CheckContext;
 use super::files::{Files, words};
 use super::secret::{parse_keys, resolve};
@@ -83,6 +84,7 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
     for (RawNamed { value: raw, .. }, limit) in cx.raw.limits.iter().zip(&mut cx.limits) {
         defences::bound_limit(&raw.bounds, forwards, limit.as_mut(), f);
     }
+    bytes::hold_back(cx);
 }
 
 impl DefenceFiles for Files<'_> {

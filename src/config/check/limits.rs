@@ -32,6 +32,7 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> Vec<Option<L
     observe(&mut limits, cx.observes);
     units::check(raw, &mut limits, f);
     passwords::check(raw, &limits, f);
+    cx.byte_limits = bytes::check(cx, f);
     limits
 }
 
