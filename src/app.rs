@@ -16,6 +16,7 @@ pub mod explain;
 mod file_watcher;
 mod fleet;
 mod grammar;
+mod health_checks;
 mod limits_page;
 mod list_fetches;
 mod logs;
@@ -34,6 +35,7 @@ mod status;
 mod supervisor;
 mod ticks;
 mod upgrade;
+mod upstream_names;
 mod upstreams;
 mod watchdog;
 
@@ -304,6 +306,7 @@ impl Parts {
         let settings = Arc::new(config.proxy);
         let fresh = |target| new_upstream(target, &settings, &sandbox, &clock, &events);
         let upstreams = upstreams::resolve(config.upstreams, &Vec::new(), fresh);
+        upstreams::set_probes(&upstreams, &config.probes);
         upstreams.iter().flatten().for_each(|health| metrics.expect_upstream(health.name()));
         metrics.show_certificates(&config.front.tls.certificates);
         let runtime_config = Arc::new(ArcSwap::from_pointee(RuntimeConfig {
@@ -316,6 +319,7 @@ impl Parts {
             redirect: config.front.redirect,
             validation_hosts: tls.validation_hosts(&config.front.tls),
             upstreams,
+            probes: Arc::new(config.probes),
         }));
         Ok(Self {
             snapshotter: Snapshotter::of(&config.store, &engine, &sandbox),

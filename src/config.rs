@@ -40,6 +40,7 @@ pub use tollgate_grammar::{Diagnostic, Severity};
 pub use worst_case::{CombinedBound, CombinedLimits, combined, worst_case, worst_cases};
 pub use written_route::WrittenRoute;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -61,7 +62,7 @@ use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::request::redirect::Redirect;
 use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::ProxySettings;
-use crate::proxy::upstream::UpstreamTarget;
+use crate::proxy::upstream::{HealthProbe, UpstreamTarget};
 use crate::time::Clock;
 use lists::FetchedList;
 use names::{DnsNames, NamedAddresses};
@@ -76,6 +77,8 @@ pub struct Config {
     /// Groups of upstreams: the first is the default; a route's [`upstream`](crate::policy::Route::upstream) is an
     /// index into this list. No group is empty, but the default without [`listen`](FrontSettings::listen).
     pub upstreams: Vec<Vec<UpstreamTarget>>,
+    /// The health checks of those that have one.
+    pub probes: HashMap<UpstreamTarget, HealthProbe>,
     /// The process as a whole.
     pub process: ProcessSettings,
     /// `[client]`.

@@ -78,6 +78,8 @@ impl Parts {
             () = self.supervised("wiring", async || self.watch_wiring().await) => None,
             () = self.supervised("certificates", async || self.keep_certificates().await) => None,
             () = self.supervised("expiry of certificates", async || self.watch_expiry().await) => None,
+            () = self.supervised("health checks", async || self.check_upstreams().await) => None,
+            () = self.supervised("names of upstreams", async || self.look_up_upstreams().await) => None,
             () = self.expire_open_attempts() => None,
             () = self.write_snapshots() => None,
             () = self.keep_history() => None,
@@ -95,7 +97,7 @@ impl Parts {
                 .observers
                 .wiring
                 .check(|warning| self.observers.events.emit(&Event::Miswired { warning }));
-            self.readiness.set_warnings(warnings);
+            self.readiness.set_warnings("wiring", warnings);
             until_any_works(&self.serving.heartbeats).await;
         }
     }

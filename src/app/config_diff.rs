@@ -35,6 +35,7 @@ pub(super) fn diff(old: ConfigView<'_>, new: ConfigView<'_>) -> String {
     changes.extend(named("route", &before.routes, &after.routes, same_route));
     let others = [
         ("upstream", upstreams(old.config, Some(0)) == upstreams(new.config, Some(0))),
+        ("health", old.config.probes == new.config.probes),
         (OWNERS.key, before.owner_cookie == after.owner_cookie && before.owner_memory == after.owner_memory),
         (LOOKUP, before.lookup == after.lookup),
         ("client", old.config.client == new.config.client),

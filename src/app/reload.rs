@@ -230,6 +230,7 @@ impl Parts {
         let settings = Arc::new(config.proxy);
         let (client, refuse, redirect) = (config.client, Arc::new(config.refuse), config.front.redirect);
         let hosts = self.serving.tls.validation_hosts(&config.front.tls);
+        let probes = Arc::new(config.probes);
         let publish = |rules: &Arc<Rules>| {
             let runtime_config = RuntimeConfig {
                 rules: Arc::clone(rules),
@@ -241,6 +242,7 @@ impl Parts {
                 redirect,
                 validation_hosts: hosts,
                 upstreams: upstreams.clone(),
+                probes: Arc::clone(&probes),
             };
             self.config.store(Arc::new(runtime_config));
         };
@@ -250,6 +252,7 @@ impl Parts {
         upstreams::added(stay, go).for_each(|health| self.observers.metrics.forget_upstream(health.name()));
         replaced?;
         upstreams.iter().flatten().for_each(|health| health.resize(upstream_max));
+        upstreams::set_probes(&upstreams, &probes);
         let rate = settings.client_rate.map(new_connections);
         self.serving.body_memory.resize(settings.body_memory);
         self.serving.connection_limit.reconfigure(settings.connections, settings.client_max, rate);

@@ -163,6 +163,7 @@ impl Status {
             upstream: health.name().to_owned(),
             up: !health.is_down(),
             requests: health.busy() as u64,
+            check_failure: health.check_failure(),
         });
         let is_draining = self.draining.load(Ordering::Relaxed);
         StatusPage {

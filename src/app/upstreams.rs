@@ -5,11 +5,24 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::proxy::upstream::{Health, UpstreamTarget};
+use super::Parts;
+use super::ticks::next_tick;
+use crate::proxy::runtime_config::RuntimeConfig;
+use crate::proxy::upstream::{Health, HealthProbe, UpstreamTarget};
 
 /// The health of each upstream, by group.
 pub(super) type UpstreamGroups = Vec<Vec<Arc<Health>>>;
+
+impl Parts {
+    /// Waits until there is another configuration than this one.
+    pub(super) async fn until_replaced(&self, config: &Arc<RuntimeConfig>) {
+        while Arc::ptr_eq(&self.config.load(), config) {
+            next_tick(PERIOD).await;
+        }
+    }
+}
 
 /// The health of these upstreams. A target that is not among the `known` gets a `fresh` one.
 pub(super) fn resolve(
@@ -34,6 +47,14 @@ pub(super) fn added<'g>(
     let is_new = move |health: &&'g Arc<Health>| !known.contains(&Arc::as_ptr(health));
     groups.iter().flatten().filter(is_new).map(Arc::as_ref)
 }
+
+/// Gives each upstream its health check, and takes that of others away.
+pub(super) fn set_probes(groups: &UpstreamGroups, probes: &HashMap<UpstreamTarget, HealthProbe>) {
+    groups.iter().flatten().for_each(|health| health.set_probe(probes.get(health.target())));
+}
+
+/// How often to look for another configuration: when reloads look for other files.
+const PERIOD: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

@@ -87,8 +87,10 @@ fn text(status: &StatusPage) -> String {
     line("connections", format!("{} in {} workers", status.connections, status.workers));
     line("sandbox", status.sandbox.clone());
     line("store", format!("{}, {}", status.store.url, up(status.store.up)));
-    for UpstreamPart { upstream, up: is_up, requests } in &status.upstreams {
-        line("upstream", format!("{upstream}, {}, {requests} requests", up(*is_up)));
+    for UpstreamPart { upstream, up: is_up, requests, check_failure } in &status.upstreams {
+        let check = check_failure.as_ref().map(|why| format!(", health check failed: {why}"));
+        let check = check.unwrap_or_default();
+        line("upstream", format!("{upstream}, {}, {requests} requests{check}", up(*is_up)));
     }
     status.warnings.iter().for_each(|warning| line("warning", warning.clone()));
     if !status.attacks.is_empty() {

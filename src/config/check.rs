@@ -20,6 +20,7 @@ mod endpoints;
 pub(super) mod files;
 mod groups;
 mod headers;
+mod health;
 mod hosts;
 mod limit_kinds;
 mod limits;
@@ -84,7 +85,7 @@ pub(super) fn check(
     lists::add_rates(&mut cx.limits, &cx.lists);
     let policy = limit_kinds::complete(&mut cx, f);
     let upstream_trust = tls::upstream_trust(&mut cx, &policy, f);
-    let proxy = ProxySettings { upstream_trust, ..settings::proxy(&raw.proxy, &cx.groups, f) };
+    let proxy = ProxySettings { upstream_trust, ..settings::proxy(&cx, f) };
     settings::bodies(&cx, &policy, proxy.body_memory, f);
     let store = store::check(&raw.store, &mut cx.files, f);
     store::warn(raw, &store, &policy, f);
@@ -95,6 +96,7 @@ pub(super) fn check(
     Config {
         front: FrontSettings { redirect: tls::redirect(&cx, f), listen: cx.listen, tls },
         upstreams: cx.groups.targets,
+        probes: cx.groups.probes,
         process: ProcessSettings {
             sandbox: raw.sandbox.checked(f).unwrap_or(true),
             observes: cx.observes,

@@ -15,7 +15,7 @@ use super::lists::RawNetworkList;
 use super::rules::RawRules;
 use super::values::{CollectorUrl, CorsOrigin, Domain, MailAddress, RequestPattern};
 use super::values::{CountKind, FieldValue, LimitKey, ListenUrl, PresetName, RateOrOff, RateValue};
-use super::values::{DirectoryUrl, UpstreamHostValue, UpstreamUrl};
+use super::values::{DirectoryUrl, HealthProbeValue, UpstreamHostValue, UpstreamUrl};
 use super::words;
 use crate::defences::prefixes::{Ipv4Bits, Ipv6Bits};
 use crate::defences::{
@@ -36,6 +36,7 @@ tables! {
     pub(in crate::config) RawFile {
         listen: Option<List<Text<ListenUrl>>> = Example,
         upstream: Option<List<Text<UpstreamUrl>>> = Example,
+        health: Key<Text<HealthProbeValue>> = Example,
         sandbox: Key<Word<words::OnOff>>,
         mode: Key<Word<words::FileModes>>,
         policy: Key<Word<words::PolicyPlaces>>,
@@ -87,6 +88,7 @@ tables! {
         host_default: Key<Switch> = Common,
         upstream: Option<List<Text<UpstreamUrl>>> = Example Common,
         upstream_host: Key<Text<UpstreamHostValue>> = Example Common,
+        health: Key<Text<HealthProbeValue>> = Example Common,
         limits: Option<List> = Example Common,
         case: Key<Word<words::Cases>> = Common,
         cost: Key<CountKind>,
@@ -224,6 +226,10 @@ tables! {
         reply_timeout: Key<Timeout>,
         upstream_idle: Key<Lasting<0, DAY>>,
         upstream_max: Key<Connections>,
+        health_interval: Key<Lasting<SECOND, HOUR>>,
+        health_timeout: Key<Lasting<1, { 60 * SECOND }>>,
+        health_rises: Key<Whole<u32, 1, 100>>,
+        health_falls: Key<Whole<u32, 1, 100>>,
         request_buffer: Key<BodyBuffer>,
         response_buffer: Key<BodyBuffer>,
         body_memory: Key<Bytes<{ 256 * KIB }, { 64 * GIB }>>,

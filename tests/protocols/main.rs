@@ -11,8 +11,10 @@
 )]
 
 mod forwarding;
+mod health;
 mod http1;
 mod http2;
+mod moving;
 mod proxy_protocol;
 mod slow;
 mod tls;

@@ -94,6 +94,7 @@ fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
         redirect: None,
         validation_hosts: None,
         upstreams: vec![vec![health]],
+        probes: Arc::default(),
     };
     let (trigger, shutdown) = shutdown::channel();
     // This worker is never stopped.

@@ -13,7 +13,7 @@ use http::header::HOST;
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Body;
+use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -98,13 +98,7 @@ impl HttpConnection {
         unsent: &mut Unsent,
         max_answer: usize,
     ) -> Result<Response<Bytes>, HttpClientError> {
-        self.sender.ready().await?;
-        let request = unsent.take().ok_or(HttpClientError::NoRequest)?;
-        let sent = self.sender.try_send_request(request).await.map_err(|mut error| {
-            *unsent = error.take_message();
-            HttpClientError::from(error.into_error())
-        });
-        let (head, body) = sent?.into_parts();
+        let (head, body) = self.send(unsent).await?.into_parts();
         match Limited::new(body, max_answer).collect().await {
             Ok(collected) => Ok(Response::from_parts(head, collected.to_bytes())),
             Err(error) if error.is::<LengthLimitError>() => Err(HttpClientError::TooLong),
@@ -112,6 +106,19 @@ impl HttpConnection {
                 .downcast::<hyper::Error>()
                 .map_or_else(|error| io::Error::other(error).into(), |error| (*error).into())),
         }
+    }
+
+    /// Sends a request as [`call`](Self::call) does, and waits for the head of its response: the body is still to be read.
+    ///
+    /// # Errors
+    /// See [`HttpClientError`].
+    pub async fn send(&mut self, unsent: &mut Unsent) -> Result<Response<Incoming>, HttpClientError> {
+        self.sender.ready().await?;
+        let request = unsent.take().ok_or(HttpClientError::NoRequest)?;
+        self.sender.try_send_request(request).await.map_err(|mut error| {
+            *unsent = error.take_message();
+            error.into_error().into()
+        })
     }
 }
 

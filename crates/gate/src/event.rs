@@ -80,6 +80,13 @@ pub enum Event<'a> {
         /// Whether it is available.
         up: bool,
     },
+    /// An upstream had a health check.
+    UpstreamChecked {
+        /// Its address as configured.
+        upstream: &'a str,
+        /// Whether it passed.
+        passed: bool,
+    },
     /// The files of the configuration were read again.
     Reloaded {
         /// Whether the new configuration is in force.

@@ -17,4 +17,4 @@ pub mod tls;
 pub mod tls_stream;
 pub mod worker_sockets;
 
-pub use tollgate_base::download;
+pub use tollgate_base::{download, http_client};

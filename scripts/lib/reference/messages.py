@@ -22,6 +22,8 @@ ADVICE = {
     "a webhook was not reached: its report is lost": "Check the server of the webhook; `tollgate status` shows the mode.",
     "all buckets begin full: … cannot be read: …": "Give the gate's user the right to read `store.snapshot`.",
     "all buckets begin full: …: …; …": "Nothing: the damaged file is set aside. Look at the disk if it happens again.",
+    "all upstreams of a group fail their health checks (…): requests go to them as if nothing were checked":
+        "Check the applications, or `health`: does its page exist?",
     "an idle connection was closed to make room for another client":
         "Raise `proxy.connections`, or look who holds many connections (`tollgate status`).",
     "an upstream failed a request": "`reason` says how; check the application.",
@@ -55,6 +57,8 @@ ADVICE = {
     "[networks]: … has had no answer for client.dns_keep (…): its addresses are dropped": "Correct the name or the resolver.",
     "[networks]: … has no answer (…): … earlier addresses are kept": "Correct it within `client.dns_keep`.",
     "the certificate … …": "Renew it; the gate rereads its file. If the gate orders it itself, an error before this one has the reason.",
+    "the upstream … fails its health check: …: requests go to others of its group until it passes":
+        "Check the application; the message names the reason.",
     "the upstream … cannot be reached: …: until it can, its requests are answered 502":
         "Start the application, or correct `upstream`. The gate goes on, and tries again by itself.",
     "the collector of otel.endpoint took no export: …": "Check the collector. No request waits for it.",
@@ -73,6 +77,7 @@ ADVICE = {
     "there is no monotonic clock: …": "Nothing: systemd is not told when a reload began.",
     "without capabilities … cannot be read again: …":
         "Let the gate's user read that file, else a change of it is not taken over.",
+    "upstream: … has no answer (…): its last addresses are used": "Correct the name or the resolver.",
     "…, and restarts in …: please report this": "Report it. The background task begins again by itself.",
     "…: it has served no client for …": "Report it. `/readyz` answers 503 meanwhile; systemd restarts the gate.",
 }

@@ -47,6 +47,7 @@ LABELS = {
     "tollgate_store_requests_total": "result",
     "tollgate_store_server_up": "server",
     "tollgate_store_up": "",
+    "tollgate_upstream_checks_total": "upstream result",
     "tollgate_upstream_errors_total": "upstream reason",
     "tollgate_upstream_up": "upstream",
 }

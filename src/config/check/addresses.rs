@@ -8,6 +8,7 @@ use tollgate_grammar::{Findings, StringList, Syntax as _};
 use super::super::values::{ListenUrl, UpstreamUrl};
 use super::context::CheckContext;
 use super::groups::GroupTable;
+use super::health;
 use crate::net::listener::ListenAddress;
 use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
 
@@ -80,7 +81,9 @@ pub(super) fn upstreams(cx: &CheckContext<'_>, f: &mut Findings) -> GroupTable {
     refuse_own(cx, f);
     let list = cx.raw.upstream.as_deref();
     required(list, "upstream", "http://127.0.0.1:8081", cx, f);
-    GroupTable::new(upstream_group(list, f))
+    let mut groups = GroupTable::new(upstream_group(list, f));
+    health::of_all(cx.raw, &mut groups, f);
+    groups
 }
 
 /// A group of upstreams among which the least busy wins.

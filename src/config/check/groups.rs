@@ -1,14 +1,17 @@
 //! The groups of upstreams that a file names, and how requests to each are forwarded.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use crate::proxy::settings::Forwarding;
-use crate::proxy::upstream::UpstreamTarget;
+use crate::proxy::upstream::{HealthProbe, UpstreamTarget};
 use crate::time::Span;
 
 /// The groups of upstreams, each with what its routes say about forwarding.
 pub(super) struct GroupTable {
     pub(super) targets: Vec<Vec<UpstreamTarget>>,
+    /// The health checks of those that have one.
+    pub(super) probes: HashMap<UpstreamTarget, HealthProbe>,
     own: Vec<OwnForwarding>,
     numbers: HashMap<(Vec<UpstreamTarget>, OwnForwarding), usize>,
 }
@@ -25,7 +28,7 @@ impl GroupTable {
     pub(super) fn new(first: Vec<UpstreamTarget>) -> Self {
         let own = OwnForwarding::default();
         let numbers = HashMap::from([((first.clone(), own), 0)]);
-        Self { targets: vec![first], own: vec![own], numbers }
+        Self { targets: vec![first], probes: HashMap::new(), own: vec![own], numbers }
     }
 
     /// The number of a group, which routes with the same upstreams and forwarding share.
@@ -35,6 +38,22 @@ impl GroupTable {
             self.own.push(*own);
             self.targets.len() - 1
         })
+    }
+
+    /// Has the upstreams of a group checked. The first one that has another check already, with that.
+    pub(super) fn check_by(
+        &mut self,
+        group: &[UpstreamTarget],
+        probe: &HealthProbe,
+    ) -> Option<(UpstreamTarget, HealthProbe)> {
+        let other = |target: &UpstreamTarget| match self.probes.entry(target.clone()) {
+            Entry::Occupied(known) if known.get() != probe => Some((target.clone(), known.get().clone())),
+            entry => {
+                entry.or_insert_with(|| probe.clone());
+                None
+            }
+        };
+        group.iter().find_map(other)
     }
 
     /// How requests to each group are forwarded, by what is said for all.

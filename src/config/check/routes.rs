@@ -17,7 +17,7 @@ use super::addresses::upstream_group;
 use super::context::CheckContext;
 use super::files::Files;
 use super::groups::{GroupTable, OwnForwarding};
-use super::{cors, hosts, methods};
+use super::{cors, health, hosts, methods};
 use crate::defences;
 use crate::policy::canonical::Case;
 use crate::policy::field::Field;
@@ -168,9 +168,13 @@ fn upstream(raw: &raw::RawRoute, groups: &mut GroupTable, f: &mut Findings) -> O
         }
         Some(list) => upstream_group(Some(&**list), f),
         None if host.is_some() || own != OwnForwarding::default() => groups.targets.first()?.clone(),
-        None => return None,
+        None => {
+            health::of_route(raw, &[], groups, f);
+            return None;
+        }
     };
     group.iter_mut().for_each(|target| target.host.clone_from(&host));
+    health::of_route(raw, &group, groups, f);
     Some(groups.number_of(group, own))
 }
 

@@ -8,8 +8,8 @@ use super::super::raw;
 use super::super::values::{RateOrOff, RateValue, Size};
 use super::super::words::ProxyProtocols;
 use super::context::CheckContext;
-use super::groups::GroupTable;
 use super::headers;
+use super::health;
 use super::pages;
 use super::trust::{UNIX, trusted};
 use crate::defences::prefixes::prefixes;
@@ -65,7 +65,8 @@ pub(super) fn refuse(cx: &mut CheckContext<'_>, f: &mut Findings) -> RefuseSetti
 }
 
 /// `[proxy]`.
-pub(super) fn proxy(raw: &raw::RawProxy, groups: &GroupTable, f: &mut Findings) -> ProxySettings {
+pub(super) fn proxy(cx: &CheckContext<'_>, f: &mut Findings) -> ProxySettings {
+    let (raw, groups) = (&cx.raw.proxy, &cx.groups);
     let default = ProxySettings::default();
     let proxy_protocol = raw.proxy_protocol.checked(f).flatten();
     let timeouts = ProxySettings {
@@ -88,6 +89,7 @@ pub(super) fn proxy(raw: &raw::RawProxy, groups: &GroupTable, f: &mut Findings) 
         headers: headers::check(raw, f),
         header_case: raw.header_case.checked(f).unwrap_or_default(),
         proxy_protocol,
+        health: health::terms(cx, f),
         ..timeouts
     }
 }

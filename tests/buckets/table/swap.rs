@@ -124,6 +124,7 @@ fn a_worker_sees_rules_and_upstreams_of_one_file_and_keeps_what_stays() {
             redirect: None,
             validation_hosts: None,
             upstreams: vec![vec![Arc::clone(&stays)], vec![own]],
+            probes: Arc::default(),
         })
     };
     let published = Arc::new(ArcSwap::from(site(&first, &engine.rules())));

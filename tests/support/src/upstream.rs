@@ -59,7 +59,11 @@ impl Upstream {
 
     /// Answers what this says about the bytes of a request and its number on its connection, from 0.
     pub fn answering(script: impl Fn(&[u8], usize) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at(TcpListener::bind("127.0.0.1:0").unwrap(), script)
+    }
+
+    /// The same at this address.
+    pub fn at(listener: TcpListener, script: impl Fn(&[u8], usize) -> Reply + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().unwrap();
         let (log, stopped) = (Log::default(), Arc::new(AtomicBool::new(false)));
         let (script, shared, stop): (Script, _, _) =

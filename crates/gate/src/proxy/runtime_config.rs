@@ -5,6 +5,7 @@
 //! load.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use super::request::scheme::is_secure;
 use super::request::validation::ValidationHosts;
 use super::respond::RefuseSettings;
 use super::settings::ProxySettings;
-use super::upstream::{Backend, Health, UpstreamGroup};
+use super::upstream::{Backend, Health, HealthProbe, UpstreamGroup, UpstreamTarget};
 use crate::engine::Rules;
 use crate::net::listener::{Callers, ListenerKind};
 use crate::net::stream::PeerAddr;
@@ -49,6 +50,8 @@ pub struct RuntimeConfig {
     /// Groups of upstreams, none of them empty; the first is the default. A route's
     /// [`upstream`](crate::policy::Route::upstream) is an index into this list.
     pub upstreams: Vec<Vec<Arc<Health>>>,
+    /// The health checks of those that have one.
+    pub probes: Arc<HashMap<UpstreamTarget, HealthProbe>>,
 }
 
 impl RuntimeConfig {
@@ -65,6 +68,7 @@ impl RuntimeConfig {
             redirect: self.redirect,
             validation_hosts: self.validation_hosts.clone(),
             upstreams: self.upstreams.clone(),
+            probes: Arc::clone(&self.probes),
         }
     }
 

@@ -31,6 +31,8 @@ pub struct ProxySettings {
     pub upstream_max: usize,
     /// How requests are forwarded, by the number of their group of upstreams.
     pub forwarding: Vec<Forwarding>,
+    /// When health checks are due, and how many count.
+    pub health: HealthTerms,
     /// Bytes for buffered bodies of requests in the whole process, and as many for those of responses; one client prefix may
     /// hold a quarter of it.
     pub body_memory: usize,
@@ -57,6 +59,25 @@ pub struct Forwarding {
     pub request_buffer: usize,
     /// Bytes of a response that are read ahead of a slow client, beyond what a connection sends at once; 0 is none.
     pub response_buffer: usize,
+}
+
+/// When health checks are due, and how many in a row count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HealthTerms {
+    /// Between two checks of an upstream.
+    pub interval: Span,
+    /// For the whole of a check.
+    pub timeout: Span,
+    /// Passes in a row that make an upstream well, at least 1.
+    pub rises: u32,
+    /// Failures in a row that make it ill, at least 1.
+    pub falls: u32,
+}
+
+impl Default for HealthTerms {
+    fn default() -> Self {
+        Self { interval: Span::from_secs(5), timeout: Span::from_secs(2), rises: 2, falls: 3 }
+    }
 }
 
 impl Default for Forwarding {
@@ -95,6 +116,7 @@ impl Default for ProxySettings {
             upstream_idle: Span::from_secs(4),
             upstream_max: 512,
             forwarding: vec![Forwarding::default()],
+            health: HealthTerms::default(),
             body_memory: 64 * 1024 * 1024,
             drain: Span::from_secs(30),
             headers: HeaderFilter::default(),

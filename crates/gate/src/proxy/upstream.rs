@@ -3,14 +3,16 @@
 //! Each worker has its own connections; workers share no pool and no lock. They share the load and health of each
 //! upstream, and its `upstream_max` connection slots: a request without a slot waits for one, or for a connection that
 //! another request releases, within `connect_timeout`. A request is sent once more only if provably no byte of it was
-//! sent, or if it is safe. Headers and outcomes are left to `transaction::forward`.
+//! sent, or if it is safe: then to another upstream, if there is one. Headers and outcomes are left to `transaction::forward`.
 
+mod addresses;
 mod backend;
 pub mod bound;
 mod connect;
 mod fair_queue;
 pub mod framing;
 mod health;
+mod health_check;
 mod http1;
 pub(super) mod plain_response;
 mod pool;
@@ -28,10 +30,13 @@ use bytes::Bytes;
 use http::{Method, Response};
 use tokio::time::Sleep;
 
+use self::addresses::NamedAddress;
 pub use self::backend::Backend;
+use self::backend::SentRequest;
 use self::bound::BoundConnections;
 use self::fair_queue::FairQueuePermit;
 pub use self::health::Health;
+pub use self::health_check::{HealthChange, HealthProbe};
 pub use self::http1::UpstreamBody;
 pub use self::target::{UpstreamAddress, UpstreamHost, UpstreamTarget};
 use super::body::{RequestBody, UploadProgress};
@@ -62,6 +67,8 @@ struct UpstreamConnection {
     timer: Pin<Box<Sleep>>,
     /// The CAs that verified the server; `None` without TLS.
     trust: Option<Trust>,
+    /// The address behind the name of the upstream; `None` without a name.
+    address: Option<Arc<NamedAddress>>,
     _permit: ConnectionSlot,
 }
 
@@ -109,18 +116,19 @@ impl UpstreamGroup {
         client: Option<ClientLoad>,
         source: &RequestSource<'_>,
     ) -> Result<Response<UpstreamBody>, Error> {
+        let mut outgoing = OutgoingRequest { unsent: request, again: None };
         if let [only] = &self.backends[..] {
-            return only.forward(request, progress, client, &self.settings, source).await;
+            return only.forward(&mut outgoing, progress, client, &self.settings, source).await;
         }
         if let Some(own) =
             source.bound.and_then(|bound| self.backends.iter().find(|backend| bound.has(&backend.pool.key)))
         {
-            return own.forward(request, progress, client, &self.settings, source).await;
+            return own.forward(&mut outgoing, progress, client, &self.settings, source).await;
         }
         let mut last = Error::Upstream(Failure::Connect);
         for backend in self.by_preference() {
-            match backend.forward(request, progress, client, &self.settings, source).await {
-                Err(error) if request.is_some() => last = error,
+            match backend.forward(&mut outgoing, progress, client, &self.settings, source).await {
+                Err(error) if outgoing.is_left() => last = error,
                 done => return done,
             }
         }
@@ -174,10 +182,29 @@ pub struct RequestSource<'c> {
 /// A request of which provably no byte was sent; otherwise `None`.
 pub type UnsentRequest = Option<UpstreamRequest>;
 
+/// A request on its way to one of several upstreams.
+struct OutgoingRequest<'r> {
+    unsent: &'r mut UnsentRequest,
+    /// It was sent, and may be sent to another upstream.
+    again: Option<Box<SentRequest>>,
+}
+
+impl OutgoingRequest<'_> {
+    /// Whether another upstream may get it.
+    fn is_left(&self) -> bool {
+        self.unsent.is_some() || self.again.is_some()
+    }
+}
+
 impl UpstreamConnection {
     /// Whether another request may be sent over it.
     fn is_usable(&mut self, settings: &ProxySettings) -> bool {
-        self.is_trusted(settings) && self.socket.is_idle()
+        self.is_current(settings) && self.socket.is_idle()
+    }
+
+    /// Whether the server is still the one that is meant.
+    fn is_current(&self, settings: &ProxySettings) -> bool {
+        self.is_trusted(settings) && !self.address.as_ref().is_some_and(|address| address.is_gone())
     }
 
     /// Whether the CAs that verified the server are still the configured ones.

@@ -268,6 +268,7 @@ impl EventListener for Messages {
             | Event::Decided { .. }
             | Event::Pardon(_)
             | Event::Settled(_)
+            | Event::UpstreamChecked { .. }
             | Event::Noted { .. }
             | Event::RequestCompleted(_)
             | Event::Connection(ConnectionEvent::Opened)

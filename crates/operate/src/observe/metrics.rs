@@ -46,6 +46,7 @@ pub struct Metrics {
     pardons: Family<Label, Counter>,
     upstream_up: Family<UpstreamLabels, Gauge>,
     upstream_errors: Family<UpstreamErrorLabels, Counter>,
+    upstream_checks: Family<UpstreamCheckLabels, Counter>,
     reloads: Family<Label, Counter>,
     certificates: Family<CertificateLabels, Gauge>,
     policy_version: Gauge,
@@ -76,6 +77,12 @@ struct UpstreamErrorLabels {
     reason: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct UpstreamCheckLabels {
+    upstream: String,
+    result: &'static str,
+}
+
 impl Metrics {
     /// With all counters at zero.
     #[must_use]
@@ -92,6 +99,7 @@ impl Metrics {
             pardons: Family::default(),
             upstream_up: Family::default(),
             upstream_errors: Family::default(),
+            upstream_checks: Family::default(),
             reloads: Family::default(),
             certificates: Family::default(),
             policy_version: Gauge::default(),
@@ -245,12 +253,27 @@ impl Metrics {
         ] {
             registry.register(name, help, metric.clone());
         }
-        registry.register("tollgate_upstream_up", "Whether an upstream is up", self.upstream_up.clone());
         let (name, help) =
             ("tollgate_certificate_expiry_seconds", "When a certificate expires, in seconds since 1970");
         registry.register(name, help, self.certificates.clone());
+        self.register_upstreams();
+    }
+
+    fn register_upstreams(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("tollgate_upstream_up", "Whether an upstream is up", self.upstream_up.clone());
         let errors = self.upstream_errors.clone();
         registry.register("tollgate_upstream_errors", "Requests that an upstream failed", errors);
+        let checks = self.upstream_checks.clone();
+        registry.register("tollgate_upstream_checks", "Health checks of an upstream", checks);
+    }
+}
+
+impl Metrics {
+    fn count_check(&self, upstream: &str, passed: bool) {
+        let result = if passed { "passed" } else { "failed" };
+        let labels = UpstreamCheckLabels { upstream: upstream.to_owned(), result };
+        self.upstream_checks.get_or_create_owned(&labels).inc();
     }
 }
 
@@ -283,6 +306,7 @@ impl EventListener for Metrics {
                     UpstreamErrorLabels { upstream: upstream.to_owned(), reason: failure_name(reason) };
                 self.upstream_errors.get_or_create_owned(&labels).inc();
             }
+            Event::UpstreamChecked { upstream, passed } => self.count_check(upstream, passed),
             Event::UpstreamUp { upstream, up } => {
                 // A late event of a removed upstream does not bring it back.
                 if let Some(shown) = self.upstream_up.get(&upstream_labels(upstream)) {

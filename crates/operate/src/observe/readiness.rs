@@ -3,14 +3,15 @@
 //! It only keeps what others report. An unavailable store is no reason: the gate serves without it, and if every gate
 //! reported unready for one store, none would serve.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 /// The present reasons for not being ready, and what is wrong although the gate is ready.
 #[derive(Debug, Default)]
 pub struct Readiness {
     reasons: Mutex<BTreeSet<String>>,
-    warnings: Mutex<Vec<ReadinessWarning>>,
+    /// By who warns.
+    warnings: Mutex<BTreeMap<&'static str, Vec<ReadinessWarning>>>,
 }
 
 /// What is wrong although the gate is ready.
@@ -37,15 +38,16 @@ impl Readiness {
         (!reasons.is_empty()).then(|| reasons.join(", "))
     }
 
-    /// Replaces the warnings.
-    pub fn set_warnings(&self, warnings: Vec<ReadinessWarning>) {
-        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
+    /// Replaces the warnings of this source.
+    pub fn set_warnings(&self, source: &'static str, warnings: Vec<ReadinessWarning>) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).insert(source, warnings);
     }
 
     /// The present warnings.
     #[must_use]
     pub fn warnings(&self) -> Vec<ReadinessWarning> {
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let all = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().flatten().cloned().collect()
     }
 }
 

@@ -13,12 +13,13 @@ use tokio::time::Instant;
 
 use super::bound;
 use super::connect;
-use super::fair_queue::FairQueue;
+use super::fair_queue::{FairQueue, FairQueuePermit};
 use super::http1::{PendingResponse, ResponseHead};
 use super::pool::{ConnectionPool, DemandGuard, IdleCloser};
 use super::reuse::ReuseLimit;
 use super::{
-    ConnectionLease, Health, RequestSource, UnsentRequest, UpstreamBody, UpstreamConnection, UpstreamRequest,
+    ConnectionLease, Health, OutgoingRequest, RequestSource, UpstreamBody, UpstreamConnection,
+    UpstreamRequest,
 };
 use crate::event::Failure;
 use crate::net::connection_limit::ClientLoad;
@@ -44,6 +45,39 @@ struct LeasedConnection {
     connection: Box<UpstreamConnection>,
     /// How long it had rested; `None` if it is fresh.
     rested: Option<Duration>,
+}
+
+/// A request that an upstream may have got, and whose head can be sent again. It has no body.
+pub(super) struct SentRequest {
+    pending: PendingResponse,
+    terms: RequestTerms,
+}
+
+/// What a request asks of its connection.
+#[derive(Clone, Copy)]
+struct RequestTerms {
+    is_repeatable: bool,
+    authenticates: bool,
+    reply_timeout: Duration,
+}
+
+impl SentRequest {
+    /// For one more upstream: a request that ends applications should not end all of them.
+    fn once_more(mut pending: PendingResponse, terms: RequestTerms) -> Box<Self> {
+        pending.rewind();
+        Box::new(Self { pending, terms: RequestTerms { is_repeatable: false, ..terms } })
+    }
+}
+
+impl RequestTerms {
+    fn of(outgoing: &OutgoingRequest<'_>) -> Option<Self> {
+        if let Some(sent) = &outgoing.again {
+            return Some(sent.terms);
+        }
+        let &UpstreamRequest { is_repeatable, authenticates, reply_timeout, .. } =
+            outgoing.unsent.as_ref()?;
+        Some(Self { is_repeatable, authenticates, reply_timeout })
+    }
 }
 
 impl Backend {
@@ -77,47 +111,50 @@ impl Backend {
 
     pub(super) async fn forward(
         self: &Rc<Self>,
-        unsent: &mut UnsentRequest,
+        outgoing: &mut OutgoingRequest<'_>,
         progress: &UploadProgress,
         client: Option<ClientLoad>,
         settings: &ProxySettings,
         source: &RequestSource<'_>,
     ) -> Result<Response<UpstreamBody>, Error> {
-        let Some(&UpstreamRequest { is_repeatable, authenticates, reply_timeout: timeout, .. }) =
-            unsent.as_ref()
-        else {
-            return Err(Error::Upstream(Failure::Connect));
-        };
+        let terms = RequestTerms::of(outgoing).ok_or(Error::Upstream(Failure::Connect))?;
+        let RequestTerms { is_repeatable, authenticates, reply_timeout: timeout } = terms;
+        // Boxed, as all that is rarely awaited: it would enlarge every request's future.
         let turn = match client.filter(|client| self.fair_queue.has_to_wait(client)) {
             None => self.fair_queue.pass(),
-            // Boxed: it is rarely awaited, and would enlarge every request's future.
-            Some(client) => {
-                Box::pin(self.fair_queue.wait(client)).await.ok_or_else(|| self.failed(Failure::Busy))?
-            }
+            Some(client) => Box::pin(self.wait_for_turn(client)).await?,
         };
         let bound = self.bound(settings, source);
         let was_bound = bound.is_some();
         let idle = || self.pop_idle(settings, turn.reserved_for_others(), is_repeatable);
         let mut connection = match bound.or_else(idle) {
             Some(connection) => connection,
-            // Boxed: it is rarely awaited, and would enlarge every request's future.
-            None => Box::pin(self.acquire(settings, is_repeatable))
-                .await
-                .map_err(|failure| self.failed(failure))?,
+            None => Box::pin(self.acquire_or_fail(settings, is_repeatable)).await?,
         };
-        let mut pending = self.pending(unsent).ok_or(Error::Upstream(Failure::Connect))?;
+        let mut pending = self.pending(outgoing).ok_or(Error::Upstream(Failure::Connect))?;
         let mut received =
             self.receive(&mut connection, &mut pending, progress, timeout, source.pass_on).await;
         if matches!(received, Err(None)) && is_repeatable {
             pending.rewind();
             // Its slot is free for the fresh one.
             drop(connection);
-            connection =
-                Box::pin(self.connect_anew(settings)).await.map_err(|failure| self.failed(failure))?;
+            connection = match Box::pin(self.connect_anew(settings)).await {
+                Ok(connection) => connection,
+                Err(failure) => {
+                    outgoing.again = Some(Box::new(SentRequest { pending, terms }));
+                    return Err(self.failed(failure));
+                }
+            };
             received = self.receive(&mut connection, &mut pending, progress, timeout, source.pass_on).await;
         }
-        let head =
-            received.map_err(|error| error.unwrap_or_else(|| self.failed(Failure::Broken(CLOSED.into()))))?;
+        let head = match received.map_err(|error| error.unwrap_or_else(|| self.closed())) {
+            Ok(head) => head,
+            Err(error) => {
+                let is_left = is_repeatable && is_unanswered(&error, &pending, &connection);
+                outgoing.again = is_left.then(|| SentRequest::once_more(pending, terms));
+                return Err(error);
+            }
+        };
         let is_bound = was_bound
             || head.has_challenge && bound::is_authenticated(head.response.headers(), authenticates);
         let lease = ConnectionLease {
@@ -132,6 +169,10 @@ impl Backend {
         Ok(UpstreamBody::behind(head, pending.into_upload(), lease))
     }
 
+    async fn wait_for_turn(&self, client: ClientLoad) -> Result<FairQueuePermit, Error> {
+        self.fair_queue.wait(client).await.ok_or_else(|| self.failed(Failure::Busy))
+    }
+
     /// The connection that belongs to the source, if it is still open.
     fn bound(
         self: &Rc<Self>,
@@ -144,8 +185,12 @@ impl Backend {
             .then_some(LeasedConnection { connection, rested: Some(Duration::ZERO) })
     }
 
-    fn pending(&self, unsent: &mut UnsentRequest) -> Option<PendingResponse> {
-        let mut request = unsent.take()?;
+    fn pending(&self, outgoing: &mut OutgoingRequest<'_>) -> Option<PendingResponse> {
+        // Upstreams of one group go by the same name, so its head fits.
+        if let Some(sent) = outgoing.again.take() {
+            return Some(sent.pending);
+        }
+        let mut request = outgoing.unsent.take()?;
         if self.health.target.host.is_some() || !request.headers.contains(&HOST) {
             request.headers.set(HOST, self.health.host.clone());
         }
@@ -211,10 +256,18 @@ impl Backend {
             if connection.is_usable(settings) {
                 return Some(LeasedConnection { connection, rested: Some(rested) });
             }
-            if connection.is_trusted(settings) {
+            if connection.is_current(settings) {
                 self.reuse_limit.was_closed(rested);
             }
         }
+    }
+
+    async fn acquire_or_fail(
+        &self,
+        settings: &ProxySettings,
+        is_repeatable: bool,
+    ) -> Result<LeasedConnection, Error> {
+        self.acquire(settings, is_repeatable).await.map_err(|failure| self.failed(failure))
     }
 
     /// A fresh connection; or without a free slot, one that another request releases.
@@ -267,10 +320,21 @@ impl Backend {
         }
     }
 
+    /// The upstream closed the connection instead of answering.
+    fn closed(&self) -> Error {
+        self.failed(Failure::Broken(CLOSED.into()))
+    }
+
     fn failed(&self, failure: Failure) -> Error {
         self.health.failed(failure);
         Error::Upstream(failure)
     }
+}
+
+/// Whether the connection ended before any byte of an answer came.
+fn is_unanswered(error: &Error, pending: &PendingResponse, connection: &LeasedConnection) -> bool {
+    matches!(error, Error::Upstream(Failure::Broken(_)))
+        && pending.is_unanswered(&connection.connection.socket)
 }
 
 /// The result of waiting for a connection.

@@ -1,7 +1,8 @@
 //! Passive health, load and connection limit of an upstream, shared by all workers.
 //!
 //! An upstream that cannot be connected to is skipped for a second, then two, up to 30 seconds; the next request after
-//! that is the probe. `upstream` chooses: if all upstreams of a group are down, it still tries them.
+//! that is the probe. `health_check` has one skipped that fails its checks. `upstream` chooses: if all upstreams of a group are
+//! down, it still tries them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,6 +10,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use http::HeaderValue;
 
+use super::addresses::NameAddresses;
+use super::health_check::CheckState;
 use super::pool::ConnectionDemand;
 use super::target::authority;
 use super::{UpstreamAddress, UpstreamTarget};
@@ -27,13 +30,16 @@ pub struct Health {
     /// Requests that wait for a slot.
     pub(super) demand: ConnectionDemand,
     pub(super) connector: Connector,
+    pub(super) checks: CheckState,
+    pub(super) addresses: NameAddresses,
+    pub(super) clock: Clock,
+    pub(super) events: Events,
     name: String,
     upstream_max: AtomicUsize,
     busy: AtomicUsize,
+    /// Failures in a row, and [`ILL`].
     failures: AtomicU32,
     down_until: AtomicU64,
-    clock: Clock,
-    events: Events,
 }
 
 impl Health {
@@ -67,13 +73,15 @@ impl Health {
             target,
             demand: ConnectionDemand::default(),
             connector,
+            checks: CheckState::default(),
+            addresses: NameAddresses::default(),
+            clock,
+            events,
             name,
             upstream_max: AtomicUsize::new(max_connections),
             busy: AtomicUsize::new(0),
             failures: AtomicU32::new(0),
             down_until: AtomicU64::new(0),
-            clock,
-            events,
         })
     }
 
@@ -106,11 +114,31 @@ impl Health {
         self.upstream_max.load(Relaxed)
     }
 
-    /// Whether the upstream is skipped after a failure.
+    /// Whether the upstream is skipped, after a failure or by its health checks.
     #[must_use]
     pub fn is_down(&self) -> bool {
+        let failures = self.failures.load(Relaxed);
         // The clock is read only after a failure.
-        self.failures.load(Relaxed) > 0 && Time::from_nanos(self.down_until.load(Relaxed)) > self.clock.now()
+        failures & ILL != 0
+            || failures > 0 && Time::from_nanos(self.down_until.load(Relaxed)) > self.clock.now()
+    }
+
+    /// Whether it fails its health checks.
+    #[must_use]
+    pub fn is_ill(&self) -> bool {
+        self.failures.load(Relaxed) & ILL != 0
+    }
+
+    /// The health checks fail now, or pass again, which also ends the pause after failures.
+    pub(super) fn set_ill(&self, is_ill: bool) {
+        let (former, up) = match is_ill {
+            true => (self.failures.fetch_or(ILL, Relaxed), false),
+            false => (self.failures.swap(0, Relaxed), true),
+        };
+        // One of the two was up before.
+        if (former == 0) != up {
+            self.events.emit(&Event::UpstreamUp { upstream: &self.name, up });
+        }
     }
 
     /// Counts a request, until [`request_ends`](Self::request_ends).
@@ -123,7 +151,8 @@ impl Health {
     }
 
     pub(super) fn succeeded(&self) {
-        if self.failures.load(Relaxed) > 0 && self.failures.swap(0, Relaxed) > 0 {
+        let is_well_again = |former| former & ILL == 0 && former > 0;
+        if self.failures.load(Relaxed) & !ILL > 0 && is_well_again(self.failures.fetch_and(ILL, Relaxed)) {
             self.events.emit(&Event::UpstreamUp { upstream: &self.name, up: true });
         }
     }
@@ -134,8 +163,9 @@ impl Health {
         if matches!(failure, Failure::Timeout | Failure::Broken(_) | Failure::Busy | Failure::Exhausted) {
             return;
         }
-        let failures = self.failures.fetch_add(1, Relaxed);
-        let pause = Span::from_secs(1 << failures.min(5)).min(MAX_PAUSE);
+        let one_more = |failures: u32| (failures & !ILL < !ILL).then_some(failures.wrapping_add(1));
+        let failures = self.failures.fetch_update(Relaxed, Relaxed, one_more).unwrap_or_else(|most| most);
+        let pause = Span::from_secs(1 << (failures & !ILL).min(5)).min(MAX_PAUSE);
         self.down_until.store(self.clock.now().after(pause).as_nanos(), Relaxed);
         if failures == 0 {
             self.events.emit(&Event::UpstreamUp { upstream: &self.name, up: false });
@@ -155,6 +185,8 @@ fn host_of(target: &UpstreamTarget) -> HeaderValue {
     HeaderValue::try_from(host).unwrap_or(HeaderValue::from_static("localhost"))
 }
 
+/// The bit of an upstream that fails its health checks.
+const ILL: u32 = 1 << 31;
 const MAX_PAUSE: Span = Span::from_secs(30);
 
 #[cfg(test)]

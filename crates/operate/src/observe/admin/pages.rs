@@ -82,6 +82,8 @@ records! {
         up: bool,
         /// Requests in flight.
         requests: u64,
+        /// Why its last health check failed, if it did.
+        check_failure: Option<String>,
     }
 
     /// A configuration in force.

@@ -106,6 +106,7 @@ fn connections_upstreams_reloads_and_panics_are_counted() {
         Event::Connection(ConnectionEvent::Rejected { peer: None, reason: RejectReason::ClientMax }),
         Event::UpstreamFailed { upstream, reason: Failure::Timeout },
         Event::UpstreamUp { upstream, up: false },
+        Event::UpstreamChecked { upstream, passed: false },
         Event::Reloaded { taken: true, changes: "nothing" },
         Event::Panicked,
     ] {
