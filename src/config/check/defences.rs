@@ -59,6 +59,7 @@ fn keyed<'c>(
 
 /// Gives each route and each limit its defences. Limits have to be bound to routes by now.
 pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
+    bytes::hold_back(cx);
     let (tables, prefixes, forwards) = (&cx.raw.defences, cx.client.prefixes, cx.forwards());
     let missing_tls = features::TLS.missing().map(|missing| (missing, features::HINT));
     let lists = Arc::clone(&cx.lists.listed);
@@ -84,7 +85,6 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
     for (RawNamed { value: raw, .. }, limit) in cx.raw.limits.iter().zip(&mut cx.limits) {
         defences::bound_limit(&raw.bounds, forwards, limit.as_mut(), f);
     }
-    bytes::hold_back(cx);
 }
 
 impl DefenceFiles for Files<'_> {
