@@ -42,7 +42,7 @@ class Redmine:
     def start(cls, directory, address, _site):
         """Tables, two accounts and the server, for the length of the block."""
         unpacked, root = PLACE / "redmine", directory / "root"
-        links = shutil.ignore_patterns("database.yml", "Gemfile.lock", "instances", "*.min.js", "jquery_ujs.js")
+        links = shutil.ignore_patterns("database.yml", "Gemfile.lock", "instances", "javascripts")
         shutil.copytree(unpacked / "usr/share/redmine", root, ignore=links)
         for place in ("config", "tmp", "log", "files"):
             (root / "instances" / "default" / place).mkdir(parents=True)
