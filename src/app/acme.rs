@@ -1,18 +1,22 @@
 //! Orders and renews the certificates of `tls.acme`, in the background.
 //!
-//! A certificate is ordered when its file holds none, and renewed a third of its time before it ends or when the
+//! A certificate is ordered when its file holds none, and renewed by a part of its own time before it ends or when the
 //! authority suggests (RFC 9773). It is written to its file; the reload takes it over like any other changed file. A
 //! failure never touches the certificate that is in use.
 
 mod authority;
+mod dns_hook;
+mod foreign_text;
 mod https;
+mod on_demand;
 mod schedule;
 mod state;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use self::authority::{AcmeError, Authority};
+use self::authority::{AcmeError, Authority, Proofs};
+use self::on_demand::Demanded;
 use self::schedule::{Schedule, Validity};
 use super::Parts;
 use super::ticks::next_tick;
@@ -26,19 +30,23 @@ type Schedules = HashMap<String, Schedule>;
 impl Parts {
     /// Never ends.
     pub(super) async fn keep_certificates(&self) {
-        let mut schedules = Schedules::new();
+        let (mut schedules, mut demanded) = (Schedules::new(), Demanded::default());
         let mut running = None;
         loop {
             let settings = self.serving.tls.settings.load_full();
             if let Some(acme) = &settings.acme {
                 if running.as_ref().is_none_or(|running| is_other_authority(running, acme)) {
                     // Waits and suggestions are those of one authority.
-                    schedules.clear();
+                    (schedules, demanded) = (Schedules::new(), Demanded::default());
                 }
                 self.renew_due(acme, &mut schedules).await;
+                self.order_demanded(acme, &mut demanded).await;
                 running = Some(acme.clone());
             }
-            next_tick(PERIOD).await;
+            tokio::select! {
+                () = next_tick(PERIOD) => {}
+                () = self.serving.tls.on_demand.until_asked() => {}
+            }
         }
     }
 
@@ -47,15 +55,28 @@ impl Parts {
         for (name, certificate) in &acme.domains {
             let schedule = schedules.entry(name.clone()).or_default();
             schedule.knows(certificate.as_ref().map(validity));
-            let authority = Authority::new(acme, self.sandbox.broker());
-            let now = self.engine.clock().now();
-            if let Some(certificate) = certificate.as_ref().filter(|_| schedule.wants_advice(now)) {
-                let suggestion = authority.suggestion(certificate).await;
-                schedule.advised(suggestion, self.engine.clock().now());
-            }
-            if schedule.next_try() <= now {
-                self.order(&authority, name, certificate.as_ref(), schedule).await;
-            }
+            self.renew(acme, name, certificate.as_ref(), schedule).await;
+        }
+    }
+
+    /// Asks for advice if it is time to, and orders a certificate if one is due.
+    async fn renew(
+        &self,
+        acme: &AcmeSettings,
+        name: &str,
+        former: Option<&Certificate>,
+        schedule: &mut Schedule,
+    ) -> Option<Certificate> {
+        let authority = Authority::new(acme, self.sandbox.broker());
+        let now = self.engine.clock().now();
+        let newest = former.filter(|certificate| schedule.is_about(validity(certificate)));
+        if let Some(certificate) = newest.filter(|_| schedule.wants_advice(now)) {
+            let suggestion = authority.suggestion(certificate).await;
+            schedule.advised(suggestion, self.engine.clock().now());
+        }
+        match schedule.next_try() <= now {
+            true => self.order(&authority, name, former, schedule).await,
+            false => None,
         }
     }
 
@@ -65,19 +86,22 @@ impl Parts {
         name: &str,
         former: Option<&Certificate>,
         schedule: &mut Schedule,
-    ) {
+    ) -> Option<Certificate> {
         // An order after a failure names no predecessor: it may be what the authority does not like.
         let replaced = former.filter(|_| schedule.failures() == 0 && schedule.is_advised());
-        let ordered = authority.order(name, replaced, &self.serving.tls.validations);
+        let mut proofs = Proofs::default();
+        let ordered = authority.order(name, replaced, &self.serving.tls.validations, &mut proofs);
         let ordered = tokio::time::timeout(MAX_ORDER, ordered).await;
+        proofs.close().await;
         let now = self.engine.clock().now();
         match ordered.unwrap_or(Err(AcmeError::Timeout)) {
             Ok(certificate) => {
-                schedule.issued(validity(&certificate));
+                schedule.issued(validity(&certificate), now);
                 let (until, next) = (rfc3339(certificate.expires()), rfc3339(schedule.next_try()));
                 tracing::info!(
                     "the certificate of {name} was issued until {until}, and is renewed from {next}"
                 );
+                Some(certificate)
             }
             Err(error) => {
                 schedule.failed(now, authority.retry_after());
@@ -93,6 +117,7 @@ impl Parts {
                 let kind = TroubleKind::CertificateNotIssued;
                 let trouble = Trouble { kind, subject: name, why: &why, at: now };
                 self.observers.events.emit(&Event::Trouble(trouble));
+                None
             }
         }
     }
@@ -103,7 +128,11 @@ fn validity(certificate: &Certificate) -> Validity {
 }
 
 fn is_other_authority(one: &AcmeSettings, other: &AcmeSettings) -> bool {
-    one.state != other.state || one.validation != other.validation || one.trust != other.trust
+    one.state != other.state
+        || one.external_account != other.external_account
+        || one.profile != other.profile
+        || (one.validation, &one.dns_hook) != (other.validation, &other.dns_hook)
+        || one.trust != other.trust
 }
 
 /// How often due certificates are looked for: with the looks at files, so that an idle gate wakes up no more often.

@@ -1,4 +1,4 @@
-//! Tells operators, at the start and every day, of certificates that end within a week or have ended.
+//! Tells operators, at the start and every day, of certificates that end soon or have ended.
 
 use super::Parts;
 use super::ticks::next_tick;
@@ -12,8 +12,7 @@ impl Parts {
     pub(super) async fn watch_expiry(&self) {
         loop {
             let (settings, now) = (self.serving.tls.settings.load_full(), self.engine.clock().now());
-            for certificate in settings.certificates.iter().filter(|certificate| ends_soon(certificate, now))
-            {
+            for certificate in settings.certificates.iter().filter(|certificate| certificate.ends_soon(now)) {
                 let (name, why) = (certificate.name(), words(certificate, now));
                 tracing::warn!("the certificate {name} {why}");
                 let trouble =
@@ -25,15 +24,9 @@ impl Parts {
     }
 }
 
-fn ends_soon(certificate: &Certificate, now: Time) -> bool {
-    certificate.expires().since(now) < SOON
-}
-
 fn words(certificate: &Certificate, now: Time) -> String {
     let verb = if certificate.expires() <= now { "ended" } else { "ends" };
     format!("{verb} {}", rfc3339(certificate.expires()))
 }
 
 const PERIOD: Span = Span::from_secs(86_400);
-/// As the alert of `contrib/prometheus`.
-const SOON: Span = Span::from_secs(7 * 86_400);

@@ -10,8 +10,8 @@ use arc_swap::ArcSwap;
 use crate::config::{Config, OperatorSettings};
 use crate::net::listener::ListenAddress;
 use crate::net::tls::{
-    Acceptor, AcmeSettings, Certificate, SessionCache, TlsConfigError, TlsSettings, ValidationMethod,
-    Validations,
+    Acceptor, AcmeSettings, Certificate, OnDemand, SessionCache, TlsConfigError, TlsSettings,
+    ValidationMethod, Validations,
 };
 use crate::observe::admin::AdminSettings;
 use crate::proxy::request::validation::ValidationHosts;
@@ -23,14 +23,24 @@ pub(super) struct TlsState {
     sessions: SessionCache,
     /// Answers to an authority, while an order is open.
     pub(super) validations: Arc<Validations>,
+    /// Certificates that clients' handshakes ask for.
+    pub(super) on_demand: Arc<OnDemand>,
     /// The settings in force.
     pub(super) settings: ArcSwap<TlsSettings>,
 }
 
 impl TlsState {
     pub(super) fn new(settings: &TlsSettings) -> Self {
-        let (sessions, validations) = (SessionCache::new(), Arc::default());
-        Self { sessions, validations, settings: ArcSwap::from_pointee(settings.clone()) }
+        let (sessions, validations, on_demand) = (SessionCache::new(), Arc::default(), Arc::default());
+        let state = Self { sessions, validations, on_demand, settings: ArcSwap::default() };
+        state.set(settings.clone());
+        state
+    }
+
+    /// Puts these settings in force.
+    pub(super) fn set(&self, settings: TlsSettings) {
+        self.on_demand.set(settings.acme.as_ref().and_then(|acme| acme.on_demand.as_ref()));
+        self.settings.store(Arc::new(settings));
     }
 
     /// Both of what a configuration makes of its certificates.
@@ -57,6 +67,10 @@ impl TlsState {
         let acceptor =
             Acceptor::new(certificates, *minimum, &self.sessions, &PROTOCOLS, client_auth.as_ref())?
                 .with_fingerprints(settings.reads_fingerprints);
+        let acceptor = match settings.acme.as_ref().is_some_and(|acme| acme.on_demand.is_some()) {
+            true => acceptor.ordering(&self.on_demand),
+            false => acceptor,
+        };
         let is_by_handshake = |acme: &AcmeSettings| acme.validation == ValidationMethod::TlsAlpn01;
         let is_validated = settings.acme.as_ref().is_some_and(is_by_handshake);
         Ok(Some(if is_validated { acceptor.answering(&self.validations) } else { acceptor }))

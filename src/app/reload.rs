@@ -258,7 +258,7 @@ impl Parts {
         self.serving.connection_limit.reconfigure(settings.connections, settings.client_max, rate);
         self.observers.clients.change(shown, prefixes);
         self.observers.metrics.show_certificates(&config.front.tls.certificates);
-        self.serving.tls.settings.store(Arc::new(config.front.tls));
+        self.serving.tls.set(config.front.tls);
         self.admin_settings.store(Arc::new(admin));
         Ok(())
     }

@@ -13,7 +13,9 @@ use tollgate_grammar::{List, RawItem, RawKey, RawNamed, name, tables};
 
 use super::lists::RawNetworkList;
 use super::rules::RawRules;
-use super::values::{CollectorUrl, CorsOrigin, Domain, MailAddress, RequestPattern};
+use super::values::{
+    CertifiedName, CollectorUrl, CorsOrigin, KeyId, MailAddress, ProfileName, RequestPattern,
+};
 use super::values::{CountKind, FieldValue, LimitKey, ListenUrl, PresetName, RateOrOff, RateValue};
 use super::values::{DirectoryUrl, HealthProbeValue, UpstreamHostValue, UpstreamUrl};
 use super::words;
@@ -276,13 +278,33 @@ tables! {
     }
 
     /// Certificates that an authority issues.
-    pub(in crate::config) RawAcme (requires ["domains"]) {
-        domains: Option<List<Text<Domain>>> = Example,
+    pub(in crate::config) RawAcme {
+        domains: Option<List<Text<CertifiedName>>> = Example,
         email: Key<Text<MailAddress>> = Example,
         directory: Key<Text<DirectoryUrl>>,
+        profile: Key<Text<ProfileName>> = Example,
+        eab: Option<RawNamed<RawEab>> = Example,
         validation("challenge"): Key<Word<words::ValidationMethods>>,
+        dns_hook: Option<List> = Example,
         state: Key<Free>,
         directory_ca: Key<Free> = Example,
+        on_demand: Option<RawNamed<RawOnDemand>>,
+    }
+
+    /// Certificates that are ordered when a client first asks for their name.
+    pub(in crate::config) RawOnDemand (requires ["allow"]) {
+        allow: Option<List> = Example,
+        max: Key<Whole<usize, 1, 10_000>>,
+        rate: Key<Rate>,
+        wait: Key<Lasting<1, { 10 * SECOND }>>,
+    }
+
+    /// The account at an authority to which the gate's account belongs.
+    pub(in crate::config) RawEab (requires ["key_id", "key"]) {
+        /// The name that the authority gave the key.
+        key_id: Key<Text<KeyId>> = Example,
+        /// The key in base64, or where it is: `${file:PATH}` or `${NAME}`.
+        key: Key<Secret> = Example,
     }
 
     /// A certificate and its key, by the paths of their files.

@@ -2,7 +2,7 @@
 //!
 //! It looks at lines, not at the tree, because the line with the secret may be invalid TOML or have a misspelt key. It
 //! rather hides too much: all of the tables that have a key for a secret, everything from a `secret` or `url` elsewhere to
-//! the next table, every address with a password, and every credential in a header.
+//! the next table, every `eab`, every address with a password, and every credential in a header.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     no_secret: || {
         let owners = OWNERS.key;
         format!(
-            "write the value itself: secrets are `admin.token`, `{owners}.secret`, `store.secret` and `store.url`"
+            "write the value itself: secrets are `admin.token`, `{owners}.secret`, `store.secret`, `store.url` and `tls.acme.eab.key`"
         )
     },
     top_keys: &["listen", "upstream"],
@@ -31,6 +31,7 @@ fn may_stand_in(source: &SourceText, range: &Range<usize>) -> bool {
             let key = source.name.trim_start_matches("environment TOLLGATE_").trim_start_matches("--set ");
             begins_with_section(key)
                 || is_of_secret(key)
+                || names_binding(key)
                 || key.contains("header:")
                 || has_password(&source.text)
         }
@@ -50,7 +51,7 @@ fn may_stand_in_lines(text: &str, range: &Range<usize>) -> bool {
         }
         let bare = line.trim_start_matches(is_blank);
         match bare.strip_prefix('[') {
-            Some(header) if begins_with_section(header) => is_hidden = true,
+            Some(header) if begins_with_section(header) || names_binding(header) => is_hidden = true,
             // Not an item of a list on its own line.
             Some(header) if header.starts_with(|c: char| c.is_ascii_alphabetic()) => {
                 (is_top, is_hidden) = (false, false);
@@ -59,6 +60,7 @@ fn may_stand_in_lines(text: &str, range: &Range<usize>) -> bool {
             None => {
                 let key = bare.trim_start_matches(['#', ' ']).split(['=', ':', ' ', '\t']).next();
                 is_hidden |= key.is_some_and(is_of_secret) || is_top && begins_with_section(bare);
+                is_hidden |= names_binding(bare);
             }
         }
         if end > start && (is_hidden || has_password(line) || has_credential(line)) {
@@ -79,6 +81,11 @@ fn begins_with_section(key: &str) -> bool {
 fn is_of_secret(key: &str) -> bool {
     let key = key.trim_matches(['"', '\'']).to_lowercase();
     key.contains("secret") || key.ends_with("url")
+}
+
+/// Whether a line or a key may be one of `tls.acme.eab`, which may be within another table.
+fn names_binding(text: &str) -> bool {
+    text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word.eq_ignore_ascii_case("eab"))
 }
 
 fn has_password(line: &str) -> bool {
@@ -139,6 +146,10 @@ mod tests {
             "[admin]\ntoken = \"hunter2\"\n",
             "[log]\nurl = \"redis://:hunter2/3\"\n",
             "[log]\nhome = \"redis://:hunter2@127.0.0.1/3\"\n",
+            "[tls.acme.eab]\nkey_id = \"a\"\nkey = \"hunter2\"\n",
+            "[tls.acme]\neab = { key_id = \"a\",\n key = \"hunter2\" }\n",
+            "[tls]\nacme = { domains = \"a\", eab = { key = \"hunter2\" } }\n",
+            "tls.acme.eab.key = \"hunter2\"\n",
             "[limit.a.rates]\n\"header:X-Api-Key=hunter2\" = \"off\"\n",
             "[limit.a.rates]\n 'haeder:X-Api-Key=hunter2' = \"off\"\n",
             "limit.a.rates.\"header:X-Api-Key=hunter2\" = \"off\"\n",
@@ -168,13 +179,29 @@ mod tests {
             let source = SourceText { kind, name: name.into(), text: text.into(), dialect: &DIALECT };
             !may_stand_in(&source, &(0..text.len()))
         };
-        for name in ["DEVICE__SECRET", "DEVICE_SECRET", "STORE__URL", "STORE_URL", "ADMIN__TOKEN", "SECRET"] {
+        for name in [
+            "DEVICE__SECRET",
+            "DEVICE_SECRET",
+            "STORE__URL",
+            "STORE_URL",
+            "ADMIN__TOKEN",
+            "SECRET",
+            "TLS__ACME__EAB__KEY",
+        ] {
             assert!(
                 !is_shown(SourceKind::Environment, &format!("environment TOLLGATE_{name}"), "x"),
                 "{name}"
             );
         }
-        for key in ["device.secret", "device.\"secret\"", "\"store\".url", "secret", "url", "log.url"] {
+        for key in [
+            "tls.acme.eab.key",
+            "device.secret",
+            "device.\"secret\"",
+            "\"store\".url",
+            "secret",
+            "url",
+            "log.url",
+        ] {
             assert!(!is_shown(SourceKind::Set, &format!("--set {key}"), "x"), "{key}");
         }
         assert!(!is_shown(SourceKind::Set, "--set upstream", "http://me:hunter2@h"));

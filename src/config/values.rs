@@ -14,7 +14,7 @@ mod prefix;
 mod status;
 mod syslog;
 
-pub use acme::{DirectoryUrl, Domain, MailAddress};
+pub use acme::{CertifiedName, DirectoryUrl, Domain, KeyId, MailAddress, ProfileName};
 pub use address::{CollectorUrl, ListenUrl, UpstreamHostValue, UpstreamUrl};
 pub use count::{CountKind, CountValue};
 pub use field::FieldValue;

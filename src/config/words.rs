@@ -166,6 +166,7 @@ words! {
     pub(super) ValidationMethods: ValidationMethod {
         "tls-alpn-01" => ValidationMethod::TlsAlpn01,
         "http-01" => ValidationMethod::Http01,
+        "dns-01" => ValidationMethod::Dns01,
     }
 }
 words! {

@@ -46,6 +46,7 @@ fn with(path: &str, value: Option<&Value>) -> Loaded {
         ("limit.NAME.escalate.", "limit.NAME.escalate", "{}"),
         ("tls.acme.", "listen", "\"https://127.0.0.1:443\""),
         ("tls.acme.", "tls.acme.domains", "[\"app.test\"]"),
+        ("tls.acme.on_demand.", "tls.acme.on_demand.allow", "[\"app.test\"]"),
         ("endpoint.NAME.", "endpoint.NAME.kind", "\"forward-auth\""),
         ("endpoint.NAME.", "endpoint.NAME.listen", "\"http://127.0.0.1:9181\""),
         ("otel.sample", "otel.endpoint", "\"http://127.0.0.1:4318\""),

@@ -51,6 +51,7 @@ ADVICE = {
     "the store refuses some attempts: store.on_error decides them":
         "`why` has the reason: the store answers the gate's probes, and not all attempts ([stores](../stores.md#while-the-store-is-unavailable)).",
     "the kernel has no IPv6: … becomes …": "Nothing, or write `0.0.0.0` for `[::]`.",
+    "the record … was not removed: …": "Fix what `tls.acme.dns_hook` runs, and remove the record by hand.",
     "the buckets of limit `…` are reset, all full: …": "Nothing: the limit or `store.capacity` has changed since.",
     "[lists]: `…` was not fetched (…): it stays as it is": "Correct `url`, `format` or `key`; the gate tries again by itself.",
     "[networks]: … has … addresses, and only … count": "Write the prefixes of a service that has many.",
@@ -74,6 +75,8 @@ ADVICE = {
     "the … cannot be opened again, the old file stays: …": "Look at the directory's permissions, then send SIGUSR1 again.",
     "the … cannot be written": "Look at the disk; `lines` were lost.",
     "the … cannot keep up, lines were dropped": "Look at the disk, or at the reader of standard output.",
+    "tls.acme.on_demand: no certificate is ordered for …, because its rate is used up":
+        "Nothing, if strangers ask for names; else raise `tls.acme.on_demand.rate`.",
     "there is no monotonic clock: …": "Nothing: systemd is not told when a reload began.",
     "without capabilities … cannot be read again: …":
         "Let the gate's user read that file, else a change of it is not taken over.",

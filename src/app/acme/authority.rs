@@ -1,15 +1,18 @@
 //! The authority: an account there, orders, and its advice on renewals.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use instant_acme::{
     Account, AccountBuilder, AccountCredentials, AuthorizationStatus, CertificateIdentifier, ChallengeType,
-    Error, Identifier, NewAccount, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
+    Error, ExternalAccountKey, Identifier, NewAccount, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use super::dns_hook::{HookError, OpenRecord};
+use super::foreign_text::printable;
 use super::https::{Https, RetryAfter};
 use super::schedule::Suggestion;
 use super::state;
@@ -26,6 +29,22 @@ pub(super) struct Authority<'g> {
     retry_after: RetryAfter,
 }
 
+/// What answers the authority while an order is open.
+#[derive(Default)]
+pub(super) struct Proofs {
+    validations: Vec<OpenValidation>,
+    records: Vec<OpenRecord>,
+}
+
+impl Proofs {
+    /// Takes the answers away, as dropping does without waiting for DNS.
+    pub(super) async fn close(self) {
+        for record in self.records {
+            record.close().await;
+        }
+    }
+}
+
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AcmeError {
@@ -37,8 +56,14 @@ pub(super) enum AcmeError {
     Account(#[from] serde_json::Error),
     #[error("the authority does not offer this challenge; others are set by `tls.acme.challenge`")]
     NoChallenge,
+    #[error("the authority does not offer the profile `{wanted}`: {offered}")]
+    NoProfile { wanted: String, offered: String },
     #[error("{0}")]
     Validation(#[from] crate::net::tls::ValidationError),
+    #[error(transparent)]
+    Hook(#[from] HookError),
+    #[error("no command is set that changes DNS")]
+    NoHook,
     #[error("the authority could not check the name: {0}")]
     NotProved(String),
     #[error("what the authority issued {0}")]
@@ -59,16 +84,21 @@ impl<'g> Authority<'g> {
         self.retry_after.get()
     }
 
-    /// Orders a certificate and puts it into its file.
+    /// Orders a certificate and puts it into its file. The caller closes the proofs.
     pub(super) async fn order(
         &self,
         name: &str,
         replaced: Option<&Certificate>,
         validations: &Arc<Validations>,
+        proofs: &mut Proofs,
     ) -> Result<Certificate, AcmeError> {
         let account = self.account().await?;
-        let names = [Identifier::Dns(name.to_owned())];
+        let names =
+            [name.parse::<IpAddr>().map_or_else(|_| Identifier::Dns(name.to_owned()), Identifier::Ip)];
         let mut wanted = NewOrder::new(&names);
+        if let Some(profile) = &self.settings.profile {
+            wanted = wanted.profile(offered(&account, profile)?);
+        }
         if let Some(id) = replaced.and_then(identifier) {
             wanted = wanted.replaces(id);
         }
@@ -78,7 +108,7 @@ impl<'g> Authority<'g> {
             self.forget_account().await?;
         }
         let mut order = ordered?;
-        let open = self.prove(&mut order, name, validations).await?;
+        self.prove(&mut order, name, validations, proofs).await?;
         match order.poll_ready(&PATIENCE).await {
             Ok(OrderStatus::Ready) => {}
             // An authority may say it of the order, of the challenge or of both.
@@ -86,11 +116,10 @@ impl<'g> Authority<'g> {
             Ok(_) => return Err(AcmeError::NotProved(why(&mut order).await)),
             Err(error) => return Err(error.into()),
         }
-        drop(open);
         let key = order.finalize().await?;
         let chain = order.poll_certificate(&PATIENCE).await?;
         let certificate = Certificate::from_pem(chain.as_bytes(), key.as_bytes(), name)?;
-        if !certificate.names().iter().any(|known| known == name) {
+        if !certificate.is_for(name) {
             return Err(AcmeError::OtherName);
         }
         let (path, text) = (self.settings.file(name), format!("{key}{chain}"));
@@ -98,31 +127,34 @@ impl<'g> Authority<'g> {
         Ok(certificate)
     }
 
-    /// When the authority suggests to renew this certificate; `None` if it suggests nothing.
+    /// When the authority suggests to renew this certificate; `None` if it suggests nothing, or no window of time (RFC 9773,
+    /// section 4.2).
     pub(super) async fn suggestion(&self, certificate: &Certificate) -> Option<Suggestion> {
         let account = self.known_account().await.ok()??;
         let (advice, ask_again) = account.renewal_info(&identifier(certificate)?).await.ok()?;
-        let time = |nanos: i128| u64::try_from(nanos).unwrap_or_default();
         let window = advice.suggested_window;
-        let (start, end) =
-            (time(window.start.unix_timestamp_nanos()), time(window.end.unix_timestamp_nanos()));
-        let renew_at = start.saturating_add(random() % end.saturating_sub(start).max(1));
+        let start = u64::try_from(window.start.unix_timestamp_nanos()).ok()?;
+        let end = u64::try_from(window.end.unix_timestamp_nanos()).ok()?;
+        let length = end.checked_sub(start).filter(|length| *length > 0)?;
+        let renew_at = start.saturating_add(random() % length);
         let ask_again = Span::from_secs(ask_again.as_secs());
         Some(Suggestion { renew_at: Time::from_nanos(renew_at), ask_again })
     }
 
-    /// Lets the authority check the name; the answers stay until the result is dropped.
+    /// Lets the authority check the name.
     async fn prove(
         &self,
         order: &mut Order,
         name: &str,
         validations: &Arc<Validations>,
-    ) -> Result<Vec<OpenValidation>, AcmeError> {
-        let kind = match self.settings.validation {
+        proofs: &mut Proofs,
+    ) -> Result<(), AcmeError> {
+        let method = self.settings.method(name);
+        let kind = match method {
             ValidationMethod::TlsAlpn01 => ChallengeType::TlsAlpn01,
             ValidationMethod::Http01 => ChallengeType::Http01,
+            ValidationMethod::Dns01 => ChallengeType::Dns01,
         };
-        let mut open = Vec::new();
         let mut authorizations = order.authorizations();
         while let Some(authorization) = authorizations.next().await {
             let mut authorization = authorization?;
@@ -131,10 +163,16 @@ impl<'g> Authority<'g> {
             }
             let mut challenge = authorization.challenge(kind.clone()).ok_or(AcmeError::NoChallenge)?;
             let answer = challenge.key_authorization();
-            open.push(validations.open(name, &challenge.token, answer.as_str())?);
+            if method == ValidationMethod::Dns01 {
+                let hook = self.settings.dns_hook.as_ref().ok_or(AcmeError::NoHook)?;
+                let record = OpenRecord::present(hook, name, answer.dns_value(), self.broker).await?;
+                proofs.records.push(record);
+            } else {
+                proofs.validations.push(validations.open(name, &challenge.token, answer.as_str())?);
+            }
             challenge.set_ready().await?;
         }
-        Ok(open)
+        Ok(())
     }
 
     /// The account of the file, or a new one.
@@ -147,7 +185,9 @@ impl<'g> Authority<'g> {
         let new =
             NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
         let directory = self.settings.directory.to_string();
-        let (account, credentials) = self.builder().create(&new, directory, None).await?;
+        let bound = self.settings.external_account.as_ref();
+        let bound = bound.map(|account| ExternalAccountKey::new(account.key_id.clone(), &account.key));
+        let (account, credentials) = self.builder().create(&new, directory, bound.as_ref()).await?;
         let (path, text) = (self.settings.account(), serde_json::to_string(&credentials)?);
         self.broker.run(move || state::write(&path, &text)).await??;
         Ok(account)
@@ -173,6 +213,20 @@ impl<'g> Authority<'g> {
         let https = Https::new(&self.settings.directory, &self.settings.trust, &self.retry_after);
         Account::builder_with_http(Box::new(https))
     }
+}
+
+/// The profile, if it is one of the authority's: another one would be an error of every order.
+fn offered<'n>(account: &Account, wanted: &'n str) -> Result<&'n str, AcmeError> {
+    let mut names: Vec<&str> = account.profiles().map(|profile| profile.name).collect();
+    if names.contains(&wanted) {
+        return Ok(wanted);
+    }
+    names.sort_unstable();
+    let offered = match names.is_empty() {
+        true => "it has none".to_owned(),
+        false => format!("it offers {}", printable(&names.join(", "))),
+    };
+    Err(AcmeError::NoProfile { wanted: wanted.to_owned(), offered })
 }
 
 /// Why an order is invalid, in the authority's words.
@@ -211,7 +265,7 @@ fn words(error: &Error) -> String {
 fn said(problem: &Problem) -> String {
     let text = problem.to_string();
     let text = text.strip_prefix("API error: ").unwrap_or(&text);
-    text.chars().filter(|c| !c.is_control()).take(MAX_TEXT).collect()
+    printable(text)
 }
 
 fn random() -> u64 {
@@ -223,4 +277,3 @@ fn random() -> u64 {
 
 /// For the authority to check a name, and then to issue.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
-const MAX_TEXT: usize = 500;

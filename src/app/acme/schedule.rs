@@ -24,6 +24,8 @@ pub(super) struct Suggestion {
 /// The next try for one name.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
+    in_use: Option<Validity>,
+    /// Of the newest certificate.
     validity: Option<Validity>,
     failures: u32,
     not_before: Time,
@@ -32,13 +34,17 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Takes note of the certificate in use. A newer one that was issued counts even if it is not in use yet.
+    /// Takes note of the certificate in use. One that was issued counts even if it is not in use yet, until another one is.
     pub(super) fn knows(&mut self, in_use: Option<Validity>) {
-        if let Some(new) = in_use
-            && self.validity.is_none_or(|known| known.expires < new.expires)
-        {
-            self.validity = Some(new);
+        if self.in_use != in_use {
+            // A suggestion was about the former one. The new one may be for a shorter time.
+            *self = Self { in_use, validity: in_use, suggested: None, ask_at: Time::default(), ..*self };
         }
+    }
+
+    /// Whether this is the newest certificate, about which a suggestion may be asked for.
+    pub(super) fn is_about(&self, in_use: Validity) -> bool {
+        self.validity == Some(in_use)
     }
 
     /// When the next order is due.
@@ -46,7 +52,8 @@ impl Schedule {
         let due = self.validity.map_or(Time::default(), |Validity { begins, expires }| {
             let whole = expires.since(begins);
             let latest = expires.before(part(whole, LATEST));
-            self.suggested.map_or_else(|| expires.before(part(whole, EARLY)), |at| at.min(latest))
+            let early = if whole < SHORT { part(whole, EARLY_OF_SHORT) } else { part(whole, EARLY) };
+            self.suggested.map_or_else(|| expires.before(early), |at| at.min(latest))
         });
         due.max(self.not_before)
     }
@@ -68,9 +75,12 @@ impl Schedule {
         self.ask_at = now.after(ask_again.clamp(ASK_AT_MOST, ASK_AT_LEAST));
     }
 
-    /// An order gave a certificate.
-    pub(super) fn issued(&mut self, validity: Validity) {
-        *self = Self { validity: Some(validity), ..Self::default() };
+    /// An order gave a certificate. The next one is never ordered at once: an authority may suggest that by mistake, of each
+    /// new one.
+    pub(super) fn issued(&mut self, validity: Validity, now: Time) {
+        let pause = part(validity.expires.since(validity.begins), EARLIEST).min(MAX_EARLIEST);
+        let (in_use, validity, not_before) = (self.in_use, Some(validity), now.after(pause));
+        *self = Self { in_use, validity, not_before, ..Self::default() };
     }
 
     /// An order failed. The authority may want a longer pause.
@@ -81,6 +91,11 @@ impl Schedule {
         self.failures = self.failures.saturating_add(1);
     }
 
+    /// Whether the pause after a failure has ended less than the longest pause ago.
+    pub(super) fn has_just_failed(&self, now: Time) -> bool {
+        self.failures > 0 && now < self.not_before.after(MAX_PAUSE)
+    }
+
     /// Failures since the last certificate.
     pub(super) fn failures(&self) -> u32 {
         self.failures
@@ -89,8 +104,14 @@ impl Schedule {
 
 /// A certificate is renewed this part of its time before its end ...
 const EARLY: u64 = 3;
+/// ... and a short one this part, so that days are left for further tries, ...
+const EARLY_OF_SHORT: u64 = 2;
+const SHORT: Span = Span::from_secs(10 * 86_400);
 /// ... and at the latest this part, whatever the authority suggests.
 const LATEST: u64 = 6;
+/// A suggestion may be followed when this part of the time has gone, or this time.
+const EARLIEST: u64 = 4;
+const MAX_EARLIEST: Span = Span::from_secs(3600);
 const FIRST_PAUSE: Span = Span::from_secs(60);
 const GROWTH: u64 = 3;
 const MAX_PAUSE: Span = Span::from_secs(6 * 3600);
@@ -133,15 +154,21 @@ mod tests {
     }
 
     #[test]
-    fn a_name_without_a_certificate_is_ordered_at_once_and_one_with_it_a_third_before_its_end() {
+    fn a_name_without_a_certificate_is_ordered_at_once_and_one_with_it_by_its_own_time() {
         let mut schedule = Schedule::default();
         assert_eq!(schedule.next_try(), Time::default());
         schedule.knows(Some(good(DAY, DAY.times(90))));
         assert_eq!(schedule.next_try(), at(DAY.times(61)));
-        schedule.issued(good(DAY.times(61), DAY.times(6)));
-        assert_eq!(schedule.next_try(), at(DAY.times(65)), "of a short one, too");
+        schedule.issued(good(DAY.times(61), DAY.times(6)), at(DAY.times(61)));
+        assert_eq!(schedule.next_try(), at(DAY.times(64)), "of a short one half");
         schedule.knows(Some(good(DAY, DAY.times(90))));
-        assert_eq!(schedule.next_try(), at(DAY.times(61)), "a longer one that someone else put there");
+        assert_eq!(schedule.next_try(), at(DAY.times(64)), "the former one is still in use");
+        schedule.knows(Some(good(DAY.times(61), DAY.times(6))));
+        assert_eq!(schedule.next_try(), at(DAY.times(64)), "a shorter one counts");
+        schedule.knows(Some(good(DAY.times(2), DAY.times(90))));
+        assert_eq!(schedule.next_try(), at(DAY.times(62)), "one that someone else put there");
+        schedule.knows(None);
+        assert_eq!(schedule.next_try(), at(DAY.times(61).plus(HOUR)), "a file that was removed");
     }
 
     /// The authority is away for a week; certificates are good for 90 days.
@@ -157,7 +184,7 @@ mod tests {
         let next = schedule.next_try();
         assert!(next > back && next.since(back) <= HOUR.times(6), "{next:?}");
         assert!(next < at(DAY.times(90)), "three weeks before the end of the present one");
-        schedule.issued(good(DAY.times(67), DAY.times(90)));
+        schedule.issued(good(DAY.times(67), DAY.times(90)), at(DAY.times(67)));
         assert_eq!((schedule.next_try(), schedule.failures()), (at(DAY.times(127)), 0));
     }
 
@@ -185,5 +212,26 @@ mod tests {
         assert_eq!(schedule.next_try(), at(DAY.times(75)));
         schedule.advised(None, at(DAY));
         assert_eq!(schedule.next_try(), at(DAY.times(75)), "one that is away has not changed its mind");
+    }
+
+    #[test]
+    fn an_authority_that_wants_each_new_certificate_replaced_at_once_gets_an_order_an_hour() {
+        let mut schedule = Schedule::default();
+        for hour in 1..=3 {
+            let (now, new) = (at(HOUR.times(hour)), good(HOUR.times(hour - 1), DAY.times(90)));
+            schedule.issued(new, now);
+            assert!(schedule.is_about(new) && schedule.wants_advice(now));
+            schedule.advised(Some(Suggestion { renew_at: Time::default(), ask_again: HOUR }), now);
+            assert_eq!(schedule.next_try(), at(HOUR.times(hour + 1)));
+        }
+        schedule.issued(good(DAY, Span::from_secs(40)), at(DAY));
+        schedule.advised(Some(Suggestion { renew_at: Time::default(), ask_again: HOUR }), at(DAY));
+        assert_eq!(schedule.next_try(), at(DAY.plus(Span::from_secs(10))), "one for seconds");
+        schedule.knows(Some(good(DAY, DAY.times(90))));
+        assert_eq!(
+            schedule.next_try(),
+            at(DAY.times(61)),
+            "one that someone else put there has no suggestion yet"
+        );
     }
 }

@@ -7,7 +7,7 @@ use super::upstreams::connect;
 use crate::config::Config;
 use crate::net::tls::{AcmeSettings, Certificate};
 use crate::observe::timestamp::rfc3339;
-use crate::time::{Clock, Span};
+use crate::time::Clock;
 
 pub(super) fn look(config: &Config) -> Vec<Symptom> {
     let certificates = config.front.tls.certificates.iter().map(certificate);
@@ -21,7 +21,7 @@ pub(super) fn look(config: &Config) -> Vec<Symptom> {
 fn certificate(certificate: &Certificate) -> Symptom {
     let place = format!("certificate {}", certificate.name());
     let words = format!("good until {}", rfc3339(certificate.expires()));
-    match certificate.expires().since(Clock::system().now()) < SOON {
+    match certificate.ends_soon(Clock::system().now()) {
         true => Symptom::doubtful(place, words, "renew it: the log says why the gate or its renewal did not"),
         false => Symptom::good(place, words),
     }
@@ -56,5 +56,3 @@ fn state(acme: &AcmeSettings) -> Symptom {
         _ => Symptom::good(place, "keys and certificates are kept there"),
     }
 }
-
-const SOON: Span = Span::from_secs(7 * 86_400);

@@ -8,8 +8,9 @@ use tollgate_grammar::list::distinct;
 use tollgate_grammar::{Findings, RawNamed, Spot, Syntax as _};
 
 use super::super::raw;
-use super::super::values::{DirectoryUrl, Domain, MailAddress};
+use super::super::values::{CertifiedName, DirectoryUrl, MailAddress, ProfileName};
 use super::files::Files;
+use super::{dns_hook, external_account, on_demand};
 use crate::net::listener::ListenAddress;
 use crate::net::tls::acme::state_name;
 use crate::net::tls::{AcmeSettings, Certificate, Trust, ValidationMethod, trust};
@@ -23,21 +24,38 @@ pub(super) fn check(
 ) -> Option<AcmeSettings> {
     let chosen = raw.validation.checked(f);
     let method = chosen.unwrap_or_default();
+    let dns_hook = dns_hook::check(raw, method, files, f);
     if chosen.is_some() || raw.validation.is_none() {
         warn_of_ports(method, raw.validation.as_ref().map_or(&name.spot, |text| &text.spot), listen, f);
     }
     let domains = domains(raw, &name.spot, f);
     let email = raw.email.checked(f).map(|MailAddress(email)| email);
+    let profile = raw.profile.checked(f).map(|ProfileName(profile)| profile);
+    let external_account = raw.eab.as_ref().map(|eab| external_account::check(eab, files, f));
     let directory = match &raw.directory {
         Some(given) => given.checked(f),
         None => DIRECTORY.parse().ok(),
     };
     let trust = roots(raw, &name.spot, files, f);
     let (DirectoryUrl(directory), trust) = (directory?, trust?);
+    let external_account = match external_account {
+        Some(account) => Some(account?),
+        None => None,
+    };
     let state = raw.state.as_ref().map_or(STATE, |state| &state.value);
     let state = files.resolve_state(state).join(state_name(&directory));
-    let mut settings =
-        AcmeSettings { domains: Vec::new(), email, directory, validation: method, state, trust };
+    let mut settings = AcmeSettings {
+        domains: Vec::new(),
+        on_demand: None,
+        email,
+        directory,
+        external_account,
+        profile,
+        validation: method,
+        dns_hook,
+        state,
+        trust,
+    };
     settings.domains = domains
         .into_iter()
         .map(|name| {
@@ -46,6 +64,9 @@ pub(super) fn check(
             (name, certificate)
         })
         .collect();
+    if let Some(table) = &raw.on_demand {
+        settings.on_demand = Some(on_demand::check(table, &settings, files, f)?);
+    }
     Some(settings)
 }
 
@@ -61,6 +82,7 @@ fn warn_of_ports(method: ValidationMethod, spot: &Spot, listen: &[ListenAddress]
     let (tls, port, word) = match method {
         ValidationMethod::TlsAlpn01 => (true, 443, "https"),
         ValidationMethod::Http01 => (false, 80, "http"),
+        ValidationMethod::Dns01 => return,
     };
     if !listen.iter().any(|address| is_at(address, tls, port)) {
         let message = format!("the authority connects to port {port}, where no {word}:// listener is");
@@ -70,6 +92,9 @@ fn warn_of_ports(method: ValidationMethod, spot: &Spot, listen: &[ListenAddress]
 
 fn domains(raw: &raw::RawAcme, spot: &Spot, f: &mut Findings) -> Vec<String> {
     let Some(list) = &raw.domains else {
+        if raw.on_demand.is_some() {
+            return Vec::new();
+        }
         f.error(spot, "`domains` is missing", "as in domains = [\"www.example.org\"]");
         return Vec::new();
     };
@@ -77,7 +102,7 @@ fn domains(raw: &raw::RawAcme, spot: &Spot, f: &mut Findings) -> Vec<String> {
         f.error(&list.spot, "1 to 100 names belong here", "one certificate is ordered for each of them");
     }
     let names = distinct(Some(&**list), f).into_iter();
-    names.filter_map(|name| Domain::read(name, f)).map(|Domain(name)| name).collect()
+    names.filter_map(|name| CertifiedName::read(name, f)).map(|CertifiedName(name)| name).collect()
 }
 
 /// The roots that the authority's server is checked against.

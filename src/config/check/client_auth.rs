@@ -88,7 +88,7 @@ fn refuse_limits(cx: &CheckContext<'_>, message: &str, hint: &str, f: &mut Findi
 
 /// An authority that checks a name in a handshake shows no certificate.
 fn refuse_handshakes_of_authorities(raw: &raw::RawFile, is_required: bool, f: &mut Findings) {
-    let by_request = |given: &Given<Word<ValidationMethods>>| given.value == "http-01";
+    let by_request = |given: &Given<Word<ValidationMethods>>| given.value != "tls-alpn-01";
     let acme = raw.tls.acme.as_ref().filter(|_| is_required);
     if let Some(table) = acme.filter(|acme| !acme.value.validation.as_ref().is_some_and(by_request)) {
         let message = "an authority that checks a name by a handshake has no certificate to show";

@@ -1,4 +1,4 @@
-//! What an authority is told and asked: names of hosts, an address of mail, the URL of a directory.
+//! What an authority is told and asked: names of hosts, an address of mail, a profile, the URL of a directory.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -16,7 +16,6 @@ impl FromStr for Domain {
     fn from_str(name: &str) -> Result<Self, Mistake> {
         let text = name.to_ascii_lowercase();
         let hint = match text.as_str() {
-            _ if text.starts_with("*.") => "a wildcard can only be proved by DNS: name each host",
             _ if text.parse::<IpAddr>().is_ok() => "a name, not an address",
             _ if !text.is_ascii() => "as DNS has it, such as xn--bcher-kva.example",
             _ if is_name(&text) => return Ok(Self(text)),
@@ -26,10 +25,34 @@ impl FromStr for Domain {
     }
 }
 
-impl Syntax for Domain {
+/// What a certificate is for: a name of a host, `*.` and the name that all of its hosts are below, or an address (RFC 8738);
+/// in lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertifiedName(pub String);
+
+impl FromStr for CertifiedName {
+    type Err = Mistake;
+
+    fn from_str(name: &str) -> Result<Self, Mistake> {
+        if let Ok(address) = name.parse::<IpAddr>().map(|address| address.to_canonical()) {
+            return match address.is_unspecified() || address.is_multicast() {
+                true => {
+                    Err(Mistake::new(format!("`{name}` is not the address of a host"), "such as 192.0.2.1"))
+                }
+                false => Ok(Self(address.to_string())),
+            };
+        }
+        match name.strip_prefix("*.") {
+            Some(parent) => Ok(Self(format!("*.{}", parent.parse::<Domain>()?.0))),
+            None => Ok(Self(name.parse::<Domain>()?.0)),
+        }
+    }
+}
+
+impl Syntax for CertifiedName {
     fn pattern() -> Option<String> {
         let label = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
-        Some(format!("^{label}(\\.{label})*$"))
+        Some(format!("^((\\*\\.)?{label}(\\.{label})*|[0-9A-Fa-f:.]+)$"))
     }
 }
 
@@ -45,6 +68,51 @@ fn is_name(text: &str) -> bool {
     };
     let last = text.rsplit('.').next().unwrap_or_default();
     text.len() <= 253 && text.split('.').all(is_label) && !last.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The name of one of an authority's profiles of certificates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileName(pub String);
+
+impl FromStr for ProfileName {
+    type Err = Mistake;
+
+    fn from_str(name: &str) -> Result<Self, Mistake> {
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        match (1..=64).contains(&name.len()) && is_plain {
+            true => Ok(Self(name.to_owned())),
+            false => {
+                Err(Mistake::new(format!("`{name}` is not the name of a profile"), "such as shortlived"))
+            }
+        }
+    }
+}
+
+impl Syntax for ProfileName {
+    fn pattern() -> Option<String> {
+        Some("^[A-Za-z0-9._-]{1,64}$".to_owned())
+    }
+}
+
+/// The name of a key for external account binding. A file is named after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyId(pub String);
+
+impl FromStr for KeyId {
+    type Err = Mistake;
+
+    fn from_str(text: &str) -> Result<Self, Mistake> {
+        match (1..=80).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Mistake::new("this is not the name of a key", "1 to 80 letters without spaces")),
+        }
+    }
+}
+
+impl Syntax for KeyId {
+    fn pattern() -> Option<String> {
+        Some("^[!-~]{1,80}$".to_owned())
+    }
 }
 
 /// An address of mail.

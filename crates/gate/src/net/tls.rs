@@ -7,12 +7,14 @@
 #[cfg(not(feature = "tls"))]
 mod absent;
 pub mod acme;
+mod on_demand;
 #[cfg(feature = "tls")]
 mod with_rustls;
 
 #[cfg(not(feature = "tls"))]
 pub use self::absent::*;
-pub use self::acme::{AcmeSettings, ValidationMethod};
+pub use self::acme::{AcmeSettings, DnsHook, ExternalAccount, ValidationMethod};
+pub use self::on_demand::{AllowedNames, OnDemand, OnDemandSettings};
 #[cfg(feature = "tls")]
 pub use self::with_rustls::*;
 

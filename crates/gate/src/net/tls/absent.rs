@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
-use super::MinVersion;
+use super::{MinVersion, OnDemand};
 use crate::net::stream::NetStream;
 pub use crate::net::tls_stream::{CertificateDer, common_name};
 use crate::time::Time;
@@ -70,6 +70,12 @@ impl Certificate {
         match self.0 {}
     }
 
+    /// Whether it is for this name.
+    #[must_use]
+    pub fn is_for(&self, _: &str) -> bool {
+        match self.0 {}
+    }
+
     /// When it becomes valid.
     #[must_use]
     pub fn begins(&self) -> Time {
@@ -79,6 +85,12 @@ impl Certificate {
     /// Until when it is valid.
     #[must_use]
     pub fn expires(&self) -> Time {
+        match self.0 {}
+    }
+
+    /// Whether its renewal is late.
+    #[must_use]
+    pub fn ends_soon(&self, _: Time) -> bool {
         match self.0 {}
     }
 }
@@ -115,6 +127,12 @@ impl Acceptor {
     /// The same.
     #[must_use]
     pub fn with_fingerprints(self, _: bool) -> Self {
+        self
+    }
+
+    /// The same.
+    #[must_use]
+    pub fn ordering(self, _: &Arc<OnDemand>) -> Self {
         self
     }
 

@@ -29,8 +29,11 @@ impl ValidationHosts {
     /// The answer, if a request for this path of this host is one of an authority. `host` is in lower case.
     pub(in crate::proxy) fn answer(&self, host: &str, path: &str) -> Option<ValidationAnswer> {
         let token = path.strip_prefix(PATH)?;
-        let is_ours = self.names.iter().any(|name| name == host);
-        is_ours.then(|| ValidationAnswer(self.validations.key_authorization(host, token)))
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let answer = self.validations.key_authorization(host, token);
+        // One that is ordered on demand is ours while its order is open.
+        let is_ours = answer.is_some() || self.names.iter().any(|name| name == host);
+        is_ours.then_some(ValidationAnswer(answer))
     }
 }
 
@@ -66,6 +69,11 @@ mod tests {
         for path in ["", "tokens", "token/", "../token"] {
             assert_eq!(answer("app.test", &format!("{PATH}{path}")), Some(None), "{path}");
         }
+        assert_eq!(
+            answer("[app.test]", "/.well-known/acme-challenge/token"),
+            known,
+            "brackets are for addresses"
+        );
         assert_eq!(answer("other.test", "/.well-known/acme-challenge/token"), None);
         assert_eq!(answer("app.test", "/.well-known/acme-challengetoken"), None);
     }

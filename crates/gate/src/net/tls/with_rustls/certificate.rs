@@ -1,9 +1,10 @@
 //! A certificate with its key, as an operator provides them: two texts in PEM.
 //!
 //! A pair is accepted only if the key belongs to the certificate; whether to trust it is left to the clients. The names
-//! come from the certificate itself (its DNS names), so the file does not repeat them.
+//! come from the certificate itself (its DNS names and addresses), so the file does not repeat them.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::{Error as PemError, PemObject};
@@ -24,6 +25,7 @@ pub struct Certificate {
     name: Arc<str>,
     /// DNS names in lower case; `*.` stands for one label.
     names: Vec<String>,
+    addresses: Vec<IpAddr>,
     begins: Time,
     expires: Time,
     pub(super) pair: Arc<CertifiedKey>,
@@ -68,12 +70,12 @@ impl Certificate {
         let chain = chain.map_err(|_| CertificateError::BadCertificate)?;
         let own = chain.first().ok_or(CertificateError::NoCertificate)?;
         let parsed = x509_cert::Certificate::from_der(own).map_err(|_| CertificateError::BadCertificate)?;
-        let names = names(&parsed).ok_or(CertificateError::BadCertificate)?;
+        let (names, addresses) = names(&parsed).ok_or(CertificateError::BadCertificate)?;
         let validity = parsed.tbs_certificate.validity;
         let (begins, expires) = (time(validity.not_before), time(validity.not_after));
         let pair = Arc::new(pair(chain, key)?);
         let name = names.first().map_or(otherwise, String::as_str).into();
-        Ok(Self { name, names, begins, expires, pair })
+        Ok(Self { name, names, addresses, begins, expires, pair })
     }
 
     /// Its name in metrics and messages.
@@ -86,6 +88,20 @@ impl Certificate {
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// Its addresses.
+    #[must_use]
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
+    /// Whether it is for this name in lower case, or for this address.
+    #[must_use]
+    pub fn is_for(&self, name: &str) -> bool {
+        let address = name.parse::<IpAddr>();
+        self.names.iter().any(|known| known == name)
+            || self.addresses.iter().any(|known| address.as_ref() == Ok(known))
     }
 
     /// When it becomes valid.
@@ -109,6 +125,13 @@ impl Certificate {
     #[must_use]
     pub fn expires(&self) -> Time {
         self.expires
+    }
+
+    /// Whether it ends so soon that its renewal is late: within a week, or within a quarter of its time if that is less.
+    #[must_use]
+    pub fn ends_soon(&self, now: Time) -> bool {
+        let whole = self.expires.since(self.begins);
+        self.expires.since(now) < SOON.min(Span::from_nanos(whole.as_nanos() / 4))
     }
 }
 
@@ -143,17 +166,53 @@ fn pair(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<CertifiedKey,
     }
 }
 
-fn names(certificate: &x509_cert::Certificate) -> Option<Vec<String>> {
-    let Some((_, names)) = certificate.tbs_certificate.get::<SubjectAltName>().ok()? else {
-        return Some(Vec::new());
+/// DNS names and addresses.
+fn names(certificate: &x509_cert::Certificate) -> Option<(Vec<String>, Vec<IpAddr>)> {
+    let (mut names, mut addresses) = (Vec::new(), Vec::new());
+    let Some((_, all)) = certificate.tbs_certificate.get::<SubjectAltName>().ok()? else {
+        return Some((names, addresses));
     };
-    let dns = names.0.iter().filter_map(|name| match name {
-        GeneralName::DnsName(name) => Some(name.as_str().to_ascii_lowercase()),
-        _ => None,
-    });
-    Some(dns.collect())
+    for name in &all.0 {
+        match name {
+            GeneralName::DnsName(name) => names.push(name.as_str().to_ascii_lowercase()),
+            GeneralName::IpAddress(bytes) => addresses.extend(address(bytes.as_bytes())),
+            _ => {}
+        }
+    }
+    Some((names, addresses))
+}
+
+/// RFC 5280, section 4.2.1.6: four bytes or sixteen.
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let short = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    short.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
 fn time(time: x509_cert::time::Time) -> Time {
     Time::default().after(Span::from_secs(time.to_unix_duration().as_secs()))
+}
+
+/// As the alert of `contrib/prometheus`.
+const SOON: Span = Span::from_secs(7 * 86_400);
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_ends_soon_by_a_week_and_a_short_one_by_a_quarter_of_its_time() {
+        let ends_soon = |year: i32, day: u8, left: u64| {
+            let mut params = CertificateParams::new(["app.test".to_owned()]).unwrap();
+            (params.not_before, params.not_after) = (date_time_ymd(2026, 1, 1), date_time_ymd(year, 1, day));
+            let key = KeyPair::generate().unwrap();
+            let pem = params.self_signed(&key).unwrap().pem();
+            let certificate =
+                Certificate::from_pem(pem.as_bytes(), key.serialize_pem().as_bytes(), "").unwrap();
+            certificate.ends_soon(certificate.expires().before(Span::from_secs(left * 3600)))
+        };
+        assert!(!ends_soon(2027, 1, 169) && ends_soon(2027, 1, 167), "one for a year");
+        assert!(!ends_soon(2026, 7, 37) && ends_soon(2026, 7, 35), "one for six days");
+    }
 }

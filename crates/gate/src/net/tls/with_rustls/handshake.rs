@@ -4,10 +4,9 @@
 //! middle of it would hold up all clients behind it.
 
 use std::io;
-use std::sync::Arc;
 
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
 use super::acceptor::Acceptor;
 use super::trust::Trust;
@@ -18,7 +17,16 @@ use crate::net::stream::NetStream;
 /// # Errors
 /// The client broke the protocol, or has gone.
 pub async fn accept(stream: TcpStream, acceptor: &Acceptor) -> io::Result<NetStream> {
-    let stream = TlsAcceptor::from(Arc::clone(&acceptor.config)).accept(stream).await?;
+    let config = acceptor.config_for(&stream);
+    if !acceptor.orders() {
+        return Ok(NetStream::Tls(Box::new(TlsAcceptor::from(config).accept(stream).await?.into())));
+    }
+    let started = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
+    let demand = acceptor.demand_for(&started.client_hello());
+    if let Some((on_demand, name)) = demand {
+        on_demand.wait_for(&name).await;
+    }
+    let stream = started.into_stream(config).await?;
     Ok(NetStream::Tls(Box::new(stream.into())))
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
@@ -20,6 +21,8 @@ use crate::net::stream::ACME_TLS;
 pub struct Validations(Mutex<HashMap<String, Answer>>);
 
 struct Answer {
+    /// What the authority asks for in a handshake.
+    server_name: String,
     token: String,
     key_authorization: String,
     certificate: Arc<CertifiedKey>,
@@ -55,6 +58,7 @@ impl Validations {
         key_authorization: &str,
     ) -> Result<OpenValidation, ValidationError> {
         let answer = Answer {
+            server_name: server_name(name),
             token: token.to_owned(),
             key_authorization: key_authorization.to_owned(),
             certificate: Arc::new(certificate(name, key_authorization)?),
@@ -73,7 +77,8 @@ impl Validations {
 
     fn certificate(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         let answers = self.answers();
-        answers.get(&name.to_ascii_lowercase()).map(|answer| Arc::clone(&answer.certificate))
+        let mut asked = answers.values().filter(|answer| answer.server_name.eq_ignore_ascii_case(name));
+        asked.next().map(|answer| Arc::clone(&answer.certificate))
     }
 
     fn answers(&self) -> MutexGuard<'_, HashMap<String, Answer>> {
@@ -102,12 +107,30 @@ pub(super) struct ValidationResolver {
 
 impl ResolvesServerCert for ValidationResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        // RFC 8737, section 3: an authority offers this protocol and no other.
-        let is_validation = hello.alpn().is_some_and(|offered| offered.eq([ACME_TLS]));
-        match is_validation {
+        match is_validation(&hello) {
             true => self.validations.certificate(hello.server_name()?),
             false => self.others.resolve(hello),
         }
+    }
+}
+
+/// RFC 8737, section 3: an authority offers this protocol and no other.
+pub(super) fn is_validation(hello: &ClientHello<'_>) -> bool {
+    hello.alpn().is_some_and(|offered| offered.eq([ACME_TLS]))
+}
+
+/// A handshake cannot ask for an address; it asks for the name of the reverse look-up (RFC 8738, section 6).
+fn server_name(name: &str) -> String {
+    match name.parse() {
+        Ok(IpAddr::V4(address)) => {
+            let [a, b, c, d] = address.octets();
+            format!("{d}.{c}.{b}.{a}.in-addr.arpa")
+        }
+        Ok(IpAddr::V6(address)) => {
+            let digits = format!("{:032x}", address.to_bits());
+            digits.chars().rev().map(|digit| format!("{digit}.")).collect::<String>() + "ip6.arpa"
+        }
+        Err(_) => name.to_owned(),
     }
 }
 
@@ -137,5 +160,20 @@ mod tests {
         drop(open);
         assert_eq!(validations.key_authorization("app.test", "token"), None);
         assert!(validations.certificate("app.test").is_none());
+    }
+
+    /// The example of RFC 8738, section 6, and that of RFC 3596, section 2.5.
+    #[test]
+    fn an_address_is_asked_for_by_the_name_of_its_reverse_look_up() {
+        let v6 = "b.a.9.8.7.6.5.0.4.0.0.0.3.0.0.0.2.0.0.0.1.0.0.0.0.0.0.0.1.2.3.4.ip6.arpa";
+        for (address, name) in
+            [("10.0.0.4", "4.0.0.10.in-addr.arpa"), ("4321:0:1:2:3:4:567:89ab", v6), ("app.test", "app.test")]
+        {
+            assert_eq!(server_name(address), name);
+            let validations = Arc::new(Validations::default());
+            let _open = validations.open(address, "token", "token.key").unwrap();
+            assert!(validations.certificate(name).is_some());
+            assert_eq!(validations.certificate(address).is_some(), address == name);
+        }
     }
 }
