@@ -21,7 +21,8 @@ use super::values::{DirectoryUrl, HealthProbeValue, UpstreamHostValue, UpstreamU
 use super::words;
 use crate::defences::prefixes::{Ipv4Bits, Ipv6Bits};
 use crate::defences::{
-    RawBounds, RawBytes, RawDefenceTables, RawDefences, RawLookups, RawPardons, RawStep, RawSubLimits,
+    RawBounds, RawBytes, RawDefenceTables, RawDefences, RawLookups, RawPardons, RawRouteBounds, RawStep,
+    RawSubLimits,
 };
 
 /// Less would end every request at once.
@@ -97,7 +98,7 @@ tables! {
         body: Key<Bytes<1, { 16 * MIB }>> = Common,
         buffer: Key<Word<words::Buffering>>,
         reply_timeout: Key<Timeout> = Example,
-        bounds: RawBounds = Part,
+        bounds: RawRouteBounds = Part,
         cors: Option<List<Like<CorsOrigin>>> = Example,
         on_error: Key<Word<words::OnErrors>> = Example Common,
         rules: RawRules = Part,

@@ -6,6 +6,7 @@ mod bytes;
 mod candidates;
 mod challenge;
 mod cors;
+mod hashing;
 mod holding;
 mod languages;
 mod names;

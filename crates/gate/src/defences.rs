@@ -7,6 +7,7 @@ mod attack;
 mod bait;
 mod bytes;
 mod challenge;
+mod concurrency;
 mod device;
 mod directory;
 mod escalate;
@@ -40,7 +41,7 @@ pub use self::bytes::{AnswerLimit, MAX_LIMITS as MAX_BYTE_LIMITS, RawBytes, limi
 pub use self::directory::DirectoryBuckets;
 pub use self::escalate::{check_sub_limits, explain, sub_limit, worst_case};
 pub use self::geo::{LOOKUP, RATED_FACTS, RawLookups, add_rate, lookup};
-pub use self::in_flight::{RawBounds, bound_limit, bound_route};
+pub use self::in_flight::{RawBounds, RawRouteBounds, bound_limit, bound_route};
 pub use self::ja4::{fingerprints, is_by_fingerprint};
 pub use self::lists::{ListedNetworks, MAX_LISTS};
 pub use self::second_step::{RawStep, step, warn_of_steps};

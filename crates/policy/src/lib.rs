@@ -13,6 +13,7 @@ pub mod canonical;
 mod carry_over;
 mod charges;
 pub mod client_fact;
+mod concurrency;
 pub mod cookies;
 mod cost_factors;
 pub mod count;
@@ -56,6 +57,9 @@ pub use self::alarm::{Alarm, AlarmFigures, AlarmWords};
 pub use self::attempt::AttemptFacts;
 pub use self::byte_limit::{ByteLimit, Pace};
 pub use self::charges::{Charge, Charges, Unchargeable, Unsettled};
+pub use self::concurrency::{
+    ConcurrencyFigures, ConcurrencyLimit, NoSlot, QueuedTurn, SlotEnd, SlotEntry, SlotRequest,
+};
 pub use self::defence::{
     AttemptNote, AttemptNotes, Defence, DefenceCounter, DefenceRefusal, FailedAttempt, Needs, ReadAttempt,
     RouteDefences, SettledAttempt,

@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::concurrency::{self, ConcurrencyLimit};
 use tollgate_bucket::{Key, Time};
 
 /// Counts attempts under way, over all workers, by who holds their permits.
@@ -43,6 +44,8 @@ pub struct RouteCounters {
     pub all: Option<Arc<RouteCounter>>,
     /// Counts each attempt while it is held, if no other does.
     pub held: Option<Arc<RouteCounter>>,
+    /// Gives each attempt a slot while it is at the application.
+    pub concurrency: Option<Arc<dyn ConcurrencyLimit>>,
 }
 
 /// A permit, given back when it is dropped.
@@ -69,6 +72,7 @@ impl RouteCounters {
     pub(super) fn carry_over(&mut self, former: &Self) {
         carry_over(&mut self.all, former.all.as_ref());
         carry_over(&mut self.held, former.held.as_ref());
+        concurrency::carry_over(&mut self.concurrency, former.concurrency.as_ref());
     }
 }
 
@@ -91,7 +95,7 @@ impl<H: Debug + 'static> Drop for AttemptPermit<H> {
 
 impl PartialEq for RouteCounters {
     fn eq(&self, other: &Self) -> bool {
-        self.all == other.all && self.held == other.held
+        self.all == other.all && self.held == other.held && self.concurrency == other.concurrency
     }
 }
 

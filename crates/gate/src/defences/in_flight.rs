@@ -1,4 +1,5 @@
-//! `in_flight`: attempts at the application at once, of a route and of each bucket of a limit, over all workers.
+//! `in_flight`: attempts at the application at once, of a route and of each bucket of a limit, over all workers. What finds a number
+//! for `"auto"` is in `concurrency`.
 //!
 //! For a route without it only held attempts are counted, so that other attempts there share only the buckets with other
 //! threads. If other clients find no place, one client prefix gets at most half of the places.
@@ -9,18 +10,39 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tollgate_grammar::diagnostic::grouped;
-use tollgate_grammar::kind::{Checked as _, Key, Whole};
-use tollgate_grammar::{Findings, tables};
+use tollgate_grammar::document::TomlValue;
+use tollgate_grammar::kind::{Checked as _, Given, Key, Kind, Whole};
+use tollgate_grammar::schema::Schema;
+use tollgate_grammar::{Findings, Located, tables};
 
+use super::concurrency::AdaptiveLimit;
 use crate::bucket::Key as BucketKey;
 use crate::policy::{BucketCounter, Limit, PermitCounter, PermitRequest, Route, RouteCounter, RouteCounters};
 use crate::time::{Span, Time};
 
 tables! {
-    /// The key of a route or a limit that bounds what is under way at once.
-    pub RawBounds {
-        in_flight: Key<Whole<u32, 1, 1_000_000>> = Example Own Common,
+    /// The key of a route that bounds what is under way at once.
+    pub RawRouteBounds {
+        in_flight: Key<RouteBound> = Example Own Common,
     }
+
+    /// The same of a limit.
+    pub RawBounds {
+        in_flight: Key<Bound> = Example Own Common,
+    }
+}
+
+type Bound = Whole<u32, 1, 1_000_000>;
+
+/// A number, or `auto`.
+enum RouteBound {}
+
+/// How many attempts of a route may be under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MostInFlight {
+    Number(u32),
+    /// As many as the application serves well.
+    Adapted,
 }
 
 /// The requests in flight of one route, at most `max`.
@@ -47,33 +69,64 @@ struct Places {
 }
 
 /// Bounds the attempts of a route. `forwards`: whether the gate does, and not only answers proxies that ask.
-pub fn bound_route(raw: &RawBounds, forwards: bool, route: Option<&mut Route>, f: &mut Findings) {
-    let max = max(raw, forwards, f);
+pub fn bound_route(raw: &RawRouteBounds, forwards: bool, route: Option<&mut Route>, f: &mut Findings) {
+    let most = most(&raw.in_flight, forwards, f);
     if let Some(route) = route {
-        route.permits = counters(max);
+        route.permits = match most {
+            None => counters(None),
+            Some(MostInFlight::Number(max)) => counters(Some(max)),
+            Some(MostInFlight::Adapted) => {
+                RouteCounters { concurrency: Some(Arc::new(AdaptiveLimit::new())), ..counters(None) }
+            }
+        };
     }
 }
 
 fn counters(max: Option<u32>) -> RouteCounters {
     let counter = |max| -> Arc<RouteCounter> { Arc::new(RouteInFlight { max, places: Arc::default() }) };
-    RouteCounters { all: max.map(counter), held: max.is_none().then(|| counter(MAX_HELD)) }
+    RouteCounters {
+        all: max.map(counter),
+        held: max.is_none().then(|| counter(MAX_HELD)),
+        concurrency: None,
+    }
 }
 
 /// Bounds the attempts of each bucket of a limit.
 pub fn bound_limit(raw: &RawBounds, forwards: bool, limit: Option<&mut Limit>, f: &mut Findings) {
-    let max = max(raw, forwards, f);
+    let max = most(&raw.in_flight, forwards, f);
     if let (Some(limit), Some(max)) = (limit, max) {
         limit.permits = Some(Arc::new(BucketsInFlight { max, counts: Arc::default() }));
     }
 }
 
-fn max(raw: &RawBounds, forwards: bool, f: &mut Findings) -> Option<u32> {
-    let max = raw.in_flight.checked(f);
-    if let Some(number) = raw.in_flight.as_ref().filter(|_| !forwards) {
+fn most<K: Kind>(in_flight: &Option<Given<K>>, forwards: bool, f: &mut Findings) -> Option<K::Value> {
+    let most = in_flight.checked(f);
+    if let Some(given) = in_flight.as_ref().filter(|_| !forwards) {
         let hint = "leave it to the proxy that forwards; or `listen` as well";
-        f.error(&number.spot, "no endpoint sees how many requests are in flight", hint);
+        f.error(&given.spot, "no endpoint sees how many requests are in flight", hint);
     }
-    max
+    most
+}
+
+impl Kind for RouteBound {
+    type Raw = TomlValue;
+    type Value = MostInFlight;
+
+    fn schema() -> Schema {
+        Schema::any_of(vec![Bound::schema(), Schema::words(vec![AUTO])])
+    }
+
+    fn check(given: &Located<TomlValue>, f: &mut Findings) -> Option<MostInFlight> {
+        match &given.value {
+            TomlValue::String(word) if word == AUTO => Some(MostInFlight::Adapted),
+            TomlValue::Integer(number) => Bound::check(&given.with(*number), f).map(MostInFlight::Number),
+            other => {
+                let message = format!("{} where an integer or \"{AUTO}\" belongs", other.kind());
+                f.error(&given.spot, message, "as in 32, without quotes");
+                None
+            }
+        }
+    }
 }
 
 impl PermitCounter<PermitRequest> for RouteInFlight {
@@ -175,6 +228,7 @@ const MAX_HELD: u32 = 32;
 /// Longer than the `Retry-After` of a client that found no place.
 const SHARED_FOR: Span = Span::from_secs(10);
 const WHY: &str = "in_flight limit reached";
+const AUTO: &str = "auto";
 
 #[cfg(test)]
 mod tests {

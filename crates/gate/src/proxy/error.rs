@@ -5,7 +5,7 @@
 use crate::engine::{NoSuchReceipt, Undecided};
 use crate::event::Failure;
 use crate::policy::body_coding::UndecodableBody;
-use crate::policy::{DefenceRefusal, NoPermit, Unchargeable, canonical};
+use crate::policy::{DefenceRefusal, NoPermit, NoSlot, Unchargeable, canonical};
 use crate::proxy::respond::ProblemKind;
 use crate::time::Span;
 
@@ -51,6 +51,9 @@ pub enum Error {
     /// Too many attempts are under way.
     #[error(transparent)]
     NoPermit(#[from] NoPermit),
+    /// The application serves as many as it can, and more wait.
+    #[error(transparent)]
+    NoSlot(#[from] NoSlot),
     /// The store is unavailable, and `store.on_error` is `deny`.
     #[error("store unavailable")]
     StoreUnavailable,
@@ -144,6 +147,7 @@ impl Error {
                 ProblemKind::BadGateway
             }
             Self::Upstream(Failure::Timeout | Failure::ConnectTimeout) => ProblemKind::GatewayTimeout,
+            Self::NoSlot(NoSlot(wait)) => ProblemKind::Unavailable { wait: *wait },
             Self::Upstream(Failure::Busy | Failure::Exhausted)
             | Self::NoPermit(_)
             | Self::NoMemory

@@ -2,6 +2,7 @@
 
 pub(super) mod access_record;
 pub(super) mod admitted;
+mod attempt_slots;
 mod body_search;
 pub(super) mod context;
 pub(super) mod discard_body;

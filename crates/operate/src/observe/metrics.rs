@@ -5,6 +5,7 @@
 
 mod alarms;
 mod buckets;
+mod concurrency;
 mod exposition;
 mod histogram;
 mod process;
@@ -22,6 +23,7 @@ use prometheus_client::registry::Registry;
 
 use self::alarms::AlarmGauges;
 use self::buckets::BucketMetrics;
+use self::concurrency::ConcurrencyMetrics;
 pub(super) use self::exposition::{CONTENT_TYPE, OPEN_CONTENT_TYPE, accepts_open_metrics};
 use self::responses::ResponseMetrics;
 pub(super) use self::rules::RoutesPage;
@@ -180,7 +182,11 @@ impl Metrics {
 
     /// The routes in force, and what came of their attempts since the start.
     pub(super) fn routes_page(&self) -> RoutesPage {
-        self.rules.routes_page()
+        let engine = self.engine.get().and_then(Weak::upgrade);
+        let rules = engine.as_ref().map(|engine| engine.rules());
+        let routes = rules.as_ref().map_or(&[][..], |rules| &rules.policy.routes);
+        let limits = concurrency::limits_of(routes);
+        self.rules.routes_page(|route| limits.iter().find(|(name, _)| *name == route).map(|(_, of)| *of))
     }
 
     /// The counter of dropped decision-log lines, for the log to increment.
@@ -208,6 +214,7 @@ impl Metrics {
         registry.register_collector(Box::new(Arc::clone(&self.alarms)));
         registry.register_collector(Box::new(Arc::clone(&self.responses)));
         registry.register_collector(Box::new(BucketMetrics(Arc::clone(&self.engine))));
+        registry.register_collector(Box::new(ConcurrencyMetrics(Arc::clone(&self.engine))));
         registry.register_collector(Box::new(process::ProcessMetrics));
         let build = Family::<Label, Gauge>::default();
         build.get_or_create_owned(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);

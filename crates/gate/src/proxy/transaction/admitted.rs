@@ -3,18 +3,20 @@
 //! The rules of its routes judge the outcome, and the engine settles it. If the client hangs up, the attempt is dropped and counts as
 //! a failure, so hanging up before the response gains nothing.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::access_record::EndCell;
+use super::attempt_slots::AttemptSlots;
 use super::server::Server;
 use crate::engine::{OpenAttempt, Reservation};
 use crate::event::AttemptEnd;
 use crate::policy::outcome::{Judgement, Outcome};
 use crate::policy::response::{BodyPrefix, ResponseView};
-use crate::policy::{Pace, Route};
+use crate::policy::{ConcurrencyLimit, NoSlot, Pace, Route, SlotRequest};
 use crate::proxy::headers::{FAILURES, REFUSED};
 use crate::proxy::respond::{RateLimitHeaders, refused_mark};
 use crate::proxy::runtime_config::WorkerConfig;
@@ -58,6 +60,19 @@ impl AdmittedAttempt {
     /// Whether a rule reads the body of the response.
     pub(super) fn reads_bodies(&self) -> bool {
         self.routes().any(|route| route.rules.read_bodies())
+    }
+
+    /// Whether it needs a slot before it is sent.
+    pub(super) fn needs_slots(&self) -> bool {
+        self.concurrency_limits().next().is_some()
+    }
+
+    /// Waits for its slots. `prefix` is that of its client.
+    pub(super) async fn take_slots(&self, prefix: Option<IpAddr>) -> Result<AttemptSlots, NoSlot> {
+        let is_known =
+            self.reservation.as_ref().is_some_and(|reservation| reservation.attempt.facts.is_owner);
+        let clock = self.server.engine.clock();
+        AttemptSlots::take(self.concurrency_limits(), SlotRequest { prefix, is_known }, clock).await
     }
 
     /// Sets the headers in which the application is told what it should know of the attempt.
@@ -137,6 +152,10 @@ impl AdmittedAttempt {
         let reservation = self.reservation.take()?;
         let rules = Arc::clone(&self.config.shared.rules);
         Some(OpenAttempt { reservation, rules, is_secure: self.is_secure })
+    }
+
+    fn concurrency_limits(&self) -> impl Iterator<Item = &Arc<dyn ConcurrencyLimit>> {
+        self.routes().filter_map(|route| route.permits.concurrency.as_ref())
     }
 
     /// The routes that count the attempt.

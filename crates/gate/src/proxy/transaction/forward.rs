@@ -135,14 +135,7 @@ impl PreparedRequest {
         let owner = self.config.shared.client.prefix_of(record.client());
         let forwarding = *self.config.group(self.group).forwarding();
         let forwarded = match self.read_ahead(server, owner, forwarding.request_buffer).await {
-            Ok(()) => {
-                let bound = self.bound_connections(connection);
-                let (config, is_http1) = (&self.config, self.is_http1);
-                let pass_on = |head, received| pass_on_interim(config, is_http1, connection, head, received);
-                let source = RequestSource { bound: bound.as_ref(), pass_on: &pass_on };
-                let (group, client) = (config.group(self.group), record.count_at_upstream());
-                group.forward(&mut self.request, &self.progress, client, &source).await
-            }
+            Ok(()) => self.exchange(connection, record, owner).await,
             Err(error) => Err(error),
         };
         let answered = server.engine.clock().now();
@@ -183,6 +176,39 @@ impl PreparedRequest {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)
+    }
+
+    /// Sends the request, once there is a slot for it, and waits for the head of the response.
+    async fn exchange(
+        &mut self,
+        connection: &Rc<DownstreamConnection>,
+        record: &mut AccessRecord,
+        owner: Option<IpAddr>,
+    ) -> Result<Response<UpstreamBody>, Error> {
+        let slots = match &self.attempt {
+            // Boxed: it is rarely awaited, and would enlarge every request's future.
+            Some(attempt) if attempt.needs_slots() => Some(Box::pin(attempt.take_slots(owner)).await?),
+            _ => None,
+        };
+        let is_awaited = slots.is_some() && self.is_awaited();
+        let bound = self.bound_connections(connection);
+        let (config, is_http1) = (&self.config, self.is_http1);
+        let pass_on = |head, received| pass_on_interim(config, is_http1, connection, head, received);
+        let source = RequestSource { bound: bound.as_ref(), pass_on: &pass_on };
+        let (group, client) = (config.group(self.group), record.count_at_upstream());
+        let forwarded = group.forward(&mut self.request, &self.progress, client, &source).await;
+        if let Some(slots) = slots {
+            // How long a client takes for the rest of its body says nothing of the application.
+            let is_measured = !is_awaited && tells_latency(&forwarded);
+            slots.end(is_measured);
+        }
+        forwarded
+    }
+
+    /// Whether a part of the body is still to come from the client.
+    fn is_awaited(&self) -> bool {
+        let body = self.request.as_ref().and_then(|request| request.body.as_ref());
+        self.progress.state() != UploadState::Complete && body.is_some_and(|body| body.is_awaited())
     }
 
     /// Reads what is still to come of the body, up to `max_bytes`, so that a slow client holds no connection to the upstream.
@@ -257,8 +283,11 @@ impl PreparedRequest {
     }
 
     /// Settles an attempt without a response: as an error if the upstream failed and no byte of the request was sent,
-    /// so the application checked no password; otherwise as a failure.
+    /// so the application checked no password; otherwise as a failure. Without a slot it was never made.
     fn settle_failure(&mut self, error: &Error) {
+        if matches!(error, Error::NoSlot(_)) {
+            return self.attempt.take().map(AdmittedAttempt::undo).unwrap_or_default();
+        }
         let never_left = self.request.is_some() && matches!(error, Error::Upstream(_));
         let judged = if never_left { Outcome::Error.into() } else { Judgement::UNANSWERED };
         drop(self.attempt.take().map(|attempt| attempt.settle(judged)));
@@ -276,6 +305,17 @@ impl PreparedRequest {
                 SettlePlan::BeforeHead(BodyInspector::new(attempt, &view))
             }
             None => SettlePlan::Streaming(BodyInspector::new(attempt, &view)),
+        }
+    }
+}
+
+/// Whether the time to this answer tells how busy the application is. What fails fast does not, and neither do errors, which
+/// clients may cause at will.
+fn tells_latency(forwarded: &Result<Response<UpstreamBody>, Error>) -> bool {
+    match forwarded {
+        Ok(response) => !response.status().is_server_error(),
+        Err(error) => {
+            matches!(error, Error::Upstream(Failure::Timeout | Failure::ConnectTimeout | Failure::Busy))
         }
     }
 }

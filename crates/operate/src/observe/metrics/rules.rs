@@ -11,12 +11,13 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+use tollgate_grammar::record::Optional;
 use tollgate_grammar::records;
 
 use crate::defences::COUNTERS;
 use crate::event::{LimitDecision, SettledAs};
 use crate::policy::outcome::Outcome;
-use crate::policy::{DefenceCounter, Limit, LimitKind, Mode, Policy};
+use crate::policy::{ConcurrencyFigures, DefenceCounter, Limit, LimitKind, Mode, Policy};
 
 records! {
     /// The routes in force.
@@ -31,6 +32,20 @@ records! {
         name: String,
         /// What came of its attempts since the start.
         outcomes: OutcomesPart,
+        /// The requests at the application, where `in_flight` is "auto".
+        in_flight: Optional<InFlightPart>,
+    }
+
+    /// Requests at the application and in front of it.
+    pub(in crate::observe) InFlightPart {
+        /// Those that may be there now.
+        limit: u32,
+        /// Those that are there.
+        requests: u32,
+        /// Those that wait in the gate.
+        waiting: u32,
+        /// Those that were answered 503 since the start.
+        refused: u64,
     }
 
     /// What came of attempts.
@@ -150,11 +165,13 @@ impl RuleCounters {
         }
     }
 
-    /// The routes of the newest rules.
-    pub(super) fn routes_page(&self) -> RoutesPage {
+    /// The routes of the newest rules. `in_flight` is asked for each of them.
+    pub(super) fn routes_page(&self, in_flight: impl Fn(&str) -> Option<ConcurrencyFigures>) -> RoutesPage {
         let part = |(route, counters): (&Arc<str>, &[Counter; Outcome::ALL.len()])| {
             let [success, failure, neutral, error] = counters.each_ref().map(Counter::get);
-            RoutePart { name: route.to_string(), outcomes: OutcomesPart { success, failure, neutral, error } }
+            let outcomes = OutcomesPart { success, failure, neutral, error };
+            let in_flight = in_flight(route).map(InFlightPart::from).into();
+            RoutePart { name: route.to_string(), outcomes, in_flight }
         };
         let generations = self.generations.load();
         let newest = generations.first().into_iter();
@@ -222,6 +239,12 @@ impl RuleCounters {
 
     fn attempt(&self, route: &Arc<str>, outcome: &'static str) -> Counter {
         self.attempts.get_or_create_owned(&AttemptLabels { route: Arc::clone(route), outcome })
+    }
+}
+
+impl From<ConcurrencyFigures> for InFlightPart {
+    fn from(ConcurrencyFigures { limit, in_flight, waiting, refused }: ConcurrencyFigures) -> Self {
+        Self { limit, requests: in_flight, waiting, refused }
     }
 }
 
