@@ -146,8 +146,7 @@ fn known_devices_sign_in_within_a_second_while_a_thousand_strangers_keep_the_app
         std::thread::sleep(Duration::from_secs(8));
         for _ in 0..3 {
             let mut times = Vec::new();
-            let busy =
-                application.busy_while(|| times = sign_ins(&gate, &devices, Duration::from_secs(13)));
+            let busy = application.busy_while(|| times = sign_ins(&gate, &devices, Duration::from_secs(13)));
             let p99 = times[times.len() * 99 / 100];
             seen.push(format!("{} sign-ins, p99 {p99:?}, slots {busy} % busy", times.len()));
             if p99 < Duration::from_secs(1) && busy >= 90 {

@@ -437,7 +437,10 @@ const FOREIGN: &[(&str, &str)] = &[
     ("words of headers", "HttpOnly Negotiate Secure SOAPAction TE Upgrade"),
     ("the PROXY protocol", "UNKNOWN UNSPEC"),
     ("the kernel", "CAP_NET_BIND_SERVICE SO_REUSEPORT TCP_NOTSENT_LOWAT io_uring perf_event_open"),
-    ("the environment", "LD_PRELOAD LISTEN_FDS NO_COLOR RUST_LOG SEED TMPDIR TOLLGATE_ACME_DOMAIN TOLLGATE_BINARY"),
+    (
+        "the environment",
+        "LD_PRELOAD LISTEN_FDS NO_COLOR RUST_LOG SEED TMPDIR TOLLGATE_ACME_DOMAIN TOLLGATE_BINARY",
+    ),
     ("CGI and single sign-on", "REMOTE_USER SCRIPT_NAME SMUSER"),
     ("crates", "ArcSwap"),
     ("AWS", "AWS_ACCESS_KEY_ID AWS_DEFAULT_REGION AWS_REGION"),

@@ -65,7 +65,9 @@ impl ConcurrencyLimit for AdaptiveLimit {
     fn enter(&self, request: SlotRequest, now: Time) -> Result<SlotEntry, NoSlot> {
         let mut state = self.state();
         state.end_abandoned(now);
-        if state.in_flight < state.gradient.allowed(request.is_known) && state.queue.ahead(request.is_known) == 0 {
+        if state.in_flight < state.gradient.allowed(request.is_known)
+            && state.queue.ahead(request.is_known) == 0
+        {
             state.take(request, now);
             return Ok(SlotEntry::Slot);
         }

@@ -84,11 +84,7 @@ pub fn bound_route(raw: &RawRouteBounds, forwards: bool, route: Option<&mut Rout
 
 fn counters(max: Option<u32>) -> RouteCounters {
     let counter = |max| -> Arc<RouteCounter> { Arc::new(RouteInFlight { max, places: Arc::default() }) };
-    RouteCounters {
-        all: max.map(counter),
-        held: max.is_none().then(|| counter(MAX_HELD)),
-        concurrency: None,
-    }
+    RouteCounters { all: max.map(counter), held: max.is_none().then(|| counter(MAX_HELD)), concurrency: None }
 }
 
 /// Bounds the attempts of each bucket of a limit.

@@ -136,7 +136,6 @@ impl Gradient {
         }
     }
 
-
     /// Adapts the limit to the latency of a window.
     fn adapt(&mut self, latency: Span, now: Time) {
         let allowed = self.limit();
@@ -275,7 +274,8 @@ mod tests {
     fn mean(latencies: &[u64]) -> u64 {
         let mut window = LatencyWindow { since: Some(NOW), ..LatencyWindow::new() };
         latencies.iter().for_each(|&latency| window.add(Span::from_millis(latency)));
-        let mean = window.mean_once_complete(latencies.len(), SHORTEST_WINDOW, NOW.after(SHORTEST_WINDOW)).unwrap();
+        let mean =
+            window.mean_once_complete(latencies.len(), SHORTEST_WINDOW, NOW.after(SHORTEST_WINDOW)).unwrap();
         mean.as_nanos() / 1_000_000
     }
 

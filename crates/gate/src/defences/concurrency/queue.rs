@@ -180,7 +180,8 @@ mod tests {
         let mut queue = SlotQueue::default();
         push(&mut queue, false, 1);
         (0..8).for_each(|_| drop(push(&mut queue, true, 2)));
-        let known = std::iter::from_fn(|| queue.pop(false, |_| false)).filter(|(request, _)| request.is_known);
+        let known =
+            std::iter::from_fn(|| queue.pop(false, |_| false)).filter(|(request, _)| request.is_known);
         assert_eq!((known.count(), queue.len()), (8, 1));
     }
 
@@ -201,7 +202,11 @@ mod tests {
         let mut push = |client| queue.push(request(false, client), &Arc::default(), 8);
         assert!(push(1).is_err(), "from itself it takes none");
         for client in 2..=5 {
-            assert!(push(client).unwrap().is_some_and(|evicted| Arc::ptr_eq(&evicted, &first[9 - usize::from(client)])));
+            assert!(
+                push(client)
+                    .unwrap()
+                    .is_some_and(|evicted| Arc::ptr_eq(&evicted, &first[9 - usize::from(client)]))
+            );
         }
         // Four of the first are left: it may lose more, until it has as many as anybody.
         for client in 6..=8 {

@@ -131,7 +131,9 @@ impl World {
 #[test]
 fn a_saturated_application_of_any_size_works_at_its_full_rate_with_a_short_queue() {
     // The limit is never below four.
-    for (slots, clients, most) in [(1, 200, 1010), (2, 200, 600), (4, 1000, 550), (16, 400, 450), (64, 400, 450)] {
+    for (slots, clients, most) in
+        [(1, 200, 1010), (2, 200, 600), (4, 1000, 550), (16, 400, 450), (64, 400, 450)]
+    {
         let mut world = World::new(slots, millis(250)).with_clients(clients);
         world.run(40);
         let (answered, latency) = world.run(60);
