@@ -168,10 +168,11 @@ def check_messages():
     if stale:
         sys.exit(f"GENERAL in scripts/lib/reference/messages.py has a form that no message has: {sorted(stale)}")
     out = ["`tollgate check` shows the place of each mistake in the file, and a remedy. Messages about the form or size of a value, about "
-           "unknown and repeated names, secrets, keys that do not fit a limit, and broken TOML explain themselves. Each other message with "
-           "a remedy has a row; names and values in it are examples.\n"]
+           "unknown and repeated names, secrets, keys that do not fit a limit, and broken TOML explain themselves, as do those whose remedy "
+           "is an example. Each other message with a remedy has a row; names and values in it are examples.\n"]
     for level, heading in [("error", "error"), ("warning", "warning: legal, and surely wrong")]:
-        rows = sorted(shown for key, shown in found.items() if key[0] == level and shown[1] and not general[key])
+        own = [shown for key, shown in found.items() if key[0] == level and not general[key]]
+        rows = sorted(shown for shown in own if shown[1] and not shown[1].startswith("as in "))
         out += [f"| {heading} | remedy |", "|---|---|", *(f"| {example(words)} | {example(remedy)} |" for words, remedy in rows), ""]
     return out
 
