@@ -19,9 +19,8 @@ use crate::observe::admin::ExplainRequest;
 use crate::observe::admin::pages::{ExplainPage, ExplainPart};
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::network::embedded_ipv4;
-use crate::policy::{
-    Charges, ConcurrencyFigures, Cost, DefenceRefusal, LimitKind, Policy, Route, canonical, path_info,
-};
+use crate::policy::slots::ConcurrencyFigures;
+use crate::policy::{Charges, Cost, DefenceRefusal, LimitKind, Policy, Route, canonical, path_info};
 use crate::proxy::error::MalformedRequest;
 use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::request::target;

@@ -13,7 +13,6 @@ pub mod canonical;
 mod carry_over;
 mod charges;
 pub mod client_fact;
-mod concurrency;
 pub mod cookies;
 mod cost_factors;
 pub mod count;
@@ -57,9 +56,6 @@ pub use self::alarm::{Alarm, AlarmFigures, AlarmWords};
 pub use self::attempt::AttemptFacts;
 pub use self::byte_limit::{ByteLimit, Pace};
 pub use self::charges::{Charge, Charges, Unchargeable, Unsettled};
-pub use self::concurrency::{
-    ConcurrencyFigures, ConcurrencyLimit, NoSlot, QueuedTurn, SlotEnd, SlotEntry, SlotRequest,
-};
 pub use self::defence::{
     AttemptNote, AttemptNotes, Defence, DefenceCounter, DefenceRefusal, FailedAttempt, Needs, ReadAttempt,
     RouteDefences, SettledAttempt,
@@ -70,7 +66,7 @@ pub use self::owner::{OwnerClaim, OwnerCookie, OwnerWords, VerifiedCookie};
 pub use self::owner_memory::{IsRemembered, OwnerMemory, RememberedClient};
 pub use self::pardon::{GivenSoFar, OfferForm, OfferRecipient, Pardon};
 pub use self::permits::{
-    AttemptPermit, BucketCounter, NoPermit, PermitCounter, PermitRequest, RouteCounter, RouteCounters,
+    AttemptPermit, BucketCounter, NoPermit, PermitCounter, PermitRequest, RouteCounter, RouteCounters, slots,
 };
 pub use self::query::PrivateNames;
 pub use self::random::random_bytes;

@@ -2,12 +2,14 @@
 //!
 //! What counts them is a module of a higher layer, like a [`Defence`](super::Defence). Attempts take them by the engine.
 
+pub mod slots;
+
 use std::any::Any;
 use std::fmt::Debug;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::concurrency::{self, ConcurrencyLimit};
+use self::slots::ConcurrencyLimit;
 use tollgate_bucket::{Key, Time};
 
 /// Counts attempts under way, over all workers, by who holds their permits.
@@ -72,7 +74,7 @@ impl RouteCounters {
     pub(super) fn carry_over(&mut self, former: &Self) {
         carry_over(&mut self.all, former.all.as_ref());
         carry_over(&mut self.held, former.held.as_ref());
-        concurrency::carry_over(&mut self.concurrency, former.concurrency.as_ref());
+        slots::carry_over(&mut self.concurrency, former.concurrency.as_ref());
     }
 }
 

@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::policy::{
+use crate::policy::slots::{
     ConcurrencyFigures, ConcurrencyLimit, NoSlot, QueuedTurn, SlotEnd, SlotEntry, SlotRequest,
 };
 use crate::time::{Span, Time};

@@ -5,7 +5,8 @@
 use crate::engine::{NoSuchReceipt, Undecided};
 use crate::event::Failure;
 use crate::policy::body_coding::UndecodableBody;
-use crate::policy::{DefenceRefusal, NoPermit, NoSlot, Unchargeable, canonical};
+use crate::policy::slots::NoSlot;
+use crate::policy::{DefenceRefusal, NoPermit, Unchargeable, canonical};
 use crate::proxy::respond::ProblemKind;
 use crate::time::Span;
 

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::policy::{QueuedTurn, SlotRequest};
+use crate::policy::slots::{QueuedTurn, SlotRequest};
 
 /// All requests that wait.
 #[derive(Debug, Default)]

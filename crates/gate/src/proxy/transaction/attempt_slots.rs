@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::policy::{ConcurrencyLimit, NoSlot, QueuedTurn, SlotEnd, SlotEntry, SlotRequest};
+use crate::policy::slots::{ConcurrencyLimit, NoSlot, QueuedTurn, SlotEnd, SlotEntry, SlotRequest};
 use crate::time::{Clock, Span, Time};
 
 /// The slots of an attempt that is sent. Dropped, they are those of a client that has left.

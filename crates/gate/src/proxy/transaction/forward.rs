@@ -19,6 +19,7 @@ use http_body::Body as _;
 
 use super::access_record::AccessRecord;
 use super::admitted::AdmittedAttempt;
+use super::attempt_slots::AttemptSlots;
 use super::context::RequestContext;
 use super::inspect::BodyInspector;
 use super::relay::relay;
@@ -134,8 +135,17 @@ impl PreparedRequest {
         record.pause(server.engine.clock().now());
         let owner = self.config.shared.client.prefix_of(record.client());
         let forwarding = *self.config.group(self.group).forwarding();
-        let forwarded = match self.read_ahead(server, owner, forwarding.request_buffer).await {
-            Ok(()) => self.exchange(connection, record, owner).await,
+        let forwarded = match self.make_ready(server, owner, forwarding.request_buffer).await {
+            Ok(slots) => {
+                let bound = self.bound_connections(connection);
+                let (config, is_http1) = (&self.config, self.is_http1);
+                let pass_on = |head, received| pass_on_interim(config, is_http1, connection, head, received);
+                let source = RequestSource { bound: bound.as_ref(), pass_on: &pass_on };
+                let (group, client) = (config.group(self.group), record.count_at_upstream());
+                let forwarded = group.forward(&mut self.request, &self.progress, client, &source).await;
+                end_slots(slots, &forwarded);
+                forwarded
+            }
             Err(error) => Err(error),
         };
         let answered = server.engine.clock().now();
@@ -178,31 +188,23 @@ impl PreparedRequest {
         Ok(response)
     }
 
-    /// Sends the request, once there is a slot for it, and waits for the head of the response.
-    async fn exchange(
+    /// Waits for the body, as far as it is read ahead, and for the slots that the attempt needs. They come with whether the rest
+    /// of the body is still to come.
+    async fn make_ready(
         &mut self,
-        connection: &Rc<DownstreamConnection>,
-        record: &mut AccessRecord,
+        server: &Server,
         owner: Option<IpAddr>,
-    ) -> Result<Response<UpstreamBody>, Error> {
-        let slots = match &self.attempt {
-            // Boxed: it is rarely awaited, and would enlarge every request's future.
-            Some(attempt) if attempt.needs_slots() => Some(Box::pin(attempt.take_slots(owner)).await?),
-            _ => None,
-        };
-        let is_awaited = slots.is_some() && self.is_awaited();
-        let bound = self.bound_connections(connection);
-        let (config, is_http1) = (&self.config, self.is_http1);
-        let pass_on = |head, received| pass_on_interim(config, is_http1, connection, head, received);
-        let source = RequestSource { bound: bound.as_ref(), pass_on: &pass_on };
-        let (group, client) = (config.group(self.group), record.count_at_upstream());
-        let forwarded = group.forward(&mut self.request, &self.progress, client, &source).await;
-        if let Some(slots) = slots {
-            // How long a client takes for the rest of its body says nothing of the application.
-            let is_measured = !is_awaited && tells_latency(&forwarded);
-            slots.end(is_measured);
+        max_bytes: usize,
+    ) -> Result<Option<(AttemptSlots, bool)>, Error> {
+        self.read_ahead(server, owner, max_bytes).await?;
+        match &self.attempt {
+            Some(attempt) if attempt.needs_slots() => {
+                // Boxed: it is rarely awaited, and would enlarge every request's future.
+                let slots = Box::pin(attempt.take_slots(owner)).await?;
+                Ok(Some((slots, self.is_awaited())))
+            }
+            _ => Ok(None),
         }
-        forwarded
     }
 
     /// Whether a part of the body is still to come from the client.
@@ -306,6 +308,13 @@ impl PreparedRequest {
             }
             None => SettlePlan::Streaming(BodyInspector::new(attempt, &view)),
         }
+    }
+}
+
+/// Gives slots back. How long a client takes for the rest of its body says nothing of the application.
+fn end_slots(slots: Option<(AttemptSlots, bool)>, forwarded: &Result<Response<UpstreamBody>, Error>) {
+    if let Some((slots, is_awaited)) = slots {
+        slots.end(!is_awaited && tells_latency(forwarded));
     }
 }
 

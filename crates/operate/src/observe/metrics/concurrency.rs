@@ -9,7 +9,8 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::engine::Engine;
-use crate::policy::{ConcurrencyFigures, Route};
+use crate::policy::Route;
+use crate::policy::slots::ConcurrencyFigures;
 
 /// Reads the concurrency limits of the engine, once there is one.
 #[derive(Debug)]

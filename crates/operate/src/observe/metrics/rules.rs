@@ -17,7 +17,8 @@ use tollgate_grammar::records;
 use crate::defences::COUNTERS;
 use crate::event::{LimitDecision, SettledAs};
 use crate::policy::outcome::Outcome;
-use crate::policy::{ConcurrencyFigures, DefenceCounter, Limit, LimitKind, Mode, Policy};
+use crate::policy::slots::ConcurrencyFigures;
+use crate::policy::{DefenceCounter, Limit, LimitKind, Mode, Policy};
 
 records! {
     /// The routes in force.

@@ -1,7 +1,7 @@
 //! The concurrency limit of a route: how many of its attempts may be at the application at once, where the file leaves the
 //! number to the gate.
 //!
-//! What finds the number is a module of a higher layer, like a [`Defence`](super::Defence). The proxy asks for a slot before it
+//! What finds the number is a module of a higher layer, like a [`Defence`](crate::Defence). The proxy asks for a slot before it
 //! sends an attempt, waits for it, and gives it back when the answer begins.
 
 use std::any::Any;
