@@ -95,7 +95,6 @@ pub(super) fn check(
     let policy = pages::with_pardon(&cx, owners.put_into(policy), f).with_lookup(lookup);
     let policy_copy = policy::check(&cx, &store, f);
     let operators = admin::operators(&mut cx, f);
-    let log = log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f);
     Config {
         front: FrontSettings { redirect: tls::redirect(&cx, f), listen: cx.listen, tls },
         upstreams: cx.groups.targets,
@@ -116,7 +115,7 @@ pub(super) fn check(
         refuse: cx.refuse,
         endpoints: cx.endpoints,
         proxy,
-        log,
+        log: log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f),
         otel: log::otel(&raw.otel, f),
         operators,
     }
