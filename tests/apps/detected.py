@@ -1,6 +1,7 @@
 """Whether `tollgate init --detect` recognises real applications, and what their presets make of one wrong and one right sign-in.
 
-An application whose answer to a right password proves nothing to the gate says so by `proves`, as for guarded.py.
+An application whose answer to a right password proves nothing to the gate says so by `proves`, as for guarded.py. One whose
+preset has no markers is left out.
 
 Usage: python3 tests/apps/detected.py [TOLLGATE [NAME...]]
 """
@@ -21,6 +22,7 @@ from processes import free_address, url
 from recorded import APPLICATIONS
 from report import Report, Wrong
 
+PRESETS = Path(__file__).parent.parent.parent / "presets"
 # Their roots are other pages than the application's, or none.
 PATHS = {
     "adminer": "/adminer.php",
@@ -41,7 +43,8 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupted)
     wanted, began = sys.argv[2:], time.monotonic()
-    chosen = fetched(app for app in APPLICATIONS if not wanted or app.preset in wanted)
+    marked = [app for app in APPLICATIONS if "\n[detect]\n" in (PRESETS / f"{app.preset}.toml").read_text()]
+    chosen = fetched(app for app in marked if not wanted or app.preset in wanted)
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda application: trial(application, binary), chosen))
     print(f"{sum(results)} of {len(results)} applications recognised, {time.monotonic() - began:.0f} s")
