@@ -1,6 +1,6 @@
 //! Orders and renews the certificates of `tls.acme`, in the background.
 //!
-//! A certificate is ordered when its file holds none, and renewed by a part of its own time before it ends or when the
+//! A certificate is ordered when its file holds none, and renewed by a part of its lifetime before it ends or when the
 //! authority suggests (RFC 9773). It is written to its file; the reload takes it over like any other changed file. A
 //! failure never touches the certificate that is in use.
 

@@ -379,7 +379,7 @@ impl AttemptNotes {
         self.0.iter().filter_map(|noted| noted.defence.mark(noted.note))
     }
 
-    /// By what the body of the answer passes; boxed, because few have any. Of several routes, each bucket counts once.
+    /// The paces of the body of the answer; boxed, because few have any. Each bucket counts once, also with several routes.
     #[must_use]
     pub fn paces(&self) -> Option<Box<[Pace]>> {
         if self.0.is_empty() {

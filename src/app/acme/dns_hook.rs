@@ -95,7 +95,7 @@ async fn remove(call: HookCall, broker: Broker) {
     }
 }
 
-/// A confined thread may start no program. It has a thread of its own, because the end of the gate does not wait for that.
+/// A confined thread may start no program. It has its own thread, because the end of the gate does not wait for that.
 async fn run(call: HookCall, action: &'static str, broker: &Broker) -> Result<(), HookError> {
     let (done, ended) = oneshot::channel();
     // Nobody may wait any more.
@@ -173,7 +173,7 @@ impl HookOutput {
 /// DNS itself may take its time: the command returns when the authority can see the record.
 const MAX_HOOK: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(20);
-/// Of what it prints; the log has 500 letters of it.
+/// Bytes of its output that are read; the log has 500 letters.
 const MAX_OUTPUT: usize = 4096;
 /// Variables of the gate that the command gets. The others may be secrets.
 const PASSED_ON: [&str; 4] = ["PATH", "HOME", "CREDENTIALS_DIRECTORY", "STATE_DIRECTORY"];

@@ -25,7 +25,7 @@ pub(super) struct Suggestion {
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     in_use: Option<Validity>,
-    /// Of the newest certificate.
+    /// The validity of the newest certificate.
     validity: Option<Validity>,
     failures: u32,
     not_before: Time,

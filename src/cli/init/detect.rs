@@ -167,7 +167,7 @@ impl DetectedSite {
             return Ok(());
         };
         let owner = SignInCredentials { password: password::read(&user)?, user };
-        // As another browser would, with a form and cookies of its own.
+        // As another browser would, with a new form and without cookies.
         self.visitor.forget();
         let page = self.visitor.get(&way.page).await.context("the form for the right password")?;
         way.page = page.address.clone();

@@ -39,7 +39,7 @@ struct SlotState {
 }
 
 impl AdaptiveLimit {
-    /// Of a route that nothing is known of.
+    /// The limit of a route before its first request.
     pub(super) fn new() -> Self {
         Self(Arc::new(Mutex::new(SlotState {
             gradient: Gradient::new(),

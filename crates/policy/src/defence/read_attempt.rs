@@ -72,7 +72,7 @@ impl ReadAttempt<'_> {
         strangers.any(|named| named.listed.is_some_and(|account| accounts.contains(&account)))
     }
 
-    /// The buckets that it has under a limit without passwords in its key, whoever its client is known as; none if the
+    /// The buckets that it has under a limit without passwords in its key, also of known clients; none if the
     /// limit exempts the client, or depends on accounts that are not known yet.
     ///
     /// # Errors

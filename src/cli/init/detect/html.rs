@@ -36,7 +36,7 @@ pub(super) struct FormControl {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ControlKind {
     Password,
-    /// A line of text; of a mail address if it says so.
+    /// A line of text, or a mail address.
     Text {
         is_mail: bool,
     },

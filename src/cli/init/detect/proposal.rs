@@ -1,6 +1,6 @@
 //! A route for an application without a preset, from its form and from its answers to sign-ins.
 //!
-//! Nothing of the server's is written but plain names and paths; whatever else it says is left out.
+//! Of the server's words only plain names and paths are written.
 
 use http::header::{LOCATION, SET_COOKIE};
 

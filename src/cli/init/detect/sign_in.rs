@@ -42,7 +42,7 @@ pub(super) struct SignInCredentials {
 
 /// What a policy makes of a sign-in and its answer.
 pub(super) struct SignInVerdict {
-    /// Of the answer.
+    /// The status of the answer.
     pub(super) status: StatusCode,
     /// Whether any route counts it.
     pub(super) is_counted: bool,

@@ -4,7 +4,7 @@
 //! waits. So all answers of a bucket have their turn in the order in which they ask, a piece each, and none is late for good
 //! because a timer was: the bucket refills meanwhile. A bucket knows no rate, and a changed rate finds what was missing.
 //!
-//! There are at most so many buckets. In place of a new one the fullest goes.
+//! Their number is bounded. A new one replaces the fullest.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

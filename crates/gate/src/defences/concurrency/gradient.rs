@@ -2,7 +2,7 @@
 //!
 //! The formula is that of the gradient limits of Netflix' concurrency-limits (`GradientLimit`) and of Envoy's filter
 //! `adaptive_concurrency`: `limit * (tolerated latency / latency) + sqrt(limit)`, the quotient from 1/2 to 1, once for each
-//! window of answers. What is tolerated is Envoy's default, a quarter more than the latency without a queue. That latency is
+//! window of answers. The tolerated latency is Envoy's default, a quarter more than that without a queue, which is
 //! measured with a quarter of the limit in flight. A saturated application of n slots has a latency of limit / n, so
 //! the limit settles at 1.25 n and its root.
 //!
@@ -46,7 +46,7 @@ struct LatencyWindow {
 }
 
 impl Gradient {
-    /// Of an application that nothing is known of.
+    /// The limit of an application before its first request.
     pub(super) fn new() -> Self {
         Self {
             limit: START,

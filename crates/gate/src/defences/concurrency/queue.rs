@@ -131,7 +131,7 @@ impl WaitingPrefixes {
     }
 }
 
-/// So many known ones at most have their turn before one stranger: whoever has an account cannot keep all others out.
+/// Known ones that have their turn before one stranger, at most: an account cannot keep all others out.
 const MAX_KNOWN_IN_ROW: u32 = 7;
 
 #[cfg(test)]

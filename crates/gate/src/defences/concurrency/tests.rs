@@ -1,4 +1,4 @@
-//! The limit in front of simulated applications, by a clock of their own.
+//! The limit in front of simulated applications, with a simulated clock.
 
 use std::collections::BTreeMap;
 

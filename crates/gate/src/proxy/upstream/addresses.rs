@@ -124,7 +124,7 @@ impl Health {
     }
 }
 
-/// Addresses of a name at most; the one that was not seen for longest gives way.
+/// Addresses of a name at most; a new one replaces the one that was not seen for longest.
 const MAX_ADDRESSES: usize = 64;
 /// Addresses that are tried without an answer.
 const MAX_TRIED: usize = 8;

@@ -119,7 +119,7 @@ pub(super) fn is_validation(hello: &ClientHello<'_>) -> bool {
     hello.alpn().is_some_and(|offered| offered.eq([ACME_TLS]))
 }
 
-/// A handshake cannot ask for an address; it asks for the name of the reverse look-up (RFC 8738, section 6).
+/// A handshake cannot ask for an address; it names the reverse look-up instead (RFC 8738, section 6).
 fn server_name(name: &str) -> String {
     match name.parse() {
         Ok(IpAddr::V4(address)) => {
