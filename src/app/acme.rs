@@ -13,6 +13,7 @@ mod schedule;
 mod state;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use self::authority::{AcmeError, Authority, Proofs};
@@ -21,7 +22,7 @@ use self::schedule::{Schedule, Validity};
 use super::Parts;
 use super::ticks::next_tick;
 use crate::event::{Event, Trouble, TroubleKind};
-use crate::net::tls::{AcmeSettings, Certificate};
+use crate::net::tls::{AcmeSettings, Certificate, TlsSettings};
 use crate::observe::timestamp::rfc3339;
 
 /// What is known of each name, apart from what its file holds.
@@ -31,17 +32,18 @@ impl Parts {
     /// Never ends.
     pub(super) async fn keep_certificates(&self) {
         let (mut schedules, mut demanded) = (Schedules::new(), Demanded::default());
-        let mut running = None;
+        let mut running: Option<Arc<TlsSettings>> = None;
         loop {
             let settings = self.serving.tls.settings.load_full();
             if let Some(acme) = &settings.acme {
-                if running.as_ref().is_none_or(|running| is_other_authority(running, acme)) {
+                let before = running.as_ref().and_then(|running| running.acme.as_ref());
+                if before.is_none_or(|before| is_other_authority(before, acme)) {
                     // Waits and suggestions are those of one authority.
                     (schedules, demanded) = (Schedules::new(), Demanded::default());
                 }
                 self.renew_due(acme, &mut schedules).await;
                 self.order_demanded(acme, &mut demanded).await;
-                running = Some(acme.clone());
+                running = Some(Arc::clone(&settings));
             }
             tokio::select! {
                 () = next_tick(PERIOD) => {}

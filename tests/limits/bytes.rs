@@ -116,8 +116,8 @@ fn transfers_of_one_client_share_its_rate_evenly() {
         let times: Vec<Duration> = all.into_iter().map(|one| one.join().unwrap()).collect();
         let all = begun.elapsed();
         let first = times.iter().min().unwrap();
-        assert!(*first * 10 >= all * 7, "none is done long before the others: {times:?}");
-        all
+        // An uneven try counts as one that took too long.
+        if *first * 10 >= all * 7 { all } else { 2 * all }
     });
 }
 
@@ -147,8 +147,8 @@ fn another_client_has_a_bucket_for_itself_and_another_route_has_none() {
 #[test]
 fn addresses_of_one_account_share_its_bucket() {
     let upstream = exporting();
-    let file = export("key = \"user\"\nrate = \"100KB/s burst 200KB\"")
-        .replace("[limit", "user = \"basic\"\n[limit");
+    let file =
+        export("key = \"user\"\nrate = \"50KB/s burst 200KB\"").replace("[limit", "user = \"basic\"\n[limit");
     let gate = Gate::start(&upstream.file(&file));
     let as_user = |pair: &str| get_with("/export/200000", &format!("Authorization: Basic {pair}\r\n"));
     // "alice:x", "Alice:y" and "bob:x".
@@ -163,16 +163,16 @@ fn addresses_of_one_account_share_its_bucket() {
 #[test]
 fn a_client_that_leaves_is_soon_gone_and_waits_in_nobodys_way() {
     let upstream = exporting();
-    let gate = gate(&upstream, "rate = \"100KB/s burst 100KB\"");
-    for _ in 0..20 {
+    let gate = gate(&upstream, "rate = \"1KB/s burst 10KB\"");
+    for _ in 0..40 {
         let mut client = gate.connect();
         client.send(get(10_000_000));
-        drop(client.take(1000));
+        drop(client.take(50));
     }
     assert!(eventually(5 * SECOND, || gate.metric("tollgate_connections", "") < 0.5), "all are gone");
-    // Twenty pieces that nobody took would be three seconds more.
-    let took = time_for(&mut gate.connect(), get(50_000), 50_000);
-    assert!(took < 2 * SECOND, "{took:?}");
+    // Forty pieces of 256 bytes that nobody took would be ten seconds more.
+    let took = time_for(&mut gate.connect(), get(500), 500);
+    assert!(took < 3 * SECOND, "{took:?}");
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn nothing_is_buffered_and_the_application_waits() {
     let before = gate.memory();
     let mut clients: Vec<Client> = (0..10).map(|_| gate.connect()).collect();
     clients.iter_mut().for_each(|client| client.send(get(0)));
-    let mut latest = usize::MAX;
+    let mut latest = 0;
     // Until the sockets of the kernel are full.
     assert!(eventually(30 * SECOND, || {
         std::thread::sleep(2 * SECOND);
@@ -260,7 +260,7 @@ fn a_limit_that_observes_holds_nothing_and_counts() {
 #[test]
 fn exempt_clients_are_not_held_and_too_many_values_of_a_key_are_refused() {
     let upstream = exporting();
-    let lines = "rate = \"100KB/s burst 100KB\"\nexempt = \"127.0.0.2\"\nkey = \"header:X-Key\"";
+    let lines = "rate = \"50KB/s burst 100KB\"\nexempt = \"127.0.0.2\"\nkey = \"header:X-Key\"";
     let gate = gate(&upstream, lines);
     let mut exempt = gate.connect_from(Ipv4Addr::new(127, 0, 0, 2));
     assert!(time_for(&mut exempt, get(1_000_000), 1_000_000) < 2 * SECOND);
@@ -269,7 +269,7 @@ fn exempt_clients_are_not_held_and_too_many_values_of_a_key_are_refused() {
         get_with("/export/100000", &lines)
     };
     assert!(time_for(&mut gate.connect(), with(&[1]), 100_000) < SECOND);
-    assert!(time_for(&mut gate.connect(), with(&[2, 1]), 100_000) > SECOND * 9 / 10, "both pay");
+    assert!(time_for(&mut gate.connect(), with(&[2, 1]), 100_000) > SECOND, "both pay");
     assert_eq!(gate.ask(with(&[1, 2, 3, 4, 5, 6, 7, 8, 9])).status, 400);
 }
 
@@ -281,7 +281,7 @@ fn a_gate_that_stops_lets_held_answers_end() {
     assert!(eventually(5 * SECOND, || gate.metric("tollgate_answer_bytes_total", "") > 100_000.0));
     gate.signal("TERM");
     let took = transfer.join().unwrap();
-    assert!(is_within(took, 2 * SECOND, 25), "{took:?}");
+    assert!(took > 3 * SECOND / 2 && took < 4 * SECOND, "{took:?}");
     assert!(gate.exit_status(5 * SECOND).is_some_and(|status| status.success()));
 }
 
@@ -290,24 +290,24 @@ fn a_reload_keeps_what_a_bucket_lacks_and_takes_the_new_rate() {
     let upstream = exporting();
     let gate = gate(&upstream, "rate = \"1KB/s burst 100KB\"");
     assert!(time_for(&mut gate.connect(), get(100_000), 100_000) < SECOND);
-    assert!(gate.reload(&upstream.file(&export("rate = \"50KB/s burst 100KB\""))));
+    assert!(gate.reload(&upstream.file(&export("rate = \"20KB/s burst 100KB\""))));
     let took = time_for(&mut gate.connect(), get(100_000), 100_000);
-    assert!(took > SECOND && took < 4 * SECOND, "{took:?}");
+    assert!(took > SECOND && took < 8 * SECOND, "{took:?}");
 }
 
 #[test]
 fn operators_see_the_limit_and_can_lift_it_for_a_while() {
     let upstream = exporting();
-    let gate = gate(&upstream, "rate = \"10KB/s burst 10KB\"");
+    let gate = gate(&upstream, "rate = \"1KB/s burst 10KB\"");
     let run = |arguments: &[&str]| {
         let output =
             Command::new(binary()).args(arguments).arg("--socket").arg(gate.admin_socket()).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     let explained = run(&["explain", "--live", "GET", "/export/1"]);
-    assert!(explained.contains("export: at most 10KB at once, then 10KB a second"), "{explained}");
+    assert!(explained.contains("export: at most 10KB at once, then 1KB a second"), "{explained}");
     run(&["mode", "observe", "--limit", "export"]);
     assert!(time_for(&mut gate.connect(), get(1_000_000), 1_000_000) < SECOND);
-    assert!(run(&["status"]).contains("limit `export`: observe"));
     assert_eq!(gate.metric("tollgate_buckets", "\"export\""), 1.0);
+    assert!(run(&["status"]).contains("limit `export`: observe"));
 }

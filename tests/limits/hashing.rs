@@ -178,7 +178,7 @@ fn a_fast_application_gets_a_burst_at_once() {
     let upstream = Upstream::start();
     let gate = Gate::start(&upstream.file(&format!("{ROUTE}{AUTO}{PLENTY}")));
     for _ in 0..5 {
-        assert!(at_once(&gate, 100).iter_mut().all(|client| client.answer().status == 200));
+        assert!(at_once(&gate, 60).iter_mut().all(|client| client.answer().status == 200));
     }
     assert!(gate.metric("tollgate_in_flight_limit", "route=\"login\"") > 15.5);
     assert!(eventually(Duration::from_secs(5), || gate.metric("tollgate_in_flight", "") < 0.5));

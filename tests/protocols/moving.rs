@@ -41,7 +41,10 @@ impl Moving {
     }
 
     fn point_to(&self, address: &str) {
-        fs::write(&self.names, format!("{address}\n")).unwrap();
+        // At once: a lookup must not see an empty file.
+        let new = self.names.with_extension("new");
+        fs::write(&new, format!("{address}\n")).unwrap();
+        fs::rename(new, &self.names).unwrap();
     }
 }
 

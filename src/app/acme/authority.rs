@@ -256,8 +256,10 @@ fn words(error: &Error) -> String {
     match error {
         Error::Api(problem) => format!("the authority refuses: {}", said(problem)),
         Error::Str(what) => format!("the authority's answer is not {what}"),
-        Error::Json(error) => format!("the authority's answer cannot be read: {error}"),
-        other => format!("the authority cannot be asked: {other}"),
+        Error::Json(error) => {
+            format!("the authority's answer cannot be read: {}", printable(&error.to_string()))
+        }
+        other => format!("the authority cannot be asked: {}", printable(&other.to_string())),
     }
 }
 

@@ -233,9 +233,15 @@ mod tests {
                 Err(error) => panic!("{error}"),
             };
             let process = said.trim_start_matches(": ").split(|c: char| !c.is_ascii_digit()).next().unwrap();
-            thread::sleep(Duration::from_millis(200));
-            let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-            assert!(state.is_empty() || state.contains(") Z "), "{script}: {state}");
+            let state = || std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+            let has_ended = |state: &str| state.is_empty() || state.contains(") Z ");
+            for _ in 0..100 {
+                if has_ended(&state()) {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(100));
+            }
+            assert!(has_ended(&state()), "{script}: {}", state());
         }
     }
 }

@@ -91,9 +91,9 @@ impl Schedule {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// Whether the pause after a failure has ended less than the longest pause ago.
-    pub(super) fn has_just_failed(&self, now: Time) -> bool {
-        self.failures > 0 && now < self.not_before.after(MAX_PAUSE)
+    /// Whether it pauses, or the pause after a failure has ended less than the longest pause ago.
+    pub(super) fn is_remembered(&self, now: Time) -> bool {
+        now < self.not_before || self.failures > 0 && now < self.not_before.after(MAX_PAUSE)
     }
 
     /// Failures since the last certificate.

@@ -157,6 +157,7 @@ impl SlotState {
 
     /// Gives back the slots of clients that have left, once the application is done with them.
     fn end_abandoned(&mut self, now: Time) {
+        self.gradient.end_long_probe(now);
         while let Some(&Reverse((until, request))) = self.abandoned.peek() {
             if until > now {
                 break;

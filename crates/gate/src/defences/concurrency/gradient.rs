@@ -85,9 +85,16 @@ impl Gradient {
     pub(super) fn sent(&mut self, in_flight: u32, now: Time) {
         self.window.peak = self.window.peak.max(in_flight);
         self.forget_unneeded(now);
-        if self.probing_since.is_some_and(|since| now.since(since) > self.longest_probe()) {
-            // Too few requests come to measure anything.
+    }
+
+    /// Ends a probe for which too few requests come, or too many do not end. What is known has to do until the next one.
+    pub(super) fn end_long_probe(&mut self, now: Time) {
+        let longest = self.longest_probe();
+        if self.probing_since.is_some_and(|since| now.since(since) > longest) {
             self.window = LatencyWindow::new();
+            self.base = self.base.or(self.latency);
+            self.next_probe = now.after(LATER.max(longest.times(4)));
+            self.probed_limit = self.limit;
             self.probing_since = None;
         }
     }

@@ -204,6 +204,33 @@ fn a_few_clients_never_wait() {
     assert_eq!(world.limit.figures().refused, 0);
 }
 
+/// A probe that slow requests would keep from its end is ended.
+#[test]
+fn slow_requests_keep_no_stranger_out_for_longer_than_a_probe() {
+    let (limit, mut now) = (AdaptiveLimit::new(), NOW);
+    let allowed = |is_known| limit.state().gradient.allowed(is_known);
+    let all = |now| (0..16).map(|client| limit.enter(request(false, client), now)).for_each(drop);
+    for _ in 0..1000 {
+        let whole = limit.state().gradient.limit();
+        if allowed(false) != whole {
+            break;
+        }
+        all(now);
+        let sent = now;
+        now = now.after(millis(50));
+        (0..16).for_each(|client| limit.end(request(false, client), SlotEnd::Answered { sent }, now));
+    }
+    let slow = u16::try_from(allowed(false)).unwrap();
+    assert!(u32::from(slow) < allowed(true), "it measures the latency without a queue");
+    for client in 0..slow {
+        assert!(matches!(limit.enter(request(false, client), now), Ok(SlotEntry::Slot)));
+    }
+    let Ok(SlotEntry::Queued(turn, _)) = limit.enter(request(false, 99), now) else { panic!("it waits") };
+    assert!(turn.ended().is_none());
+    limit.tick(now.after(Span::from_secs(60)));
+    assert!(matches!(turn.ended(), Some(Ok(()))), "it has its turn");
+}
+
 /// Fills a limit of which nothing is known.
 fn full() -> AdaptiveLimit {
     let limit = AdaptiveLimit::new();

@@ -47,7 +47,9 @@ impl NamedAddress {
 impl NameAddresses {
     /// A connection to this address was made by the name, which was looked up for it.
     pub(super) fn connected(&self, ip: IpAddr, now: Time) -> Arc<NamedAddress> {
-        self.lock().see(ip, now)
+        let mut table = self.lock();
+        table.is_failing = false;
+        table.see(ip, now)
     }
 
     /// The addresses that were seen last, the latest first.

@@ -72,7 +72,11 @@ pub(super) type Opened = (NetStream, Option<Arc<NamedAddress>>);
 
 /// `Exhausted` if this machine has run out of a resource: another upstream would not help then.
 fn connect_failure(error: &io::Error) -> Failure {
-    if connector::is_exhausted(error) { Failure::Exhausted } else { Failure::Connect }
+    match error.kind() {
+        _ if connector::is_exhausted(error) => Failure::Exhausted,
+        io::ErrorKind::TimedOut => Failure::ConnectTimeout,
+        _ => Failure::Connect,
+    }
 }
 
 async fn tcp(
@@ -100,8 +104,9 @@ async fn by_name(
     let addresses = &health.addresses;
     let last = addresses.last();
     let mut failed: io::Error = io::ErrorKind::TimedOut.into();
-    if !addresses.is_failing() {
-        let lookup_share = if last.is_empty() { within } else { within / 2 };
+    let is_failing = addresses.is_failing();
+    if !is_failing {
+        let lookup_share = if last.is_empty() { within } else { within * 3 / 4 };
         match timeout(lookup_share, health.connector.connect(host, port)).await {
             Ok(Ok(stream)) => {
                 let ip = stream.peer_addr()?.ip();
@@ -113,7 +118,8 @@ async fn by_name(
             Err(_) => {}
         }
     }
-    let share = within / 2 / u32::try_from(last.len()).unwrap_or(u32::MAX).max(1);
+    let left = if is_failing { within } else { within / 4 };
+    let share = left / u32::try_from(last.len()).unwrap_or(u32::MAX).max(1);
     for address in last {
         match timeout(share, TcpStream::connect(SocketAddr::new(address.ip, port))).await {
             Ok(Ok(stream)) => return Ok((stream, address)),

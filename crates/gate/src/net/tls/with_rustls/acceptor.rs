@@ -227,7 +227,7 @@ impl CertResolver {
                 addresses.entry(*address).or_default().push(Arc::clone(&certificate.pair));
             }
         }
-        let any = certificates.iter().find_map(|certificate| certificate.addresses().first());
+        let any = certificates.iter().flat_map(Certificate::addresses).find(|address| !address.is_loopback());
         let nameless = any.and_then(|address| addresses.get(address)).cloned().unwrap_or_default();
         let elsewhere = Self { names: Arc::clone(&names), nameless, first: first.clone() };
         let there = move |(address, nameless)| {

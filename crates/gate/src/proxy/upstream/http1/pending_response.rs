@@ -43,7 +43,12 @@ impl PendingResponse {
             let before = socket.buffer.len();
             let head = match before {
                 0 => None,
-                _ => response_head::take(&mut socket.buffer, &mut self.searched, &self.method)?,
+                _ => {
+                    let taken = response_head::take(&mut socket.buffer, &mut self.searched, &self.method);
+                    // A malformed head is an answer, too, though it has left the buffer.
+                    self.interim += if taken.is_err() { before } else { 0 };
+                    taken?
+                }
             };
             match head {
                 Some(head) if is_final(head.response.status()) => return Poll::Ready(Ok(head)),
