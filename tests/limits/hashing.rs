@@ -13,7 +13,7 @@ const PLENTY: &str = "[limit.account]\nkey = \"user\"\nrate = \"100000 per 1h\"\
 const SLOTS: usize = 4;
 const HASH: Duration = Duration::from_millis(250);
 const STRANGERS: u32 = 1000;
-const DEVICES: usize = 8;
+const DEVICES: usize = 4;
 
 /// An application that hashes four passwords at once; further requests wait inside it.
 struct HashingApplication {
@@ -102,13 +102,16 @@ fn sign_ins(gate: &Gate, devices: &[String], lasting: Duration) -> Vec<Duration>
     let end = Instant::now() + lasting;
     let times: Mutex<Vec<Duration>> = Mutex::default();
     std::thread::scope(|scope| {
-        for (number, device) in devices.iter().enumerate() {
+        for (number, device) in (0_u32..).zip(devices) {
             let times = &times;
+            let address = Ipv4Addr::from(0x7f07_0001 + (number << 8));
             scope.spawn(move || {
                 let (user, lines) = (format!("user{number}"), format!("Cookie: {device}\r\n"));
                 while Instant::now() < end {
                     let started = Instant::now();
-                    let answer = gate.ask(sign_in_with(&lines, &form(&user, &right(&user))));
+                    let mut client = gate.connect_from(address);
+                    client.send(sign_in_with(&lines, &form(&user, &right(&user))));
+                    let answer = client.answer();
                     // Without a sign-in it would have to come again.
                     let more = if answer.status == 302 { Duration::ZERO } else { Duration::from_secs(10) };
                     times.lock().unwrap().push(started.elapsed() + more);
@@ -122,7 +125,7 @@ fn sign_ins(gate: &Gate, devices: &[String], lasting: Duration) -> Vec<Duration>
     times
 }
 
-/// A machine that is busy with other things gets three tries of thirteen seconds; they say what they saw.
+/// A machine that is busy with other things gets four tries of thirteen seconds; they say what they saw.
 #[test]
 fn known_devices_sign_in_within_a_second_while_a_thousand_strangers_keep_the_application_busy() {
     let application = HashingApplication::start();
@@ -144,7 +147,7 @@ fn known_devices_sign_in_within_a_second_while_a_thousand_strangers_keep_the_app
         }
         // It learns meanwhile.
         std::thread::sleep(Duration::from_secs(8));
-        for _ in 0..3 {
+        for _ in 0..4 {
             let mut times = Vec::new();
             let busy = application.busy_while(|| times = sign_ins(&gate, &devices, Duration::from_secs(13)));
             let p99 = times[times.len() * 99 / 100];
