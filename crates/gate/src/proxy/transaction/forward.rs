@@ -155,6 +155,7 @@ impl PreparedRequest {
             return self.switch_protocols(response, connection, record, answered);
         }
         let paces = self.attempt.as_ref().and_then(AdmittedAttempt::paces);
+        let timeout = body_timeout(&response, &forwarding);
         let (mut read_ahead, mut inspector) = (BodyStart::default(), None);
         let cookie = match self.settle_plan(&response, answered) {
             SettlePlan::Known(settlement) => {
@@ -167,14 +168,12 @@ impl PreparedRequest {
             }
             // Boxed: it is rarely awaited, and would enlarge every request's future.
             SettlePlan::BeforeHead(inspector) => {
-                let timeout = body_timeout(&response, &forwarding);
                 let settled = Box::pin(inspector.read_ahead(response.body_mut(), timeout)).await;
                 let (pieces, cookie) = settled.map_err(body_failure)?;
                 read_ahead = pieces;
                 cookie
             }
         };
-        let timeout = body_timeout(&response, &forwarding);
         let passed = self.passed_headers(&mut response, cookie);
         let ahead = || ReadAhead::new(&server.body_memory.responses, owner, forwarding.response_buffer);
         let paces = paces.map(|paces| (paces, server.engine.clock().clone()));
