@@ -43,32 +43,35 @@ fn limit_part(
     spec: &str,
     now: Time,
 ) -> LimitPart {
-    let configured = rules.configured.limits.get(at).map_or(limit.mode, |limit| limit.mode);
     let buckets = rules.buckets(&limit.name);
-    let prefix = format!("{}: ", limit.name);
     let [admit, refuse, observe, exempt] = metrics.decisions_of(&limit.name);
     LimitPart {
-        name: limit.name.to_string(),
-        mode: limit.mode.name().to_owned(),
-        configured_mode: configured.name().to_owned(),
-        mode_until: rules.mode_until(&limit.name, configured).map(rfc3339),
-        key: LimitKey(limit.key.clone()).to_string(),
-        spec: spec.strip_prefix(&prefix).unwrap_or(spec).to_owned(),
         candidate_of: limit.candidate_of.as_deref().map(str::to_owned),
         routes: routes_of(&rules.policy, at),
         buckets: buckets.map_or(0, |buckets| buckets.live(now) as u64),
         forgotten: buckets.map_or(0, |buckets| buckets.forgotten()),
         decisions: DecisionCounts { admit, refuse, observe, exempt },
+        ..settings(rules, limit, rules.configured.limits.get(at), spec)
     }
 }
 
 /// A limit that counts bytes: it decides nothing.
 fn byte_limit_part(rules: &Rules, of_bytes: &dyn ByteLimit, spec: &str, now: Time) -> LimitPart {
     let (limit, (buckets, forgotten)) = (of_bytes.limit(), of_bytes.usage(now));
-    let prefix = format!("{}: ", limit.name);
     let applies = |route: &&Route| route.defences.byte_limits_here().any(|here| here.name == limit.name);
     let mut configured = rules.configured.byte_limits().iter().map(|other| other.limit());
-    let configured = configured.find(|other| other.name == limit.name).map_or(limit.mode, |other| other.mode);
+    LimitPart {
+        routes: rules.policy.routes.iter().filter(applies).map(|route| route.name.to_string()).collect(),
+        buckets: buckets as u64,
+        forgotten,
+        ..settings(rules, limit, configured.find(|other| other.name == limit.name), spec)
+    }
+}
+
+/// What a limit is set to, now and by the file. All that was counted is left at 0.
+fn settings(rules: &Rules, limit: &Limit, configured: Option<&Limit>, spec: &str) -> LimitPart {
+    let configured = configured.map_or(limit.mode, |limit| limit.mode);
+    let prefix = format!("{}: ", limit.name);
     LimitPart {
         name: limit.name.to_string(),
         mode: limit.mode.name().to_owned(),
@@ -77,9 +80,9 @@ fn byte_limit_part(rules: &Rules, of_bytes: &dyn ByteLimit, spec: &str, now: Tim
         key: LimitKey(limit.key.clone()).to_string(),
         spec: spec.strip_prefix(&prefix).unwrap_or(spec).to_owned(),
         candidate_of: None,
-        routes: rules.policy.routes.iter().filter(applies).map(|route| route.name.to_string()).collect(),
-        buckets: buckets as u64,
-        forgotten,
+        routes: Vec::new(),
+        buckets: 0,
+        forgotten: 0,
         decisions: DecisionCounts { admit: 0, refuse: 0, observe: 0, exempt: 0 },
     }
 }

@@ -85,7 +85,7 @@ impl Parts {
     }
 }
 
-/// Removes the file of a certificate that has ended; somebody may have put a newer one there.
+/// Removes the file of a certificate that has ended, unless the operator has put a newer one there.
 fn remove_ended(path: &Path, now: Time) {
     let read = std::fs::read(path).ok().and_then(|pem| Certificate::from_pem(&pem, &pem, "").ok());
     if read.is_none_or(|certificate| certificate.expires() <= now) {
