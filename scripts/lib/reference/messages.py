@@ -85,22 +85,6 @@ ADVICE = {
     "…: it has served no client for …": "Report it. `/readyz` answers 503 meanwhile; systemd restarts the gate.",
 }
 
-# What check says of the values of many keys: the page says of all of them that they explain themselves.
-GENERAL = [
-    r"^(…|this|the secret|true) is not (an?|the (name|number|address|URL)) ",
-    r"\ban? [a-z]+( where |, not )",
-    r" is out of range$|^a (count|burst|prefix length) of ",
-    r" (has more than a host|has no address|has a name|has a scheme|has no valid port|has no absolute path|needs brackets)|^port … ",
-    r"^unknown ",
-    r" is there twice$|^duplicate key",
-    r" has a rate already$",
-    r"too short|holds (no key|… keys)$|^there is no variable|neither a variable",
-    r"^an? (candidate|rolling window|(continuous|interval) (bucket|limit)|limit with an? \w+) (has no|does not|refills)",
-    r"^the text must have ",
-    r"^invalid |^key with no value|^unclosed|^string values must|^a value is missing",
-]
-
-
 def render():
     out = ["# Messages\n", HEAD.format("the source and the golden files in tests/config"),
            "`…` stands for what a message says of one case.\n",
@@ -152,29 +136,20 @@ def literal(text, at):
 
 
 def check_messages():
-    """An example of each message that has a remedy under its caret, except those that can be about many keys."""
+    """An example of each warning that has a remedy under its caret."""
     found = {}
     for path in sorted((ROOT / "tests/config").glob("*.txt")):
         lines = path.read_text().replace("tests/config/", "").splitlines()
         for at, line in enumerate(lines):
-            begin = re.match(r"(error|warning): (.+)", line)
-            if begin:
-                level, words = begin.groups()
+            if line.startswith("warning: "):
+                words = line.removeprefix("warning: ")
                 # An example with a remedy says more.
-                if not found.get((level, without_names(words)), ("", ""))[1]:
-                    found[level, without_names(words)] = (words, hint(lines[at + 1:at + 6]))
-    general = {key: next((form for form in GENERAL if re.search(form, key[1])), None) for key in found}
-    stale = {*GENERAL} - {*general.values()}
-    if stale:
-        sys.exit(f"GENERAL in scripts/lib/reference/messages.py has a form that no message has: {sorted(stale)}")
-    out = ["`tollgate check` shows the place of each mistake in the file, and a remedy. Messages about the form or size of a value, about "
-           "unknown and repeated names, secrets, keys that do not fit a limit, and broken TOML explain themselves, as do those whose remedy "
-           "is an example. Each other message with a remedy has a row; names and values in it are examples.\n"]
-    for level, heading in [("error", "error"), ("warning", "warning: legal, and surely wrong")]:
-        own = [shown for key, shown in found.items() if key[0] == level and not general[key]]
-        rows = sorted(shown for shown in own if shown[1] and not shown[1].startswith("as in "))
-        out += [f"| {heading} | remedy |", "|---|---|", *(f"| {example(words)} | {example(remedy)} |" for words, remedy in rows), ""]
-    return out
+                if not found.get(without_names(words), ("", ""))[1]:
+                    found[without_names(words)] = (words, hint(lines[at + 1:at + 6]))
+    rows = sorted(shown for shown in found.values() if shown[1] and not shown[1].startswith("as in "))
+    return ["`tollgate check` shows the place of each mistake in the file, and a remedy. An error says what would be right. A warning is about "
+            "what is legal, and surely wrong; names and values are examples here.\n",
+            "| warning | remedy |", "|---|---|", *(f"| {example(words)} | {example(remedy)} |" for words, remedy in rows), ""]
 
 
 def without_names(words):
