@@ -52,13 +52,17 @@ pub(super) struct SiteAttempt {
 impl SiteBlock {
     pub(super) fn of(block: &LineBlock, table: &SiteTable, since: Time) -> Self {
         let mut found = Self::default();
+        let mut last: Option<GateLine<'_>> = None;
         for (number, line) in (block.first_line..).zip(lines(block)) {
             if line.trim_ascii().is_empty() {
                 continue;
             }
             found.lines += 1;
             match parse_gate_line(line) {
-                Ok(line) => found.add(&line, table, since),
+                Ok(line) => {
+                    found.add(&line, last.as_ref(), table, since);
+                    last = Some(line);
+                }
                 Err(error) => {
                     found.unreadable += 1;
                     found.first_unreadable.get_or_insert_with(|| unreadable(block, number, line, error));
@@ -68,7 +72,7 @@ impl SiteBlock {
         found
     }
 
-    fn add(&mut self, line: &GateLine<'_>, table: &SiteTable, since: Time) {
+    fn add(&mut self, line: &GateLine<'_>, last: Option<&GateLine<'_>>, table: &SiteTable, since: Time) {
         self.has_decisions |= line.attempt.is_some();
         self.has_requests |= line.attempt.is_none();
         if line.at < since {
@@ -77,40 +81,51 @@ impl SiteBlock {
         self.first = Some(self.first.map_or(line.at, |first| first.min(line.at)));
         self.last = self.last.max(Some(line.at));
         let Some(route) = line.route.as_deref() else { return };
+        if let Some(attempt) = self.attempts.last_mut()
+            && last.is_some_and(|last| is_same_attempt(line, last))
+        {
+            return attempt.add_verdict(line, table);
+        }
         let attempt = SiteAttempt::of(line, route, table);
         if attempt.site.is_none() && self.unknown_routes.len() < MAX_UNKNOWN {
             // A log may have anything in the place of a name.
             let shown: String = route.escape_debug().take(MAX_SHOWN).collect();
             self.unknown_routes.insert(shown);
         }
-        let next = match self.attempts.last_mut() {
-            Some(last) => last.merge(attempt),
-            None => Some(attempt),
-        };
-        self.attempts.extend(next);
+        self.attempts.push(attempt);
     }
 }
 
 impl SiteAttempt {
     fn of(line: &GateLine<'_>, route: &str, table: &SiteTable) -> Self {
-        let refused_by = line.refused_by.as_deref().and_then(|limit| table.limit(limit));
-        Self {
+        let mut attempt = Self {
             at: line.at,
             site: table.line_of(route, line.host.as_deref()),
             client: line.client.map(|client| table.shown(client)),
             account: line.account,
-            is_refused: line.refused_by.is_some(),
-            refused_by,
-            is_refused_by_account: refused_by.is_some_and(|limit| table.is_by_account(limit)),
-            would_refuse: line.would_refuse,
+            is_refused: false,
+            refused_by: None,
+            is_refused_by_account: false,
+            would_refuse: false,
             outcome: line.outcome,
             is_owner: line.is_owner.unwrap_or_default(),
             is_alarmed: line.is_alarmed,
             id: id(line, route),
-        }
+        };
+        attempt.add_verdict(line, table);
+        attempt
     }
 
-    /// Takes in another line about the same attempt. Gives back one about another attempt.
+    /// Takes in what a line says of one limit, or of all.
+    fn add_verdict(&mut self, line: &GateLine<'_>, table: &SiteTable) {
+        let refused_by = line.refused_by.as_deref().and_then(|limit| table.limit(limit));
+        self.is_refused |= line.refused_by.is_some();
+        self.refused_by = self.refused_by.or(refused_by);
+        self.is_refused_by_account |= refused_by.is_some_and(|limit| table.is_by_account(limit));
+        self.would_refuse |= line.would_refuse;
+    }
+
+    /// Takes in what another block says of the same attempt. Gives back another attempt.
     pub(super) fn merge(&mut self, next: Self) -> Option<Self> {
         if self.id.is_none() || self.id != next.id {
             return Some(next);
@@ -121,6 +136,15 @@ impl SiteAttempt {
         self.would_refuse |= next.would_refuse;
         None
     }
+}
+
+/// Whether a line is about the attempt of the line before it.
+fn is_same_attempt(line: &GateLine<'_>, last: &GateLine<'_>) -> bool {
+    let of_attempt = |line: &GateLine<'_>| (line.at, line.client);
+    line.attempt.is_some()
+        && of_attempt(line) == of_attempt(last)
+        && line.attempt == last.attempt
+        && line.route == last.route
 }
 
 /// The lines of an attempt follow each other, so a hash of what they have in common is enough.
