@@ -8,6 +8,7 @@ mod acme;
 mod alarms;
 mod allocator;
 mod background;
+pub mod cases;
 mod certificate_expiry;
 mod certificates;
 mod config_diff;

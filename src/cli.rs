@@ -26,6 +26,7 @@ mod site;
 mod sources;
 mod store;
 mod stored_policy;
+mod test;
 mod toml_value;
 #[cfg(feature = "top")]
 mod top;
@@ -91,6 +92,8 @@ enum CliCommand {
     Explain(explain::ExplainArgs),
     /// Show what the limits would have refused, by access logs
     Replay(replay::ReplayArgs),
+    /// Decide the cases of a file, requests with expected decisions, on a clock of their own; exits with 1 if any differs
+    Test(test::TestArgs),
     /// Write a first configuration with a ladder of limits
     Init(init::InitArgs),
     /// Write a configuration from the limits of nginx, HAProxy, fail2ban, Apache or ingress-nginx, with what is lost
@@ -149,6 +152,7 @@ impl CliCommand {
             Self::Check(arguments) => Some(arguments.config_mut()),
             Self::Explain(arguments) => Some(arguments.config_mut()),
             Self::Replay(arguments) => Some(arguments.config_mut()),
+            Self::Test(arguments) => Some(arguments.config_mut()),
             Self::Site(arguments) => Some(arguments.config_mut()),
             Self::Buckets(arguments) => Some(arguments.config_mut()),
             Self::Mode(arguments) => Some(arguments.config_mut()),
@@ -200,6 +204,7 @@ fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
         CliCommand::Check(arguments) => check::check(&arguments),
         CliCommand::Explain(arguments) => explain::explain(&arguments),
         CliCommand::Replay(arguments) => replay::run(&arguments),
+        CliCommand::Test(arguments) => test::test(&arguments),
         CliCommand::Init(arguments) => init::init(&arguments),
         CliCommand::Import(arguments) => import::import(&arguments),
         CliCommand::Site(arguments) => site::site(&arguments),

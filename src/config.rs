@@ -6,6 +6,7 @@
 
 mod alike;
 mod candidate;
+pub mod cases;
 mod check;
 mod derived_limits;
 mod environment;

@@ -172,42 +172,20 @@ impl Explanation {
         asked: &'r ExplainRequest,
         policy: &Policy,
     ) -> Option<Attempt<'r>> {
-        let host = match &parts.host {
-            Ok(host) => host,
-            Err(why) => {
-                self.step("answer", format!("400, because {why}"));
+        let attempt = match parts.attempt(view.client, asked) {
+            Ok(attempt) => attempt,
+            Err(answer) => {
+                self.step("answer", answer);
                 return None;
             }
         };
-        let (request, peer) = (&parts.request, PeerAddr::Ip(SocketAddr::new(asked.peer, 0)));
-        let client = match asked.from {
-            Some(ip) => Ok(Client::from_ip(ip)),
-            None => view.client.client_of(peer, request.headers()),
-        };
-        let client = match client {
-            Ok(client) => client,
-            Err(why) => {
-                self.step("answer", format!("400, because {why}"));
-                return None;
-            }
-        };
-        let uri = request.uri();
-        let (path, query, headers) = (uri.path(), uri.query(), request.headers());
-        let (method, body) = (request.method(), body_of(asked));
-        let attempt =
-            Attempt { method, path, query, host, client, headers, body, descriptor: None, tls: None };
         self.client(&attempt, asked);
         self.readings(&attempt);
         if policy.could_be_a_write(&attempt) {
             self.step("method", format!("{}, which an application could take for a write", attempt.method));
         }
-        if let (Ok(Some(to_read)), AttemptBody::Whole(body)) =
-            (policy.body_requirement(&attempt, &policy.routes_of(&attempt)), attempt.body)
-            && body.len() > to_read.max_bytes
-            && to_read.is_needed
-        {
-            let bytes = to_read.max_bytes;
-            self.step("answer", format!("413, because the route reads {bytes} bytes of a body"));
+        if let Some(answer) = too_long(policy, &attempt) {
+            self.step("answer", answer);
             return None;
         }
         Some(attempt)
@@ -337,13 +315,13 @@ impl Explanation {
 }
 
 /// The request as the gate would read it.
-struct RequestParts {
+pub(super) struct RequestParts {
     request: Request<()>,
     host: Result<String, MalformedRequest>,
 }
 
 impl RequestParts {
-    fn of(asked: &ExplainRequest) -> Self {
+    pub(super) fn of(asked: &ExplainRequest) -> Self {
         let mut request = Request::new(());
         *request.method_mut() = asked.method.clone();
         *request.uri_mut() = asked.url.clone();
@@ -352,6 +330,37 @@ impl RequestParts {
         let host = target::check(&request).map(|host| host.to_string());
         Self { request, host }
     }
+
+    /// The attempt, or the answer of a gate that cannot read the request.
+    pub(super) fn attempt<'r>(
+        &'r self,
+        client: &ClientSettings,
+        asked: &'r ExplainRequest,
+    ) -> Result<Attempt<'r>, String> {
+        let because = |why: &dyn std::fmt::Display| format!("400, because {why}");
+        let host = self.host.as_ref().map_err(|why| because(why))?;
+        let (method, uri, headers) = (self.request.method(), self.request.uri(), self.request.headers());
+        let client = match asked.from {
+            Some(ip) => Client::from_ip(ip),
+            None => {
+                let peer = PeerAddr::Ip(SocketAddr::new(asked.peer, 0));
+                client.client_of(peer, headers).map_err(|why| because(&why))?
+            }
+        };
+        let (path, query, body) = (uri.path(), uri.query(), body_of(asked));
+        Ok(Attempt { method, path, query, host, client, headers, body, descriptor: None, tls: None })
+    }
+}
+
+/// The answer to a body that is longer than its route reads.
+pub(super) fn too_long(policy: &Policy, attempt: &Attempt<'_>) -> Option<String> {
+    let (Ok(Some(to_read)), AttemptBody::Whole(body)) =
+        (policy.body_requirement(attempt, &policy.routes_of(attempt)), attempt.body)
+    else {
+        return None;
+    };
+    let is_too_long = body.len() > to_read.max_bytes && to_read.is_needed;
+    is_too_long.then(|| format!("413, because the route reads {} bytes of a body", to_read.max_bytes))
 }
 
 fn add_headers(headers: &mut HeaderMap, authority: &str, asked: &ExplainRequest) {

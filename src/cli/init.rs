@@ -4,6 +4,7 @@
 //! of limits are TOML files, `presets/limits/*.toml`, and so are the tables for proxies in front, `presets/behind/*.toml`. A preset knows
 //! more than addresses: `presets/accounts/*.toml` are the limits for that.
 
+mod cases;
 mod detect;
 mod existing_file;
 mod key_file;
@@ -116,7 +117,8 @@ pub(super) fn init(arguments: &InitArgs) -> anyhow::Result<Exit> {
     if arguments.admin {
         key_file::make(&arguments.file.with_file_name(ADMIN_TOKEN))?;
     }
-    output::tell(format_args!("{}", arguments.next_commands()));
+    let has_cases = cases::make(arguments)?;
+    output::tell(format_args!("{}", arguments.next_commands(has_cases)));
     Ok(Exit::Ok)
 }
 
@@ -170,6 +172,12 @@ impl InitArgs {
     /// The configuration that it would write, without a word about it.
     fn config(&self) -> Option<Config> {
         load(&sources("config.toml", &self.text(&self.limits))).config
+    }
+
+    /// The same, with limits that refuse.
+    fn enforcing(&self) -> Option<Config> {
+        let sources = sources("config.toml", &self.text(&self.limits));
+        load(&sources.with_set([("mode".to_owned(), "enforce".to_owned())])).config
     }
 
     fn mode(&self) -> String {
@@ -256,8 +264,19 @@ impl InitArgs {
         limits.join("\n")
     }
 
+    /// The options of `tollgate test` for this file: where limits observe, it tests what they would do.
+    fn test_options(&self, option: &str) -> String {
+        format!("{option}{}", if self.observe { " --set mode=enforce" } else { "" })
+    }
+
+    /// The name of the file of cases.
+    fn cases(&self) -> PathBuf {
+        let is_file = self.file != Path::new("-");
+        cases::file_of(if is_file { &self.file } else { Path::new("config.toml") })
+    }
+
     /// What to do with the file now.
-    fn next_commands(&self) -> String {
+    fn next_commands(&self, has_cases: bool) -> String {
         let file = self.file.display().to_string();
         let is_default = file == "config.toml";
         let option = if is_default { String::new() } else { format!(" -c {file}") };
@@ -266,14 +285,18 @@ impl InitArgs {
             true => "systemctl enable --now tollgate".to_owned(),
             false => format!("tollgate run{option}"),
         };
-        let commands = [
+        let test = format!("tollgate test{} {}", self.test_options(&option), self.cases().display());
+        let mut commands = vec![
             (format!("tollgate check{word}"), "what its limits let through at worst"),
             (format!("tollgate explain{option} {}", self.example_path()), "what would happen to an attempt"),
             (start, "start the gate"),
         ];
+        if has_cases {
+            commands.insert(2, (test, "whether it decides as the cases in that file say"));
+        }
         let width = commands.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
-        let lines = commands.map(|(command, what)| format!("  {command:<width$}   {what}\n"));
-        format!("{file} is written. Next:\n\n{}", lines.concat())
+        let lines = commands.iter().map(|(command, what)| format!("  {command:<width$}   {what}\n"));
+        format!("{file} is written. Next:\n\n{}", lines.collect::<String>())
     }
 
     /// A path that is protected.
@@ -289,6 +312,10 @@ impl InitArgs {
     /// The file with one of the sets.
     fn text(&self, set: &str) -> String {
         let values = [
+            (
+                "{cases}",
+                self.cases().file_name().map(|name| name.to_string_lossy().into()).unwrap_or_default(),
+            ),
             ("{listen}", toml_of(&self.listen)),
             ("{upstream}", self.upstream()),
             ("{mode}", self.mode()),

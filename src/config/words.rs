@@ -100,6 +100,7 @@ words! {
     pub(super) ShownLimits: ShowLimits {
         "refused" => ShowLimits::Refused,
         "always" => ShowLimits::Always,
+        "legacy" => ShowLimits::Legacy,
         "never" => ShowLimits::Never,
     }
 }

@@ -7,14 +7,14 @@ use anyhow::bail;
 use super::super::sources::{ConfigArgs, NoConfiguration, report};
 use super::NO_STORE;
 use crate::config::{
-    Loaded, PolicySource, Sources, StoreSettings, StoredPolicy, load, policy_source, store_of,
+    Config, Loaded, PolicySource, Sources, StoreSettings, StoredPolicy, load, policy_source, store_of,
 };
 
 /// A text that may become the policy, and the store that it goes to.
 pub(super) struct CheckedPolicy {
     pub(super) text: String,
-    /// `None` after a mistake.
-    pub(super) store: Option<StoreSettings>,
+    /// With what it says; `None` after a mistake.
+    pub(super) store: Option<(StoreSettings, Config)>,
 }
 
 impl CheckedPolicy {
@@ -50,7 +50,7 @@ impl CheckedPolicy {
             None => alone(policy, own.as_ref(), config)?,
         };
         loaded.diagnostics.iter().for_each(report);
-        Ok(Self { text, store: loaded.config.and(store) })
+        Ok(Self { text, store: store.zip(loaded.config) })
     }
 }
 

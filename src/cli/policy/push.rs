@@ -8,6 +8,7 @@ use clap::Args;
 use super::super::Exit;
 use super::super::sources::ConfigArgs;
 use super::super::stored_policy::SharedPolicies;
+use super::super::test::decide_cases;
 use super::super::user_name;
 use super::checked::CheckedPolicy;
 use super::wait::WaitArgs;
@@ -26,6 +27,9 @@ pub(super) struct PushArgs {
     /// The reason, for the history
     #[arg(short = 'm', long, value_name = "TEXT", default_value = "")]
     comment: String,
+    /// Push only if it decides the cases of this file as they say: see `tollgate test`
+    #[arg(long, value_name = "CASES")]
+    test: Option<PathBuf>,
     /// Also in place of one that cannot be read: it is damaged, or was written under another secret
     #[arg(long)]
     replace: bool,
@@ -49,7 +53,12 @@ pub(super) struct RollbackArgs {
 impl PushArgs {
     pub(super) fn run(&self) -> anyhow::Result<Exit> {
         let CheckedPolicy { text, store } = CheckedPolicy::read(&self.file, &self.config)?;
-        push(store, &text, &self.comment, self.replace, &self.wait)
+        let Some((store, config)) = store else { return Ok(refused(Exit::BadConfiguration)) };
+        let tested = self.test.as_ref().map(|cases| decide_cases(config, cases)).transpose()?;
+        match tested {
+            None | Some(Exit::Ok) => push(&store, &text, &self.comment, self.replace, &self.wait),
+            Some(exit) => Ok(refused(exit)),
+        }
     }
 }
 
@@ -67,22 +76,26 @@ impl RollbackArgs {
         })?;
         let comment = self.comment.clone().unwrap_or_else(|| format!("back to {}", stored.version));
         let CheckedPolicy { text, store } = CheckedPolicy::of_stored(stored, own, &self.config)?;
-        push(store, &text, &comment, false, &self.wait)
+        match store {
+            Some((store, _)) => push(&store, &text, &comment, false, &self.wait),
+            None => Ok(refused(Exit::BadConfiguration)),
+        }
     }
 }
 
+fn refused(exit: Exit) -> Exit {
+    errln!("refused, the policy in the store stays");
+    exit
+}
+
 fn push(
-    store: Option<StoreSettings>,
+    store: &StoreSettings,
     text: &str,
     comment: &str,
     replaces: bool,
     wait: &WaitArgs,
 ) -> anyhow::Result<Exit> {
-    let Some(store) = store else {
-        errln!("refused, the policy in the store stays");
-        return Ok(Exit::BadConfiguration);
-    };
-    let policies = SharedPolicies::open(&store)?;
+    let policies = SharedPolicies::open(store)?;
     let (policy, is_new) = policies.run(async |fleet| {
         let note = PolicyNote { at: Clock::system().now(), by: author(), comment: comment.to_owned() };
         if replaces {

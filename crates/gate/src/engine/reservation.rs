@@ -13,6 +13,7 @@ use super::{DecidedAttempt, Engine, LimitStatus, LimitStatuses, Rules, limit_sta
 use crate::bucket::{Effect, Op};
 use crate::event::{Event, GuessWorked, SettledAs};
 use crate::policy::outcome::{Judgement, Outcome};
+use crate::policy::response::{BodyPrefix, ResponseView};
 use crate::policy::{Charges, FailedAttempt, OwnerClaim, Pace, Unsettled};
 use crate::store::DecidedBy;
 use crate::time::{Span, Time};
@@ -76,6 +77,14 @@ impl Reservation {
     #[must_use]
     pub fn paces(&self) -> Option<Box<[Pace]>> {
         self.unsettled.notes.paces()
+    }
+
+    /// The judgement by the head and the body of the answer: by the rules of all its routes.
+    #[must_use]
+    pub fn judged(&self, rules: &Rules, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Judgement {
+        let routes = self.routes.iter().filter_map(|&at| rules.policy.routes.get(at));
+        let judged = routes.map(|route| route.rules.by_body(response, body));
+        judged.reduce(Judgement::and).unwrap_or(Outcome::Failure.into())
     }
 
     /// As [`settle`](Self::settle), `at` this [time](Engine::time). Returns a `Set-Cookie` if the client becomes known as an

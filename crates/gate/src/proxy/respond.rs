@@ -47,6 +47,7 @@ pub use self::without_request::problem_without_request;
 use self::accept::ResponseFormat;
 use self::builder::{ResponseBuilder, Templates};
 use self::details::ProblemDetails;
+use self::rate_limit::ShownWindows;
 use crate::engine::Refusal;
 use crate::policy::Policy;
 use crate::time::Span;
@@ -88,8 +89,18 @@ pub enum ShowLimits {
     Refused,
     /// With the response to every attempt.
     Always,
+    /// With the response to every attempt, and `X-RateLimit-*` as well.
+    Legacy,
     /// Never.
     Never,
+}
+
+impl ShowLimits {
+    /// Whether an attempt that passes is told of its limits.
+    #[must_use]
+    pub fn tells_admitted(self) -> bool {
+        matches!(self, Self::Always | Self::Legacy)
+    }
 }
 
 /// The parts of a request that shape a generated response.
@@ -162,9 +173,19 @@ pub fn refusal(
     let mut builder =
         ResponseBuilder::new(&details, format, Templates { configured, built_in }, negotiation.head);
     if settings.headers != ShowLimits::Never {
-        builder.rate_limits(policy, &refusal.statuses, retry_after.is_some());
+        let until = retry_after.map_or(ShownWindows::None, ShownWindows::UpTo);
+        builder.rate_limits(policy, &refusal.statuses, until);
+    }
+    if settings.headers == ShowLimits::Legacy {
+        builder.legacy_limits(policy, &refusal.statuses);
     }
     builder.finish()
+}
+
+/// The wait that a refusal tells its client, in whole seconds, but for jitter; `None` if waiting does not help.
+#[must_use]
+pub fn told_wait(policy: &Policy, refusal: &Refusal) -> Option<Span> {
+    retry_after::shown_wait(policy, refusal).map(|wait| Span::from_secs(retry_after::seconds(wait, 0, &[])))
 }
 
 /// The response to an error.

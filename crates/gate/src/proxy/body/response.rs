@@ -122,6 +122,13 @@ impl ResponseBody {
         self.0.carried.as_ref()
     }
 
+    /// Removes a header of the application.
+    pub(in crate::proxy) fn remove_passed(&mut self, name: &HeaderName) {
+        if let Some(CarriedHeaders::Passed(passed)) = &mut self.0.carried {
+            passed.remove(name);
+        }
+    }
+
     /// What follows the response, if that is another protocol.
     pub(in crate::proxy) fn take_tunnel(&mut self) -> Option<TunnelTask> {
         self.0.tunnel.take()

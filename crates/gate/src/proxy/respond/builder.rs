@@ -16,7 +16,7 @@ use super::accept::ResponseFormat;
 use super::details::ProblemDetails;
 use super::escape::push_number;
 use super::offer::script_source;
-use super::rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, push_limit, push_policy};
+use super::rate_limit::{LegacyLimit, RATE_LIMIT, RATE_LIMIT_POLICY, ShownWindows, push_limit, push_policy};
 use super::template::Template;
 use crate::engine::LimitStatus;
 use crate::policy::Policy;
@@ -97,10 +97,18 @@ impl ResponseBuilder {
         }
     }
 
-    /// Adds `RateLimit` and `RateLimit-Policy`; `timed` is whether waiting helps.
-    pub(super) fn rate_limits(&mut self, policy: &Policy, statuses: &[LimitStatus], timed: bool) {
+    /// Adds `RateLimit` and `RateLimit-Policy`.
+    pub(super) fn rate_limits(&mut self, policy: &Policy, statuses: &[LimitStatus], windows: ShownWindows) {
         self.add_value(RATE_LIMIT_POLICY, |text| push_policy(text, policy, statuses));
-        self.add_value(RATE_LIMIT, |text| push_limit(text, policy, statuses, timed));
+        self.add_value(RATE_LIMIT, |text| push_limit(text, policy, statuses, windows));
+    }
+
+    /// Adds `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
+    pub(super) fn legacy_limits(&mut self, policy: &Policy, statuses: &[LimitStatus]) {
+        let numbers = LegacyLimit::of(policy, statuses).into_iter().flat_map(LegacyLimit::numbers);
+        for (name, number) in numbers {
+            self.add_value(name, |text| push_number(text, number));
+        }
     }
 
     /// Adds `Allow`.

@@ -9,7 +9,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use prost::Message;
 
-use super::rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY};
+use super::rate_limit::{LEGACY, RATE_LIMIT, RATE_LIMIT_POLICY};
 use crate::bucket::{Admission, Spec};
 use crate::engine::LimitStatus;
 use crate::policy::Policy;
@@ -87,7 +87,7 @@ impl RateLimitResponse {
 
     /// Adds the limits that a refusal or an admission shows in these headers.
     pub(in crate::proxy) fn tell_client(&mut self, headers: &HeaderMap) {
-        for name in [RATE_LIMIT_POLICY, RATE_LIMIT] {
+        for name in [RATE_LIMIT_POLICY, RATE_LIMIT].into_iter().chain(LEGACY) {
             let values = headers.get_all(&name).iter();
             self.response_headers_to_add.extend(values.filter_map(|value| AddedHeader::new(&name, value)));
         }

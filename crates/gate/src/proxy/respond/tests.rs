@@ -258,7 +258,7 @@ fn a_limit_that_only_observes_is_not_shown() {
     what.statuses.push(observed);
     let response = respond(&RefuseSettings::default(), &["a", "quiet"], &what, "application/json");
     assert!(!format!("{response:?}").contains("quiet"));
-    assert!(rate_limit_headers(&policy(&["a", "quiet"]), &[observed]).is_none());
+    assert!(rate_limit_headers(ShowLimits::Legacy, &policy(&["a", "quiet"]), &[observed]).is_none());
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn every_problem_has_its_status_in_every_form() {
 fn limits_can_be_shown_beside_those_of_the_application() {
     let mut headers = HeaderMap::new();
     headers.insert("ratelimit", HeaderValue::from_static("\"theirs\";r=1"));
-    rate_limit_headers(&policy(&["address"]), &[status(0, Admission::Admitted)])
+    rate_limit_headers(ShowLimits::Always, &policy(&["address"]), &[status(0, Admission::Admitted)])
         .unwrap()
         .append_to(&mut headers);
     assert_eq!(

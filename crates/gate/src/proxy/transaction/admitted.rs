@@ -113,8 +113,9 @@ impl AdmittedAttempt {
 
     /// The judgement by head and body.
     pub(super) fn by_body(&self, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Judgement {
-        let judged = self.routes().map(|route| route.rules.by_body(response, body));
-        judged.reduce(Judgement::and).unwrap_or(Outcome::Failure.into())
+        let rules = &self.config.shared.rules;
+        let judged = self.reservation.as_ref().map(|taken| taken.judged(rules, response, body));
+        judged.unwrap_or(Outcome::Failure.into())
     }
 
     /// Whether the outcome has to be known before the head of the response is sent: a success may make its client known.

@@ -25,7 +25,7 @@ use crate::proxy::grpc::{self, CallError};
 use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::request::descriptor::{DescribedRequest, RateLimitRequest};
 use crate::proxy::request::target;
-use crate::proxy::respond::{self, Code, DescriptorStatus, ProblemKind, RateLimitResponse, ShowLimits};
+use crate::proxy::respond::{self, Code, DescriptorStatus, ProblemKind, RateLimitResponse};
 use crate::time::Span;
 
 /// The answer to one descriptor, until those to the others are known.
@@ -172,8 +172,8 @@ impl Server {
                     return Answered::undecided(context, &none.into());
                 }
                 let mut headers = HeaderMap::new();
-                if shared.refuse.headers == ShowLimits::Always
-                    && let Some(limits) = respond::rate_limit_headers(&rules.policy, &reservation.statuses)
+                let shown = shared.refuse.headers;
+                if let Some(limits) = respond::rate_limit_headers(shown, &rules.policy, &reservation.statuses)
                 {
                     limits.append_to(&mut headers);
                 }

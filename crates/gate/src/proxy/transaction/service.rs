@@ -39,7 +39,7 @@ use crate::proxy::request::question::VisibleBody;
 use crate::proxy::request::redirect;
 use crate::proxy::request::scheme::is_secure;
 use crate::proxy::request::target;
-use crate::proxy::respond::{self, ShowLimits};
+use crate::proxy::respond;
 use crate::proxy::runtime_config::WorkerConfig;
 use crate::time::Time;
 
@@ -380,6 +380,7 @@ impl Server {
             record.finish(match sent {
                 Ok(mut response) => {
                     if let Some(limits) = limit_headers {
+                        limits.replaced().for_each(|name| response.body_mut().remove_passed(&name));
                         limits.append_to(response.headers_mut());
                     }
                     response
@@ -399,9 +400,8 @@ impl Server {
     ) -> Admitted {
         let Some((reservation, settled)) = reservation else { return Admitted::default() };
         let shared = &config.shared;
-        let limit_headers = (shared.refuse.headers == ShowLimits::Always)
-            .then(|| respond::rate_limit_headers(&shared.rules.policy, &reservation.statuses))
-            .flatten();
+        let limit_headers =
+            respond::rate_limit_headers(shared.refuse.headers, &shared.rules.policy, &reservation.statuses);
         let is_secure = reservation.claim().is_some()
             && is_secure(headers, shared.trusts_peer_of(connection), connection.is_secure());
         let hold = reservation.hold;

@@ -54,7 +54,7 @@ fn a_limit_of_accounts_does_not_show_itself() {
     assert!(body(&json).contains(r#""retry_after":120,"violated-policies":[],"#), "{}", body(&json));
 
     let alone = status(1, Admission::Admitted);
-    assert!(rate_limit_headers(&open_and_hidden(), &[alone]).is_none());
+    assert!(rate_limit_headers(ShowLimits::Legacy, &open_and_hidden(), &[alone]).is_none());
     let pages = RefusalPages { html: Some(Template::parse("<{{limit}}>")), ..RefusalPages::default() };
     let settings = RefuseSettings { pages, ..RefuseSettings::default() };
     assert_eq!(body(&hidden_response(&settings, &what, "text/html")), "<>");
