@@ -41,9 +41,11 @@ pub enum CaseVerdict {
     Admitted(Span, Vec<String>),
     /// Refused by these limits: the client is told this wait, or none.
     Refused(Option<Span>, Vec<String>),
+    /// Refused so by a defence, whatever the limits say.
+    RefusedByDefence(String),
     /// Forwarded, and not an attempt.
     Uncounted,
-    /// Answered so, whatever the limits say.
+    /// Answered so before it is decided, whatever the limits say.
     Answered(String),
 }
 
@@ -100,7 +102,7 @@ impl CaseRun {
             }
             Ok(Decision::Refused(refusal)) => self.refused(&refusal),
             Ok(Decision::RefusedByDefence(refusal)) => {
-                CaseVerdict::Answered(format!("{}, because {}", refusal.status.as_u16(), refusal.why))
+                CaseVerdict::RefusedByDefence(format!("{}, because {}", refusal.status.as_u16(), refusal.why))
             }
             Ok(Decision::Denied) => CaseVerdict::Answered("503, because the store is away".to_owned()),
             Err(why) => CaseVerdict::Answered(format!("400, because {why}")),
@@ -157,20 +159,20 @@ impl CaseRun {
 /// What is not as expected.
 fn differences(case: &TestCase, verdict: &CaseVerdict) -> Vec<String> {
     let differ = |what: &str, expected: &str, got: &str| format!("expected {what}{expected}, got {got}");
-    let (wait, by) = match (case.expected, verdict) {
-        (ExpectedVerdict::Admit, CaseVerdict::Admitted(hold, _)) => (Some(*hold), None),
-        (ExpectedVerdict::Refuse, CaseVerdict::Refused(wait, by)) => (*wait, Some(by)),
-        (ExpectedVerdict::Uncounted, CaseVerdict::Uncounted) => (None, None),
+    let (wait, by): (_, &[String]) = match (case.expected, verdict) {
+        (ExpectedVerdict::Admit, CaseVerdict::Admitted(hold, _)) => (Some(*hold), &[]),
+        (ExpectedVerdict::Refuse, CaseVerdict::Refused(wait, by)) => (*wait, by),
+        (ExpectedVerdict::Refuse, CaseVerdict::RefusedByDefence(_))
+        | (ExpectedVerdict::Uncounted, CaseVerdict::Uncounted) => (None, &[]),
         (expected, got) => return vec![differ("", expected.word(), &got.to_string())],
     };
     let mut found = Vec::new();
     if let Some(expected) = case.wait.filter(|expected| wait.map(in_millis) != Some(*expected)) {
         found.push(differ("wait ", &Duration(expected).to_string(), &told(wait)));
     }
-    if let (Some(expected), Some(by)) = (&case.by, by)
-        && !by.contains(expected)
-    {
-        found.push(differ("by ", expected, &by.join(" and ")));
+    if let Some(expected) = case.by.as_ref().filter(|expected| !by.contains(expected)) {
+        let by = if by.is_empty() { "no limit".to_owned() } else { by.join(" and ") };
+        found.push(differ("by ", expected, &by));
     }
     found
 }
@@ -192,6 +194,7 @@ impl fmt::Display for CaseVerdict {
                 write!(f, "admit: {} would refuse, and only observes", observing.join(" and "))
             }
             Self::Refused(wait, by) => write!(f, "refuse by {}, wait {}", by.join(" and "), told(*wait)),
+            Self::RefusedByDefence(answer) => write!(f, "refuse with {answer}"),
             Self::Uncounted => f.write_str("uncounted"),
             Self::Answered(answer) => write!(f, "the answer {answer}"),
         }

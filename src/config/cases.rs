@@ -162,6 +162,8 @@ impl RawCase {
         let expected = required(&self.expect, spot, "expect", "\"admit\", \"refuse\" or \"uncounted\"", f);
         let request_line = self.request.value.as_ref().map(|line| line.value.clone());
         let name = self.name.checked(f).or(request_line).unwrap_or_default();
+        // A difference is one line, and writes nothing else on a terminal.
+        let name = name.replace(char::is_control, " ");
         let (sent, answer) = (self.sent(f), self.answered(f));
         let times = self.times.checked(f).unwrap_or(1);
         let (wait, by) = (self.wait.checked(f), self.limit(policy, f));

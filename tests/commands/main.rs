@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
+mod cases;
 mod detect;
 mod explain;
 mod import;

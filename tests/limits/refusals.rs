@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use support::{Gate, ONE_AN_HOUR, Upstream, eventually, get_with, new_directory, post};
+use support::{Gate, ONE_AN_HOUR, Reply, Upstream, eventually, get_with, new_directory, post};
 
 #[test]
 fn a_site_may_refuse_with_a_page_and_a_status_of_its_own() {
@@ -63,4 +63,27 @@ fn admitted_attempts_show_what_is_left_if_the_file_says_always() {
         assert_eq!(answer.header("ratelimit-policy"), Some("\"address\";q=3;w=3600"));
         assert!(answer.header("ratelimit").unwrap().starts_with(&format!("\"address\";r={left};t=")));
     }
+}
+
+#[test]
+fn programs_that_know_only_the_old_names_read_them_by_legacy() {
+    let reply =
+        "HTTP/1.1 200 OK\r\nX-RateLimit-Limit: 99\r\nX-RateLimit-Used: 1\r\nContent-Length: 0\r\n\r\n";
+    let upstream = Upstream::answering(move |_, _| Reply::text(reply));
+    let limit = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"2 per 1h\"\n";
+    let gate = Gate::start(&upstream.file(&format!("{limit}[refuse]\nheaders = \"legacy\"\n")));
+    for (status, left) in [(200, "1"), (200, "0"), (429, "0")] {
+        let answer = gate.ask(post("/login", "a=b"));
+        let lines = |name| answer.headers.iter().filter(move |(known, _)| known == name);
+        let of = |name| lines(name).map(|(_, value)| value.as_str()).collect::<Vec<_>>();
+        assert_eq!((answer.status, of("x-ratelimit-limit")), (status, vec!["2"]), "theirs is replaced");
+        assert_eq!(of("x-ratelimit-remaining"), [left]);
+        let reset: u64 = of("x-ratelimit-reset")[0].parse().unwrap();
+        assert!((1..=1800).contains(&reset), "seconds until the next token, not a time of day: {reset}");
+        assert_eq!(of("x-ratelimit-used").len(), usize::from(status == 200), "nobody replaces that");
+        assert!(of("ratelimit")[0].starts_with(&format!("\"address\";r={left};t=")));
+        assert_eq!(answer.header("retry-after").is_some(), status == 429);
+    }
+    let other = gate.ask(get_with("/about", ""));
+    assert_eq!(other.header("x-ratelimit-limit"), Some("99"), "no attempt: the application's");
 }

@@ -188,6 +188,28 @@ fn a_gate_follows_the_policy_of_its_store(server: impl Server) {
     assert_eq!(login(&gate), 429, "the drained bucket is not refilled");
 }
 
+#[test]
+fn a_policy_is_pushed_only_if_it_decides_its_cases_as_they_say() {
+    let server = started::<Redis>();
+    let (desk, upstream) = (Desk::at(&server), Upstream::start());
+    desk.file("new.toml", &policy(&upstream, "1 per 1h"));
+    let case = "[[case]]\nrequest = \"POST /login\"\ntimes = 2\nexpect = \"admit\"\n";
+    desk.file("cases.toml", case);
+    let push = || desk.policy(&["push", "new.toml", "--test", "cases.toml"]);
+    let (code, out, err) = push();
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        out.starts_with("cases.toml:1:1: POST /login (2 of 2): expected admit, got refuse by address"),
+        "{out}"
+    );
+    assert!(err.ends_with("refused, the policy in the store stays\n"), "{err}");
+    desk.file("cases.toml", "[[case]]\n");
+    assert_eq!((push().0, desk.versions().len()), (78, 0));
+    desk.file("cases.toml", &case.replace("times = 2\n", ""));
+    let (code, out, err) = push();
+    assert!(code == 0 && out.starts_with("policy 1 ("), "{out}{err}");
+}
+
 /// Gates without any file of their own.
 #[test]
 fn a_gate_without_a_file_finds_the_store_in_its_environment() {

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod hidden;
+mod legacy;
 mod localized;
 
 use std::sync::Arc;
@@ -236,7 +237,7 @@ fn every_refusing_limit_is_named_and_every_limit_shows_its_state() {
     let response = respond(&RefuseSettings::default(), &["a", "b", "c"], &what, "application/json");
     assert!(body(&response).contains(r#""violated-policies":["a","c"]"#));
     assert_eq!(response.headers()["retry-after"], "9");
-    assert_eq!(response.headers()["ratelimit"], r#""a";r=0;t=5, "b";r=7;t=30, "c";r=0;t=9"#);
+    assert_eq!(response.headers()["ratelimit"], r#""a";r=0;t=5, "b";r=7, "c";r=0;t=9"#);
     assert_eq!(response.headers()["ratelimit-policy"], r#""a";q=10;w=300, "b";q=10;w=300, "c";q=10;w=300"#);
 }
 
