@@ -306,7 +306,8 @@ impl InitArgs {
             None => self.patterns.first().map(String::as_str),
         };
         let path = pattern.and_then(|pattern| pattern.split_whitespace().nth(1)).unwrap_or("/");
-        path.replace("/**", "").replace('*', "x")
+        let path = path.replace("/**", "").replace('*', "x");
+        if path.is_empty() { "/".to_owned() } else { path }
     }
 
     /// The file with one of the sets.

@@ -1,6 +1,7 @@
 //! The cases next to a new file: how many attempts of one client pass, that the next one is refused, and that it passes
 //! after its wait. The gate's own functions find the numbers.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -93,8 +94,10 @@ fn requests(path: &str, policy: &Policy) -> Vec<String> {
             Field::Form(name) => Some(format!("{name}=alice")),
             _ => None,
         });
-        let body = names.collect::<Vec<_>>().join("&");
-        if !body.is_empty() {
+        // A name that comes twice is two accounts to some applications.
+        let names: BTreeSet<String> = names.collect();
+        if !names.is_empty() {
+            let body = names.into_iter().collect::<Vec<_>>().join("&");
             requests.push(format!("{line}body    = {}\n", quoted(&body)));
         }
     }

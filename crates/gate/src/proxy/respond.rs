@@ -177,7 +177,7 @@ pub fn refusal(
         builder.rate_limits(policy, &refusal.statuses, until);
     }
     if settings.headers == ShowLimits::Legacy {
-        builder.legacy_limits(policy, &refusal.statuses);
+        builder.legacy_limits(policy, &refusal.statuses, retry_after.is_some());
     }
     builder.finish()
 }

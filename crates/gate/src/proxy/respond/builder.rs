@@ -103,10 +103,10 @@ impl ResponseBuilder {
         self.add_value(RATE_LIMIT, |text| push_limit(text, policy, statuses, windows));
     }
 
-    /// Adds `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
-    pub(super) fn legacy_limits(&mut self, policy: &Policy, statuses: &[LimitStatus]) {
+    /// Adds `X-RateLimit-Limit` and `X-RateLimit-Remaining`, and `X-RateLimit-Reset` if waiting helps.
+    pub(super) fn legacy_limits(&mut self, policy: &Policy, statuses: &[LimitStatus], timed: bool) {
         let numbers = LegacyLimit::of(policy, statuses).into_iter().flat_map(LegacyLimit::numbers);
-        for (name, number) in numbers {
+        for (name, number) in numbers.take(if timed { 3 } else { 2 }) {
             self.add_value(name, |text| push_number(text, number));
         }
     }

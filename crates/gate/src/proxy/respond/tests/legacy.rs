@@ -27,6 +27,8 @@ fn a_refusal_has_the_numbers_of_the_limit_that_refuses_longest() {
     assert_eq!(numbers(response.headers()), [Some("10"), Some("0"), Some("21")]);
     assert_eq!(response.headers()["retry-after"], "21");
     assert_eq!(response.headers()["ratelimit"], r#""a";r=7, "b";r=0;t=5, "c";r=0;t=21"#);
+    let response = respond(&legacy(), &["address"], &never_fits(), "application/json");
+    assert_eq!(numbers(response.headers()), [Some("10"), Some("9"), None], "waiting does not help");
     for headers in [ShowLimits::Refused, ShowLimits::Always, ShowLimits::Never] {
         let settings = RefuseSettings { headers, ..legacy() };
         let response = respond(&settings, &["a", "b", "c"], &what, "application/json");
