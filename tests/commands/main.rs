@@ -1,6 +1,6 @@
 //! The command line through the built program: what people type, what it prints and writes, and its exit codes.
 
-#![allow(clippy::unwrap_used, reason = "these are tests")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "these are tests")]
 
 mod cases;
 mod detect;
