@@ -72,6 +72,7 @@ use crate::net::shutdown::{self, Shutdown, Stage, Trigger};
 use crate::net::tls::TlsConfigError;
 use crate::net::worker_sockets::WorkerSockets;
 use crate::observe::admin::AdminSettings;
+use crate::observe::audit::AuditError;
 use crate::observe::client_format::ClientFormatter;
 use crate::observe::metrics::Metrics;
 use crate::observe::readiness::Readiness;
@@ -146,6 +147,9 @@ pub enum AppStartError {
     /// The decision log cannot be opened.
     #[error("log.decisions: {0}: {1}")]
     DecisionLog(LogTarget, io::Error),
+    /// The audit log cannot be opened.
+    #[error("admin.audit: {0}")]
+    Audit(#[from] AuditError),
     /// The certificates, keys or roots cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsConfigError),

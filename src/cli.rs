@@ -1,6 +1,7 @@
 //! The command line: arguments, exit codes, printing. Data goes to standard output, messages to standard error.
 
 mod admin_api;
+mod audit;
 mod buckets;
 mod check;
 mod completions;
@@ -119,9 +120,11 @@ enum CliCommand {
         _words: Vec<String>,
     },
     /// Make a running gate read its configuration again; a bad one is shown and refused
-    Reload(control::ControlArgs),
+    Reload(control::CommandArgs),
     /// Make a running gate finish its requests in flight, then end
-    Drain(control::ControlArgs),
+    Drain(control::CommandArgs),
+    /// Check the audit log: whether a line was changed, removed, added or moved
+    Audit(audit::AuditArgs),
     /// Put one policy for all gates into the store that they share, show it, or go back to an earlier one
     Policy(policy::PolicyArgs),
     /// List the gates that share a store and the policy of each; exits with 1 if one has not taken the newest
@@ -156,9 +159,9 @@ impl CliCommand {
             Self::Site(arguments) => Some(arguments.config_mut()),
             Self::Buckets(arguments) => Some(arguments.config_mut()),
             Self::Mode(arguments) => Some(arguments.config_mut()),
-            Self::Status(arguments) | Self::Reload(arguments) | Self::Drain(arguments) => {
-                Some(arguments.config_mut())
-            }
+            Self::Status(arguments) => Some(arguments.config_mut()),
+            Self::Reload(arguments) | Self::Drain(arguments) => Some(arguments.config_mut()),
+            Self::Audit(arguments) => Some(arguments.config_mut()),
             #[cfg(feature = "top")]
             Self::Top(arguments) => Some(arguments.config_mut()),
             #[cfg(not(feature = "top"))]
@@ -220,6 +223,7 @@ fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
         }
         CliCommand::Reload(arguments) => control::reload(&arguments),
         CliCommand::Drain(arguments) => control::drain(&arguments),
+        CliCommand::Audit(arguments) => audit::audit(&arguments),
         CliCommand::Policy(arguments) => policy::policy(&arguments),
         CliCommand::Fleet(arguments) => fleet::fleet(&arguments),
         CliCommand::Migrate(arguments) => migrate::migrate(&arguments),

@@ -54,7 +54,7 @@ use tollgate_grammar::{Findings, RawTable as _, SourceKind, SourceText};
 
 use crate::net::listener::{Callers, ListenAddress};
 use crate::net::tls;
-use crate::observe::admin::AdminToken;
+use crate::observe::admin::AdminTokens;
 use crate::observe::settings::{LogSettings, OtelSettings};
 use crate::observe::timestamp::rfc3339;
 use crate::policy::Policy;
@@ -151,8 +151,10 @@ pub struct ProcessSettings {
 pub struct OperatorSettings {
     /// `admin.listen`.
     pub admin: Vec<ListenAddress>,
-    /// `admin.token`, hashed; `None` leaves callers over TCP health and metrics.
-    pub admin_token: Option<AdminToken>,
+    /// `admin.token` and `admin.tokens`, hashed; without any, callers over TCP have health and metrics.
+    pub tokens: AdminTokens,
+    /// `admin.audit`.
+    pub audit: Option<PathBuf>,
     /// `admin.exempt`.
     pub exempts_operators: bool,
 }

@@ -44,6 +44,7 @@ impl Parts {
             history: self.observers.history.clone().unwrap_or_default(),
             hitters: self.observers.hitters.clone().unwrap_or_default(),
             clients: self.observers.clients.clone(),
+            audit: self.observers.audit.clone(),
         };
         let admin = Arc::new(admin.with_operators(sources));
         let page = |socket: BoundSocket| {
@@ -71,7 +72,7 @@ impl Parts {
             () = until => None,
             process = binary_upgrade.serve(&mut upgrade) => Some(process),
             () = self.supervised("reload", async || reload.serve(self, &mut hang_up).await) => None,
-            () = reopen.for_each(async || self.observers.logs.reopen(self.sandbox.broker()).await) => None,
+            () = reopen.for_each(async || self.observers.reopen(self.sandbox.broker(), self.engine.clock()).await) => None,
             () = self.supervised("memory", async || memory::watch(&self.serving.connection_limit, heartbeats).await) => None,
             () = watchdog::watch(heartbeats, &self.readiness, service_manager::watchdog_interval()) => None,
             () = self.supervised("attack mode", async || alarms::watch(self).await) => None,

@@ -93,8 +93,8 @@ fn admin_settings(config: &Config, sessions: &SessionCache) -> Result<AdminSetti
         false => None,
     };
     let hosts = certificates.iter().flat_map(Certificate::names).cloned().collect();
-    let OperatorSettings { admin_token, exempts_operators, .. } = &config.operators;
-    Ok(AdminSettings { token: admin_token.clone(), hosts, tls, exempts_operators: *exempts_operators })
+    let OperatorSettings { tokens, exempts_operators, .. } = &config.operators;
+    Ok(AdminSettings { tokens: tokens.clone(), hosts, tls, exempts_operators: *exempts_operators })
 }
 
 /// A certificate that has expired and is not in use yet.

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use super::AppStartError;
 use super::logs::GateLogs;
 use super::otel::OtelExport;
+use super::sandbox::Broker;
 use crate::config::Config;
 use crate::event::{EventListener, Events};
+use crate::observe::audit::AuditLog;
 use crate::observe::client_format::ClientFormatter;
 use crate::observe::event_feed::EventFeed;
 use crate::observe::heavy_hitters::HeavyHitters;
@@ -24,6 +26,8 @@ pub(super) struct Observers {
     pub(super) clients: ClientFormatter,
     pub(super) metrics: Arc<Metrics>,
     pub(super) logs: GateLogs,
+    /// The audit log, if there is one.
+    pub(super) audit: Option<Arc<AuditLog>>,
     pub(super) otel: OtelExport,
     /// For viewers of the admin API.
     pub(super) feed: Arc<EventFeed>,
@@ -45,6 +49,8 @@ impl Observers {
         clock: &Clock,
     ) -> Result<Self, AppStartError> {
         let logs = GateLogs::open(&config.log, &clients, metrics, clock)?;
+        let audit = config.operators.audit.clone().map(|path| AuditLog::open(path, machine())).transpose()?;
+        let audit = audit.map(Arc::new);
         let otel = OtelExport::start(config, &clients, metrics, clock)?;
         let feed = Arc::new(EventFeed::new(clients.clone(), clock.clone()));
         let wiring = Arc::new(Wiring::new(clients.clone(), clock.clone()));
@@ -63,6 +69,21 @@ impl Observers {
             .chain(logs.listeners())
             .collect();
         let metrics = Arc::clone(metrics);
-        Ok(Self { clients, metrics, logs, otel, feed, wiring, reports, history, hitters, events })
+        Ok(Self { clients, metrics, logs, audit, otel, feed, wiring, reports, history, hitters, events })
     }
+    /// Opens the files of the logs again under their names.
+    pub(super) async fn reopen(&self, broker: &Broker, clock: &Clock) {
+        self.logs.reopen(broker).await;
+        let Some(audit) = self.audit.clone() else { return };
+        let at = clock.now();
+        let reopened = broker.run(move || audit.reopen(at).map_err(|error| error.to_string())).await;
+        if let Err(error) = reopened.unwrap_or_else(|error| Err(error.to_string())) {
+            tracing::error!("the audit log cannot be opened again, the old file stays: {error}");
+        }
+    }
+}
+
+/// The name of this machine.
+fn machine() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

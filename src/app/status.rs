@@ -17,8 +17,9 @@ use crate::net::connection_limit::ConnectionLimit;
 use crate::net::listener::ListenAddress;
 use crate::observe::admin::ControlApi;
 use crate::observe::admin::pages::{
-    EndpointPart, FilePart, ModePage, PolicyPart, RefusedPolicy, StatusPage, StorePart, UpstreamPart,
+    AuditPart, EndpointPart, FilePart, ModePage, PolicyPart, RefusedPolicy, StatusPage, StorePart, UpstreamPart,
 };
+use crate::observe::audit::AuditLog;
 use crate::observe::readiness::Readiness;
 use crate::observe::timestamp::rfc3339;
 use crate::policy::Mode;
@@ -43,6 +44,7 @@ struct Status {
     readiness: Arc<Readiness>,
     since: Time,
     file: ConfigStatus,
+    audit: Option<Arc<AuditLog>>,
 }
 
 /// The configuration in force; a reload replaces it.
@@ -117,6 +119,7 @@ impl App {
             readiness: Arc::clone(&parts.readiness),
             since: parts.engine.clock().now(),
             file: self.config_status.clone(),
+            audit: parts.observers.audit.clone(),
         };
         ControlApi {
             commands: self.reload.sender(),
@@ -186,6 +189,10 @@ impl Status {
             attacks: self.engine.rules().alarmed().map(str::to_owned).collect(),
             config: self.file.file(),
             policy: self.file.policy(),
+            audit: self.audit.as_ref().map(|audit| AuditPart {
+                file: audit.path().display().to_string(),
+                head: audit.head().to_string(),
+            }),
         }
     }
 }

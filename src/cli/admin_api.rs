@@ -36,6 +36,14 @@ pub(super) struct AdminArgs {
     pub(super) format: OutputFormat,
 }
 
+/// Why something is changed.
+#[derive(Debug, Default, Clone, Args)]
+pub(super) struct ReasonArgs {
+    /// The reason, for the audit log
+    #[arg(long, value_name = "TEXT")]
+    pub(super) why: Option<String>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum OutputFormat {
     Text,
@@ -54,6 +62,19 @@ impl AdminArgs {
     pub(super) fn call(&self, request: ApiRequest) -> anyhow::Result<Option<ApiResponse>> {
         let Some(gate) = self.gate()? else { return Ok(None) };
         request.call(&gate).map(Some)
+    }
+
+    /// The same, to change something for a reason.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub(super) fn call_because(
+        &self,
+        request: ApiRequest,
+        ReasonArgs { why }: &ReasonArgs,
+    ) -> anyhow::Result<Option<ApiResponse>> {
+        let Some(gate) = self.gate()? else { return Ok(None) };
+        request.call(&AdminGate { why: why.clone(), ..gate }).map(Some)
     }
 
     /// The configuration's sources.
@@ -98,7 +119,7 @@ impl AdminArgs {
             token.is_none() || server.keeps_token_secret(),
             "the token would be sent to {server} unencrypted: use https://, or a tunnel to 127.0.0.1"
         );
-        Ok(Some(AdminGate { server, token }))
+        Ok(Some(AdminGate { server, token, why: None }))
     }
 
     /// The first address of `admin.listen`, a socket if there is one.
@@ -134,6 +155,8 @@ impl AdminArgs {
 pub(super) struct AdminGate {
     server: AdminServer,
     token: Option<String>,
+    /// The reason of a change.
+    why: Option<String>,
 }
 
 impl AdminGate {
@@ -141,7 +164,7 @@ impl AdminGate {
     pub(super) fn on_socket(config: &Config) -> Option<Self> {
         let mut servers = config.operators.admin.iter().filter_map(AdminServer::of);
         let server = servers.find(|server| matches!(server, AdminServer::Unix(_)))?;
-        Some(Self { server, token: None })
+        Some(Self { server, token: None, why: None })
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 use self::ban::{BanArgs, ban};
 use self::exempt::{ExemptArgs, exempt};
 pub(super) use self::table::aligned;
-use super::admin_api::{AdminArgs, ApiRequest};
+use super::admin_api::{AdminArgs, ApiRequest, ReasonArgs};
 use super::sources::ConfigArgs;
 use super::{Exit, usage_error};
 use crate::config::values;
@@ -47,6 +47,8 @@ enum BucketsAction {
         /// Under this limit only
         #[arg(long, value_name = "NAME")]
         limit: Option<String>,
+        #[command(flatten)]
+        reason: ReasonArgs,
     },
     /// Fill them: no debt, no failures, no waits. An address fills the buckets of its whole subnet, too
     Reset {
@@ -58,9 +60,16 @@ enum BucketsAction {
         /// Not the buckets that an address shares with its subnet: only those with the narrowest prefix
         #[arg(long)]
         only: bool,
+        #[command(flatten)]
+        reason: ReasonArgs,
     },
     /// Forget the addresses that an account is known from, by user:NAME
-    Forget(BucketKeyArgs),
+    Forget {
+        #[command(flatten)]
+        at: BucketKeyArgs,
+        #[command(flatten)]
+        reason: ReasonArgs,
+    },
     /// Give buckets a temporary rate, or end that
     Rate(RateArgs),
     /// Exempt clients from all limits for a while, end that, or list who is exempt
@@ -94,6 +103,8 @@ struct RateArgs {
     #[arg(long, conflicts_with = "lasts")]
     end: bool,
     #[command(flatten)]
+    reason: ReasonArgs,
+    #[command(flatten)]
     admin: AdminArgs,
 }
 
@@ -105,6 +116,7 @@ struct BucketCommand<'a> {
     /// Behind the key in the path.
     below: &'static str,
     body: Option<Value>,
+    reason: &'a ReasonArgs,
 }
 
 impl BucketsArgs {
@@ -115,7 +127,7 @@ impl BucketsArgs {
             BucketsAction::Exempt(exempt) => &mut exempt.admin,
             BucketsAction::Ban(ban) => &mut ban.admin,
             BucketsAction::Show(at)
-            | BucketsAction::Forget(at)
+            | BucketsAction::Forget { at, .. }
             | BucketsAction::Credit { at, .. }
             | BucketsAction::Reset { at, .. } => &mut at.admin,
         };
@@ -124,23 +136,24 @@ impl BucketsArgs {
 }
 
 pub(super) fn buckets(BucketsArgs { action }: &BucketsArgs) -> anyhow::Result<Exit> {
-    let (at, method, below, body) = match action {
+    let none = ReasonArgs::default();
+    let (at, method, below, body, reason) = match action {
         BucketsAction::Exempt(arguments) => return exempt(arguments),
         BucketsAction::Ban(arguments) => return ban(arguments),
         BucketsAction::List(list) => return list.run(),
         BucketsAction::Rate(rate) => return rate.run(),
-        BucketsAction::Show(at) => (at, "GET", "", None),
-        BucketsAction::Forget(at) => (at, "DELETE", "/addresses", None),
-        BucketsAction::Credit { at, tokens, limit } => {
+        BucketsAction::Show(at) => (at, "GET", "", None, &none),
+        BucketsAction::Forget { at, reason } => (at, "DELETE", "/addresses", None, reason),
+        BucketsAction::Credit { at, tokens, limit, reason } => {
             let credit = CreditRequest { tokens: *tokens, limit: limit.clone().into() };
-            (at, "POST", "/credit", Some(serde_json::to_value(credit)?))
+            (at, "POST", "/credit", Some(serde_json::to_value(credit)?), reason)
         }
-        BucketsAction::Reset { at, limit, only } => {
+        BucketsAction::Reset { at, limit, only, reason } => {
             let reset = ResetRequest { limit: limit.clone().into(), only: only.then_some(true).into() };
-            (at, "DELETE", "", Some(serde_json::to_value(reset)?))
+            (at, "DELETE", "", Some(serde_json::to_value(reset)?), reason)
         }
     };
-    BucketCommand { keys: &at.keys, admin: &at.admin, method, below, body }.run()
+    BucketCommand { keys: &at.keys, admin: &at.admin, method, below, body, reason }.run()
 }
 
 impl RateArgs {
@@ -168,7 +181,8 @@ impl RateArgs {
                 refuse(&format!("`{text}`: {error}"));
             }
         }
-        BucketCommand { keys, admin: &self.admin, method, below: "/rate", body: Some(body) }.run()
+        let (admin, reason, body) = (&self.admin, &self.reason, Some(body));
+        BucketCommand { keys, admin, method, below: "/rate", body, reason }.run()
     }
 }
 
@@ -180,7 +194,8 @@ impl BucketCommand<'_> {
             let path =
                 format!("/api/v1/buckets/{}{}", utf8_percent_encode(key, NON_ALPHANUMERIC), self.below);
             let request = ApiRequest { method: self.method, path, body: self.body.clone() };
-            let Some(response) = self.admin.call(request)? else { return Ok(Exit::BadConfiguration) };
+            let answer = self.admin.call_because(request, self.reason)?;
+            let Some(response) = answer else { return Ok(Exit::BadConfiguration) };
             let report = response.success();
             reports.push(if self.keys.len() > 1 {
                 report.map_err(|error| error.context(key.clone()))?

@@ -9,18 +9,33 @@ use clap::Args;
 use http::StatusCode;
 use tollgate_grammar::diagnostic::DiagnosticRecord;
 
-use super::admin_api::{AdminArgs, ApiRequest, OutputFormat, page};
+use super::admin_api::{AdminArgs, ApiRequest, OutputFormat, ReasonArgs, page};
 use super::sources::ConfigArgs;
 use super::{Exit, mode};
 use crate::cli::output::{errln, outln};
 use crate::observe::admin::pages::{
-    DrainPage, FilePart, PolicyPart, ProblemPage, RefusedPolicy, ReloadPage, StatusPage, UpstreamPart,
+    AuditPart, DrainPage, FilePart, PolicyPart, ProblemPage, RefusedPolicy, ReloadPage, StatusPage, UpstreamPart,
 };
 
 #[derive(Debug, Args)]
 pub(super) struct ControlArgs {
     #[command(flatten)]
     at: AdminArgs,
+}
+
+/// A command that changes the gate.
+#[derive(Debug, Args)]
+pub(super) struct CommandArgs {
+    #[command(flatten)]
+    reason: ReasonArgs,
+    #[command(flatten)]
+    at: AdminArgs,
+}
+
+impl CommandArgs {
+    pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
+        self.at.config_mut()
+    }
 }
 
 impl ControlArgs {
@@ -36,9 +51,9 @@ pub(super) fn status(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
 }
 
 /// Exits with 78 if the gate refuses its file, and shows why.
-pub(super) fn reload(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
+pub(super) fn reload(CommandArgs { reason, at }: &CommandArgs) -> anyhow::Result<Exit> {
     let request = ApiRequest { method: "POST", path: "/api/v1/reload".into(), body: None };
-    let Some(response) = at.call(request)? else { return Ok(Exit::BadConfiguration) };
+    let Some(response) = at.call_because(request, reason)? else { return Ok(Exit::BadConfiguration) };
     if response.status == StatusCode::UNPROCESSABLE_ENTITY {
         match at.format {
             OutputFormat::Json => outln!("{}", serde_json::to_string_pretty(&response.value)?),
@@ -56,9 +71,9 @@ pub(super) fn reload(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
     })
 }
 
-pub(super) fn drain(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
+pub(super) fn drain(CommandArgs { reason, at }: &CommandArgs) -> anyhow::Result<Exit> {
     let request = ApiRequest { method: "POST", path: "/api/v1/drain".into(), body: None };
-    let Some(response) = at.call(request)? else { return Ok(Exit::BadConfiguration) };
+    let Some(response) = at.call_because(request, reason)? else { return Ok(Exit::BadConfiguration) };
     let words = "the gate takes no new connections, finishes what is in flight and ends\n";
     at.print(&response.success()?, |_: &DrainPage| words.to_owned())
 }
@@ -98,6 +113,9 @@ fn text(status: &StatusPage) -> String {
     }
     let FilePart { name, hash, read } = &status.config;
     line("config", format!("{name} ({hash}), read {read}"));
+    if let Some(AuditPart { file, head }) = &status.audit {
+        line("audit", format!("{file}, last line {head}"));
+    }
     if let Some(PolicyPart { version, hash, refused }) = &status.policy {
         line("policy", format!("{version} ({hash}) of the store"));
         if let Some(RefusedPolicy { version, why }) = refused {

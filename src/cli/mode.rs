@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::Exit;
-use super::admin_api::{AdminArgs, ApiRequest};
+use super::admin_api::{AdminArgs, ApiRequest, ReasonArgs};
 use super::buckets::time;
 use super::sources::ConfigArgs;
 use crate::observe::admin::pages::{ModePage, ModeRequest};
@@ -19,6 +19,8 @@ pub(super) struct ModeArgs {
     /// For how long: 1h, 1d [default: until the gate reads its configuration again]
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     lasts: Option<String>,
+    #[command(flatten)]
+    reason: ReasonArgs,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -35,7 +37,7 @@ impl ModeArgs {
     }
 }
 
-pub(super) fn mode(ModeArgs { mode, limit, lasts, admin }: &ModeArgs) -> anyhow::Result<Exit> {
+pub(super) fn mode(ModeArgs { mode, limit, lasts, reason, admin }: &ModeArgs) -> anyhow::Result<Exit> {
     let word = match mode {
         ModeWord::Observe => "observe",
         ModeWord::Enforce => "enforce",
@@ -46,7 +48,7 @@ pub(super) fn mode(ModeArgs { mode, limit, lasts, admin }: &ModeArgs) -> anyhow:
         None => "/api/v1/mode".to_owned(),
     };
     let request = ApiRequest { method: "PUT", path, body: Some(serde_json::to_value(body)?) };
-    let Some(response) = admin.call(request)? else { return Ok(Exit::BadConfiguration) };
+    let Some(response) = admin.call_because(request, reason)? else { return Ok(Exit::BadConfiguration) };
     admin.print(&response.success()?, text)
 }
 

@@ -94,7 +94,7 @@ pub(super) fn check(
     store::warn(raw, &store, &policy, f);
     let policy = pages::with_pardon(&cx, owners.put_into(policy), f).with_lookup(lookup);
     let policy_copy = policy::check(&cx, &store, f);
-    let operators = admin::operators(&mut cx, f);
+    let operators = admin::operators(&mut cx, &policy, policy_copy.is_none(), f);
     Config {
         front: FrontSettings { redirect: tls::redirect(&cx, f), listen: cx.listen, tls },
         upstreams: cx.groups.targets,

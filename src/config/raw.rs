@@ -264,7 +264,21 @@ tables! {
     pub(in crate::config) RawAdmin {
         listen: Option<List<Text<ListenUrl>>> = Example,
         token: Key<Secret>,
+        tokens: RawKey<Vec<RawItem<RawAdminToken>>> = Example,
+        audit: Key<Free>,
         exempt: Key<Word<words::OnOff>>,
+    }
+
+    /// A token with a name and a role.
+    pub(in crate::config) RawAdminToken (requires ["name", "role", "token"]) {
+        /// The name, for the log and the audit.
+        name: RawKey<Given<Free>>,
+        /// What its callers may do.
+        role: RawKey<Given<Word<words::TokenRoles>>>,
+        /// 16 characters or more.
+        token: RawKey<Given<Secret>>,
+        /// The only sites or routes that its callers see; all of them if absent.
+        sites: Option<List> = Example,
     }
 
     /// TLS with clients and with applications.

@@ -23,6 +23,7 @@ pub struct RestartOnly {
     /// With their names.
     endpoints: Vec<(Arc<str>, Vec<ListenAddress>)>,
     admin: Vec<ListenAddress>,
+    audit: Option<PathBuf>,
     sandbox: bool,
     /// Whether the policy comes from the store.
     policy_copy: Option<PathBuf>,
@@ -41,6 +42,7 @@ impl RestartOnly {
             listen: config.front.listen.clone(),
             endpoints: config.endpoints.iter().map(named_addresses).collect(),
             admin: config.operators.admin.clone(),
+            audit: config.operators.audit.clone(),
             sandbox: config.process.sandbox,
             policy_copy: config.process.policy_copy.clone(),
             threads: config.proxy.threads,
@@ -71,6 +73,7 @@ impl RestartOnly {
             ("policy", self.policy_copy.is_some() == new.policy_copy.is_some()),
             ("proxy.threads", self.threads == new.threads),
             ("admin.listen", same(&self.admin, &new.admin)),
+            ("admin.audit", self.audit == new.audit),
             ("store.url", *address == new.store.address),
             ("store.prefix", *names == new.store.names),
             ("store.secret", *secrets == new.store.secrets),

@@ -6,6 +6,7 @@ use tollgate_grammar::words;
 use crate::bucket::PeriodStart;
 use crate::net::proxy_protocol::ProxyProtocolVersion;
 use crate::net::tls::{MinVersion, ValidationMethod};
+use crate::observe::admin::OperatorRole;
 use crate::observe::settings::{AccessLogStyle, ClientsShown, LogFormat, LogLevel};
 use crate::policy::canonical::Case;
 use crate::policy::{ChargeOn, Mode, Unit};
@@ -44,6 +45,14 @@ words! {
         "local" => OnError::Local,
         "allow" => OnError::Allow,
         "deny" => OnError::Deny,
+    }
+}
+words! {
+    /// What the callers with a token may do.
+    pub(super) TokenRoles: OperatorRole {
+        "read" => OperatorRole::Read,
+        "unlock" => OperatorRole::Unlock,
+        "operate" => OperatorRole::Operate,
     }
 }
 /// What a limit does with its decisions.

@@ -353,7 +353,7 @@ fn who_opened_the_dashboard_is_not_shut_out_by_address() {
     let (_, page) = ask(&gate, "GET", "/api/v1/exemptions", "");
     assert_eq!(
         (&page["exemptions"][0]["by"], &page["exemptions"][0]["all"]),
-        (&"127.9.8.7".into(), &false.into())
+        (&"admin at 127.9.8.7".into(), &false.into())
     );
     open_dashboard(&gate, Ipv4Addr::from(operator));
     let said = gate.messages().matches("opened the dashboard").count();

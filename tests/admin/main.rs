@@ -10,6 +10,7 @@
 )]
 
 mod access;
+mod audit;
 mod buckets;
 mod caller;
 mod clients;
@@ -18,6 +19,7 @@ mod control;
 mod dry_run;
 mod events;
 mod openapi;
+mod roles;
 mod rules;
 mod secrets;
 mod top;

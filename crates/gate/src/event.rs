@@ -7,6 +7,7 @@ mod alarm;
 mod attempt;
 mod connection;
 mod failure;
+mod operator;
 mod store;
 
 use std::net::IpAddr;
@@ -19,6 +20,7 @@ pub use self::alarm::{AlarmChange, GuessWorked, Trouble, TroubleKind};
 pub use self::attempt::{AttemptEnd, AttemptRecord, LimitDecision, LimitRecord, SettledAs};
 pub use self::connection::{ConnectionEvent, RejectReason};
 pub use self::failure::{BrokenAnswer, Failure};
+pub use self::operator::{Operator, OperatorName, OperatorNameError};
 pub use self::store::{Fallback, StoreCallResult, StoreChange, StoreEvent};
 
 use crate::bucket::Continuous;
@@ -145,28 +147,6 @@ pub struct BucketsChanged<'a> {
     pub limits: &'a [Arc<str>],
     /// The change.
     pub change: Change,
-}
-
-/// An operator: the peer of a Unix socket as the kernel reports it, or a caller over TCP who has the token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Operator {
-    /// The user id, if the kernel reports it.
-    pub uid: Option<u32>,
-    /// The process id, if the kernel reports it.
-    pub pid: Option<i32>,
-    /// The address of a caller over TCP.
-    pub address: Option<IpAddr>,
-}
-
-impl std::fmt::Display for Operator {
-    /// As in `uid 1000` or `192.0.2.7`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.uid, self.address) {
-            (Some(uid), _) => write!(f, "uid {uid}"),
-            (None, Some(address)) => write!(f, "{address}"),
-            (None, None) => f.write_str("unknown"),
-        }
-    }
 }
 
 /// An operator's command to the gate as a whole.

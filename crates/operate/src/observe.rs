@@ -6,6 +6,7 @@
 pub mod access_log;
 pub mod admin;
 mod attempt_fields;
+pub mod audit;
 pub mod client_format;
 mod decision_line;
 pub mod decision_log;

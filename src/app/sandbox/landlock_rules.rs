@@ -46,7 +46,8 @@ impl AllowedPaths {
             // Landlock does not concern itself with datagrams.
             LogTarget::StandardOutput | LogTarget::Syslog(_) => None,
         });
-        let write = config.store.snapshot.iter().chain(logs).flat_map(|path| writable(path)).collect();
+        let files = config.store.snapshot.iter().chain(&config.operators.audit);
+        let write = files.chain(logs).flat_map(|path| writable(path)).collect();
         let addresses = config.listens().map(|(_, address)| address).chain(&config.operators.admin);
         let sockets = addresses.filter_map(|address| match address {
             ListenAddress::Unix(file) => Some(directory_of(&file.path)),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use http::uri::Scheme;
-use http::{Request, Response, StatusCode, header, request};
+use http::{HeaderValue, Request, Response, StatusCode, header, request};
 use http_body_util::Full;
 use serde_json::Value;
 use tokio::net::UnixStream;
@@ -94,6 +94,13 @@ impl ApiRequest {
     fn request(&self, origin: &str, gate: &AdminGate) -> anyhow::Result<request::Builder> {
         let request = Request::builder().method(self.method).uri(format!("{origin}{}", self.path));
         let request = request.header(header::CONTENT_TYPE, "application/json").header(REQUEST_HEADER, "1");
+        let request = match &gate.why {
+            Some(why) => {
+                let why = HeaderValue::from_bytes(why.as_bytes());
+                request.header(REASON_HEADER, why.context("--why: a reason is one line of text")?)
+            }
+            None => request,
+        };
         Ok(match &gate.token {
             Some(token) => request.header(header::AUTHORIZATION, format!("Bearer {token}")),
             None => request,
@@ -121,5 +128,6 @@ fn connect_error(socket: &Path, error: &std::io::Error) -> anyhow::Error {
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// What a form in a browser cannot send.
 const REQUEST_HEADER: &str = "x-tollgate-request";
+const REASON_HEADER: &str = "x-tollgate-reason";
 /// Bytes of a response.
 const MAX_RESPONSE: usize = 1024 * 1024;

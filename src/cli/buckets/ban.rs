@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::super::Exit;
-use super::super::admin_api::AdminArgs;
+use super::super::admin_api::{AdminArgs, ReasonArgs};
 use super::exempt::PrefixWords;
 use super::{BucketCommand, key, refuse, time};
 use crate::config::values::Prefix;
@@ -17,9 +17,8 @@ pub(super) struct BanArgs {
     /// For how long: 1h, 1d
     #[arg(long = "for", value_name = "TIME", value_parser = time, group = "how", requires = "keys")]
     lasts: Option<String>,
-    /// The reason, for the log; of a prefix only
-    #[arg(long, value_name = "TEXT", requires = "lasts")]
-    why: Option<String>,
+    #[command(flatten)]
+    reason: ReasonArgs,
     /// End it now
     #[arg(long, group = "how", requires = "keys")]
     end: bool,
@@ -34,7 +33,7 @@ pub(super) struct BanArgs {
 }
 
 pub(super) fn ban(arguments: &BanArgs) -> anyhow::Result<Exit> {
-    let BanArgs { keys, lasts, why, end, all, limit, admin } = arguments;
+    let BanArgs { keys, lasts, reason, end, all, limit, admin } = arguments;
     let is_prefix = |text: &String| key(text).is_err() || (*all && text.parse::<Prefix>().is_ok());
     match &keys[..] {
         [] => {}
@@ -44,22 +43,21 @@ pub(super) fn ban(arguments: &BanArgs) -> anyhow::Result<Exit> {
         [prefix] if is_prefix(prefix) => {}
         keys if keys.iter().any(is_prefix) => refuse("one prefix at a time, and no other keys"),
         _ if *all => refuse("--all goes with a prefix or an address"),
-        _ if why.is_some() => refuse("--why goes with a prefix"),
         keys => {
             let limit = limit.clone().into();
             let (method, body) = match lasts.clone().filter(|_| !end) {
                 Some(lasts) => ("PUT", serde_json::to_value(LastingRequest { lasts, limit })?),
                 None => ("DELETE", serde_json::to_value(LimitRequest { limit })?),
             };
-            return BucketCommand { keys, admin, method, below: "/ban", body: Some(body) }.run();
+            return BucketCommand { keys, admin, method, below: "/ban", body: Some(body), reason }.run();
         }
     }
     let words = PrefixWords { page: "bans", none: "no banned prefixes", is: "banned" };
     let lasting = lasts.as_ref().map(|lasts| {
         let all = all.then_some(true).into();
-        serde_json::to_value(BanRequest { lasts: lasts.clone(), why: why.clone().into(), all })
+        serde_json::to_value(BanRequest { lasts: lasts.clone(), why: None.into(), all })
     });
-    words.ask(keys.first().map(String::as_str), lasting.transpose()?, *end, admin)
+    words.ask(keys.first().map(String::as_str), lasting.transpose()?, *end, (admin, reason))
 }
 
 fn ban_key(text: &str) -> anyhow::Result<String> {

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::Exit;
-use super::super::admin_api::{AdminArgs, ApiRequest};
+use super::super::admin_api::{AdminArgs, ApiRequest, ReasonArgs};
 use super::super::user_name;
-use super::{BucketCommand, key, refuse, time};
+use super::{BucketCommand, key, time};
 use crate::config::values::Prefix;
 use crate::observe::admin::pages::{EndedPage, LastingRequest, PrefixPart, PrefixRequest};
 
@@ -21,9 +21,8 @@ pub(super) struct ExemptArgs {
     /// For how long: 1h, 1d
     #[arg(long = "for", value_name = "TIME", value_parser = time, group = "how", requires = "prefix")]
     lasts: Option<String>,
-    /// The reason, for the log; of a prefix only
-    #[arg(long, value_name = "TEXT", requires = "lasts")]
-    why: Option<String>,
+    #[command(flatten)]
+    reason: ReasonArgs,
     /// End it now
     #[arg(long, group = "how", requires = "prefix")]
     end: bool,
@@ -32,22 +31,19 @@ pub(super) struct ExemptArgs {
 }
 
 pub(super) fn exempt(arguments: &ExemptArgs) -> anyhow::Result<Exit> {
-    let ExemptArgs { prefix, lasts, why, end, admin } = arguments;
+    let ExemptArgs { prefix, lasts, reason, end, admin } = arguments;
     if let Some(key) = prefix.as_ref().filter(|text| text.parse::<Prefix>().is_err()) {
-        if why.is_some() {
-            refuse("--why goes with a prefix");
-        }
         let lasting = |lasts| serde_json::to_value(LastingRequest { lasts, limit: None.into() });
         let body = lasts.clone().filter(|_| !end).map(lasting).transpose()?;
         let method = if *end { "DELETE" } else { "PUT" };
         let keys = std::slice::from_ref(key);
-        return BucketCommand { keys, admin, method, below: "/exemption", body }.run();
+        return BucketCommand { keys, admin, method, below: "/exemption", body, reason }.run();
     }
     let words = PrefixWords { page: "exemptions", none: "no temporary exemptions", is: "exempt" };
     let lasting = lasts
         .as_ref()
-        .map(|lasts| serde_json::to_value(PrefixRequest { lasts: lasts.clone(), why: why.clone().into() }));
-    words.ask(prefix.as_deref(), lasting.transpose()?, *end, admin)
+        .map(|lasts| serde_json::to_value(PrefixRequest { lasts: lasts.clone(), why: None.into() }));
+    words.ask(prefix.as_deref(), lasting.transpose()?, *end, (admin, reason))
 }
 
 /// The words for prefixes that are all in one state for a while, and the page of the admin API that lists them.
@@ -64,7 +60,7 @@ impl PrefixWords {
         prefix: Option<&str>,
         lasting: Option<Value>,
         end: bool,
-        admin: &AdminArgs,
+        (admin, reason): (&AdminArgs, &ReasonArgs),
     ) -> anyhow::Result<Exit> {
         let path = match prefix {
             Some(prefix) => {
@@ -77,7 +73,7 @@ impl PrefixWords {
             (_, true) => ("DELETE", None),
             (_, false) => ("PUT", lasting),
         };
-        let Some(response) = admin.call(ApiRequest { method, path, body })? else {
+        let Some(response) = admin.call_because(ApiRequest { method, path, body }, reason)? else {
             return Ok(Exit::BadConfiguration);
         };
         let value = response.success()?;

@@ -48,6 +48,7 @@ pub struct Launch {
     unix: bool,
     tls: bool,
     admin: Vec<String>,
+    admin_lines: String,
     directory: PathBuf,
 }
 
@@ -224,6 +225,7 @@ impl Launch {
             unix: false,
             tls: false,
             admin: Vec::new(),
+            admin_lines: String::new(),
             directory,
         }
     }
@@ -263,6 +265,11 @@ impl Launch {
         self
     }
 
+    /// Adds these lines to `[admin]`.
+    pub fn with_admin(self, lines: &str) -> Self {
+        Self { admin_lines: lines.to_owned(), ..self }
+    }
+
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.into(), value.into()));
         self
@@ -299,9 +306,10 @@ impl Launch {
         let frame = [
             format!("listen = [\"http://127.0.0.1:{port}\"{unix}{tls}]\n"),
             format!(
-                "\n[admin]\nlisten = [\"http://127.0.0.1:{admin_port}\", \"unix:{}\"{}]\n",
+                "\n[admin]\nlisten = [\"http://127.0.0.1:{admin_port}\", \"unix:{}\"{}]\n{}",
                 self.directory.join("admin.sock").display(),
-                self.admin.iter().map(|address| format!(", \"{address}\"")).collect::<String>()
+                self.admin.iter().map(|address| format!(", \"{address}\"")).collect::<String>(),
+                self.admin_lines
             ),
         ];
         // A gate that did not start has taken it along.

@@ -7,6 +7,7 @@
 mod changes;
 mod report;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -34,6 +35,8 @@ pub struct ChangeScope<'a> {
     pub limit: Option<&'a str>,
     /// Whether limits that count an address together with more neighbours than others do are left out.
     pub spares_neighbours: bool,
+    /// The only limits that the operator may change; `None` is all of them.
+    pub within: Option<&'a BTreeSet<Arc<str>>>,
 }
 
 /// Why a change was not made, or not to all buckets.
@@ -92,11 +95,11 @@ impl Engine {
     pub async fn credit(
         &self,
         selector: &BucketSelector,
-        limit: Option<&str>,
+        scope: ChangeScope<'_>,
         tokens: u32,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        self.change(selector, ChangeScope::under(limit), is_rate, Change::Credited(tokens), by).await
+        self.change(selector, scope, is_rate, Change::Credited(tokens), by).await
     }
 
     /// Resets the buckets of a client or an account, or those of one limit: full, without failures and without waits.
@@ -121,14 +124,13 @@ impl Engine {
     pub async fn give_rate(
         &self,
         selector: &BucketSelector,
-        limit: &str,
+        scope: ChangeScope<'_>,
         rate: Continuous,
         lasts: Span,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
         let until = self.time().after(lasts);
-        self.change(selector, ChangeScope::under(Some(limit)), is_rate, Change::RateGiven { rate, until }, by)
-            .await
+        self.change(selector, scope, is_rate, Change::RateGiven { rate, until }, by).await
     }
 
     /// Exempts a client or an account from the rates of all limits, or from that of one, for the time `lasts`: by a rate
@@ -139,13 +141,13 @@ impl Engine {
     pub async fn exempt(
         &self,
         selector: &BucketSelector,
-        limit: Option<&str>,
+        scope: ChangeScope<'_>,
         lasts: Span,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
         let until = self.time().after(lasts);
         let rate = Own::exemption(until).map_err(BucketAdminError::Ban)?.rate;
-        self.change(selector, ChangeScope::under(limit), is_rate, Change::RateGiven { rate, until }, by).await
+        self.change(selector, scope, is_rate, Change::RateGiven { rate, until }, by).await
     }
 
     /// Ends the own rates of a client or an account, or the one under one limit.
@@ -155,10 +157,10 @@ impl Engine {
     pub async fn end_rate(
         &self,
         selector: &BucketSelector,
-        limit: Option<&str>,
+        scope: ChangeScope<'_>,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        self.change(selector, ChangeScope::under(limit), is_rate, Change::RateEnded, by).await
+        self.change(selector, scope, is_rate, Change::RateEnded, by).await
     }
 
     /// Has the buckets of a client or an account refuse everything for the time `lasts`, or that of one limit. Then they
@@ -169,14 +171,13 @@ impl Engine {
     pub async fn ban(
         &self,
         selector: &BucketSelector,
-        limit: Option<&str>,
+        scope: ChangeScope<'_>,
         lasts: Span,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
         let now = self.time();
         let until = now.after(lasts);
         Own::ban(now, until).map_err(BucketAdminError::Ban)?;
-        let scope = ChangeScope { limit, spares_neighbours: limit.is_none() };
         self.change(selector, scope, is_rate, Change::Banned { until }, by).await
     }
 
@@ -187,10 +188,9 @@ impl Engine {
     pub async fn end_ban(
         &self,
         selector: &BucketSelector,
-        limit: Option<&str>,
+        scope: ChangeScope<'_>,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        let scope = ChangeScope { limit, spares_neighbours: limit.is_none() };
         self.change(selector, scope, is_rate, Change::BanEnded, by).await
     }
 
@@ -198,7 +198,7 @@ impl Engine {
     async fn change(
         &self,
         selector: &BucketSelector,
-        ChangeScope { limit, spares_neighbours }: ChangeScope<'_>,
+        ChangeScope { limit, spares_neighbours, within }: ChangeScope<'_>,
         kinds: fn(LimitKind) -> bool,
         change: Change,
         by: Operator,
@@ -206,6 +206,7 @@ impl Engine {
         let rules = self.rules.load_full();
         let selected = rules.policy.buckets_of(selector, &self.hasher);
         let mut targets = rules.targets(selector, &selected, limit, kinds)?;
+        targets.retain(|target| within.is_none_or(|within| within.contains(&target.limit)));
         if spares_neighbours {
             rules.spare_neighbours(selector, &mut targets);
         }
@@ -243,6 +244,12 @@ impl Engine {
     #[must_use]
     pub fn log_id(&self, account: &Account) -> u64 {
         self.hasher.log_id(account)
+    }
+
+    /// Whose buckets a selector names, as lists and logs have it.
+    #[must_use]
+    pub fn owner(&self, selector: &BucketSelector) -> BucketOwner {
+        self.owner_of(selector, &self.rules.load().policy.buckets_of(selector, &self.hasher))
     }
 
     fn owner_of(&self, selector: &BucketSelector, selected: &SelectedBuckets) -> BucketOwner {
@@ -317,14 +324,6 @@ impl Engine {
         let (verdict, own) = self.store.inspect(&rules.buckets[bucket.limit], key, 1).await?;
         let spec = own.map_or(key.spec, |own| key.spec.at_rate(own.rate));
         Ok((BucketLevel { spec, verdict }, own))
-    }
-}
-
-impl<'a> ChangeScope<'a> {
-    /// All selected buckets, or those under one limit.
-    #[must_use]
-    pub fn under(limit: Option<&'a str>) -> Self {
-        Self { limit, spares_neighbours: false }
     }
 }
 

@@ -1,10 +1,13 @@
 //! The pages for operators, on their own sockets: health and metrics for all, everything else for callers on a Unix
-//! socket and for those over TCP who have the token.
+//! socket and for those over TCP who have a token.
 //!
 //! They share no listener, runtime or path with clients. A caller over TCP may be a page in the operator's own browser:
-//! `access` decides about those before anything else.
+//! `access` decides about those before anything else. Then `roles` says what the caller's token is for, and `audit_trail`
+//! records what a caller changes.
 
 mod access;
+mod asker;
+mod audit_trail;
 mod buckets;
 mod caller_permits;
 mod clients;
@@ -17,6 +20,7 @@ mod overrides;
 pub mod pages;
 mod request;
 mod response;
+mod roles;
 mod router;
 mod token;
 
@@ -45,9 +49,10 @@ pub use self::buckets::{
 pub use self::control::{ControlApi, GateCommand, ReloadError, Reloaded};
 pub use self::dry_run::{DEFAULT_PEER, DryRun, DryRunApi, DryRunError, ExplainRequest};
 pub use self::request::AdminProblem;
-pub use self::token::AdminToken;
+pub use self::token::{AdminToken, AdminTokens, NamedToken, OperatorRole};
 
 use self::access::{AdminAccess, TcpCaller};
+use self::audit_trail::AuditTrail;
 use self::buckets::BucketsApi;
 use self::caller_permits::{CallerPermit, CallerPermits};
 use self::clients::ClientsApi;
@@ -55,6 +60,7 @@ use self::dashboard::DashboardApi;
 use self::events::EventsApi;
 use self::overrides::OverridesApi;
 use self::router::{Caller, handle};
+use super::audit::AuditLog;
 use super::client_format::ClientFormatter;
 use super::event_feed::EventFeed;
 use super::heavy_hitters::HeavyHitters;
@@ -96,6 +102,8 @@ pub struct AdminSources {
     pub hitters: Arc<HeavyHitters>,
     /// Writes clients as `log.clients` says.
     pub clients: ClientFormatter,
+    /// Where changes are recorded.
+    pub audit: Option<Arc<AuditLog>>,
 }
 
 /// The handlers of all pages but health and metrics.
@@ -108,6 +116,7 @@ struct OperatorApi {
     dry_run: DryRunApi,
     events: EventsApi,
     dashboard: DashboardApi,
+    audit: AuditTrail,
 }
 
 /// A bound socket for operators.
@@ -146,7 +155,9 @@ impl Admin {
             commands: control.commands.clone(),
             events: control.events.clone(),
         };
+        let audit = AuditTrail::new(sources.audit, sources.clients.clone(), engine.clock().clone());
         let operator_api = OperatorApi {
+            audit,
             buckets: BucketsApi::new(Arc::clone(&engine), grammar),
             clients: ClientsApi::new(sources.hitters, engine, sources.clients),
             control,
@@ -186,7 +197,7 @@ impl Admin {
             AdminStream::Unix(stream) => {
                 let peer = stream.peer_cred().ok();
                 let (uid, pid) = (peer.map(|peer| peer.uid()), peer.and_then(|peer| peer.pid()));
-                let caller = Caller::Unix(Operator { uid, pid, address: None });
+                let caller = Caller::Unix(Operator { uid, pid, ..Operator::default() });
                 tokio::spawn(admin.serve_connection(stream, caller, permit));
             }
             AdminStream::Tcp { stream, peer, is_encrypted } => {

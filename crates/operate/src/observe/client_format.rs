@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use siphasher::sip::SipHasher13;
 
 use super::settings::ClientsShown;
+use crate::event::BucketOwner;
 use crate::net::ip_text::push_ip;
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
@@ -44,6 +45,16 @@ impl ClientFormatter {
     /// Changes the format of all copies from now on.
     pub fn change(&self, shown: ClientsShown, lengths: PrefixLengths) {
         self.format.store(PackedFormat { shown, lengths }.to_bits(), Relaxed);
+    }
+
+    /// The owner of buckets; an account and other keys as hashes.
+    #[must_use]
+    pub fn owner(&self, owner: BucketOwner) -> String {
+        match owner {
+            BucketOwner::Client(client) => format!("ip:{}", self.show(client)),
+            BucketOwner::Account(hash) => format!("user:#{hash:012x}"),
+            BucketOwner::Key(hash) => format!("#{hash:012x}"),
+        }
     }
 
     /// Appends the client, `-` for one without an address.

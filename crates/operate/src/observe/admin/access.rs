@@ -1,4 +1,5 @@
-//! Who may ask what over TCP: `Host`, `Origin`, the token, and what a form in a browser cannot send.
+//! Who may ask over TCP: `Host`, `Origin`, the token, and what a form in a browser cannot send. What a token is for is
+//! left to [`roles`](super::roles).
 //!
 //! A name in `Host` is refused even if it resolves to this gate, because an attacker's page can resolve a name of its
 //! own to it (DNS rebinding); addresses cannot be rebound. Callers on a Unix socket are not asked: the permissions of
@@ -15,7 +16,7 @@ use http::uri::Authority;
 use http::{Method, StatusCode};
 
 use super::response::{AdminResponse, problem};
-use super::token::AdminToken;
+use super::token::{AdminTokens, NamedToken};
 use crate::event::{Event, Events};
 use crate::net::connection_limit::{ClientRateLimiter, ConnectionQuota};
 use crate::net::tls::Acceptor;
@@ -25,8 +26,8 @@ use crate::time::{Clock, Span};
 /// What a reload may change of the admin pages.
 #[derive(Debug, Clone, Default)]
 pub struct AdminSettings {
-    /// Asked of callers over TCP; `None` leaves them health and metrics.
-    pub token: Option<AdminToken>,
+    /// Asked of callers over TCP; without any they have health and metrics.
+    pub tokens: AdminTokens,
     /// Names in `Host` in addition to those of loopback: the names of the certificates, in lower case.
     pub hosts: Vec<String>,
     /// For listeners of `https://`.
@@ -65,9 +66,9 @@ enum AccessError {
     Unencrypted,
     #[error("too many wrong tokens from this address")]
     TooManyGuesses(Span),
-    #[error("`Authorization: Bearer TOKEN` is missing, with the token of admin.token")]
+    #[error("`Authorization: Bearer TOKEN` is missing, with the token of admin.token or one of admin.tokens")]
     MissingToken,
-    #[error("the token is not that of admin.token")]
+    #[error("the token is not that of admin.token, nor one of admin.tokens")]
     WrongToken,
     #[error("a request that changes something needs the header `X-Tollgate-Request: 1`")]
     NoRequestHeader,
@@ -116,23 +117,25 @@ impl AdminAccess {
         self.settings.load().exempts_operators
     }
 
-    /// Refuses what a caller may not ask; `for_operators` is all but health and metrics.
-    pub(super) fn refuse(
+    /// The token of a caller who may ask, or the answer to others; `for_operators` is all but health and metrics, which
+    /// need none.
+    pub(super) fn admit(
         &self,
         caller: TcpCaller,
         method: &Method,
         headers: &HeaderMap,
         for_operators: bool,
-    ) -> Option<AdminResponse> {
+    ) -> Result<Option<Arc<NamedToken>>, AdminResponse> {
         let check = || {
             self.check_page(caller, headers)?;
-            if for_operators {
-                self.check_token(caller, headers)?;
-                check_write(method, headers)?;
+            if !for_operators {
+                return Ok(None);
             }
-            Ok(())
+            let token = self.check_token(caller, headers)?;
+            check_write(method, headers)?;
+            Ok(Some(token))
         };
-        check().err().map(AccessError::into_response)
+        check().map_err(AccessError::into_response)
     }
 
     /// Whether the request can come from a page of another site.
@@ -147,9 +150,11 @@ impl AdminAccess {
         Ok(())
     }
 
-    fn check_token(&self, caller: TcpCaller, headers: &HeaderMap) -> Result<(), AccessError> {
+    fn check_token(&self, caller: TcpCaller, headers: &HeaderMap) -> Result<Arc<NamedToken>, AccessError> {
         let settings = self.settings.load();
-        let Some(token) = &settings.token else { return Err(AccessError::NoToken) };
+        if settings.tokens.is_empty() {
+            return Err(AccessError::NoToken);
+        }
         if !caller.is_encrypted && !caller.to.to_canonical().is_loopback() {
             return Err(AccessError::Unencrypted);
         }
@@ -160,8 +165,8 @@ impl AdminAccess {
             return Err(AccessError::TooManyGuesses(wait));
         }
         let given = given_token(headers).ok_or(AccessError::MissingToken)?;
-        if token.matches(&given) {
-            return Ok(());
+        if let Some(token) = settings.tokens.find(&given) {
+            return Ok(Arc::clone(token));
         }
         self.guesses.iter().for_each(|guesses| _ = guesses.allows(prefix));
         self.events.emit(&Event::AdminTokenRejected { peer: caller.peer });

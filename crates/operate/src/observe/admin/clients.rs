@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use http::{Method, Request, StatusCode};
 
+use super::asker::SeenSites;
 use super::buckets::seconds;
 use super::pages::{ClientPart, ClientsPage, RatePart, RatesPage};
 use super::request::{AdminProblem, pairs, wrong};
@@ -63,29 +64,31 @@ impl ClientsApi {
         Self { hitters, engine, formatter }
     }
 
-    pub(super) async fn handle<B>(&self, page: ClientsPath, request: &Request<B>) -> AdminResponse {
+    pub(super) async fn handle<B>(&self, seen: &SeenSites, page: ClientsPath, request: &Request<B>) -> AdminResponse {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return not_allowed("GET, HEAD");
         }
         let query = request.uri().query().unwrap_or_default();
         let done = match page {
             ClientsPath::Clients => {
-                self.clients(query).await.map(|page| json_response(StatusCode::OK, &page))
+                self.clients(seen, query).await.map(|page| json_response(StatusCode::OK, &page))
             }
-            ClientsPath::Rates => self.rates(query).map(|page| json_response(StatusCode::OK, &page)),
+            ClientsPath::Rates => self.rates(seen, query).map(|page| json_response(StatusCode::OK, &page)),
         };
         done.unwrap_or_else(AdminResponse::from)
     }
 
-    async fn clients(&self, query: &str) -> Result<ClientsPage, AdminProblem> {
+    async fn clients(&self, seen: &SeenSites, query: &str) -> Result<ClientsPage, AdminProblem> {
         let ClientsQuery { order, limit, key, n, window } = ClientsQuery::parse(query)?;
         let rules = Arc::clone(&self.engine.rules());
+        limit.as_deref().map_or(Ok(()), |limit| seen.check_limit(limit))?;
         if let Some(limit) = limit.as_deref().filter(|limit| !has_limit(&rules.policy, limit)) {
             return Err(wrong(format!("there is no limit `{}`", limit.escape_debug())));
         }
         let now = self.engine.clock().now();
-        let counted = if key.is_some() { usize::MAX } else { n };
+        let counted = if key.is_some() || seen.limits().is_some() { usize::MAX } else { n };
         let mut found = self.hitters.top(order, counted, limit.as_deref(), window, now);
+        found.retain(|hitter| seen.has_limit(&hitter.limit));
         if let Some(key) = key {
             let selector =
                 BucketSelector::parse(key.as_bytes(), OWNERS).map_err(|error| wrong(error.to_string()))?;
@@ -95,8 +98,8 @@ impl ClientsApi {
                 BucketOwner::Client(_) => has_bucket(&rules.policy, hitter, selector.client()),
                 BucketOwner::Key(_) => false,
             });
-            found.truncate(n);
         }
+        found.truncate(n);
         let mut rows = Vec::with_capacity(found.len());
         let mut levels_left = if self.formatter.is_hashed() { 0 } else { MAX_LEVELS };
         for hitter in &found {
@@ -135,12 +138,13 @@ impl ClientsApi {
         }
     }
 
-    fn rates(&self, query: &str) -> Result<RatesPage, AdminProblem> {
+    fn rates(&self, seen: &SeenSites, query: &str) -> Result<RatesPage, AdminProblem> {
         if let Some((name, _)) = pairs(query)?.first() {
             return Err(unknown(name));
         }
         let rules = Arc::clone(&self.engine.rules());
-        let all = self.engine.own_rates();
+        let mut all = self.engine.own_rates();
+        all.retain(|rate| seen.has_limit(&rate.limit));
         let row = |OwnRateView { limit, owner, own }: &OwnRateView| {
             let (client, account) = self.owner(&rules.policy, limit, *owner);
             RatePart {

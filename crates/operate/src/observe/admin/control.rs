@@ -7,13 +7,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::{Method, Request, StatusCode};
+use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tollgate_grammar::diagnostic::DiagnosticRecord;
 
+use super::audit_trail::{PageContext, audited};
 use super::pages::{DrainPage, LimitsPage, ReloadPage, StatusPage};
 use super::response::{AdminResponse, json_response, not_allowed, problem, problem_with};
 use crate::engine::{OverrideChange, OverrideError};
-use crate::event::{Event, Events, Operator, OperatorCommand};
+use crate::event::{Event, Events, OperatorCommand};
 
 /// The handles of the commands.
 pub struct ControlApi {
@@ -28,6 +31,7 @@ pub struct ControlApi {
     /// Receives an event for each command.
     pub events: Events,
 }
+
 
 /// What changes the rules: one command at a time.
 #[derive(Debug)]
@@ -56,6 +60,16 @@ pub struct Reloaded {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReloadError(pub String);
+
+/// A configuration in force, as the audit has it.
+#[derive(Serialize)]
+struct AuditedConfig {
+    /// The hash of its texts.
+    config: String,
+    /// The version of the policy of the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<u64>,
+}
 
 /// The pages by path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +102,7 @@ impl ControlPath {
 impl ControlApi {
     pub(super) async fn handle<B>(
         &self,
-        by: Operator,
+        cx: &PageContext<'_>,
         page: ControlPath,
         request: &Request<B>,
     ) -> AdminResponse {
@@ -101,30 +115,60 @@ impl ControlApi {
         }
         match page {
             ControlPath::Status => json_response(StatusCode::OK, &(self.status)()),
-            ControlPath::Limits => json_response(StatusCode::OK, &(self.limits)()),
-            ControlPath::Reload => self.reload(by).await,
-            ControlPath::Drain => {
-                self.events.emit(&Event::CommandReceived { command: OperatorCommand::Drain, by });
-                self.drain.notify_one();
-                json_response(StatusCode::ACCEPTED, &DrainPage { draining: true })
+            ControlPath::Limits => {
+                let mut page = (self.limits)();
+                cx.seen.narrow_limits(&mut page);
+                json_response(StatusCode::OK, &page)
             }
+            ControlPath::Reload => self.reload(cx).await,
+            ControlPath::Drain => self.drain(cx).await,
         }
     }
 
-    async fn reload(&self, by: Operator) -> AdminResponse {
-        self.events.emit(&Event::CommandReceived { command: OperatorCommand::Reload, by });
+    async fn drain(&self, cx: &PageContext<'_>) -> AdminResponse {
+        let state = |draining| audited(&DrainPage { draining });
+        if let Err(refusal) = cx.record("drain", state(false), state(true)).await {
+            return refusal.into();
+        }
+        self.events.emit(&Event::CommandReceived { command: OperatorCommand::Drain, by: cx.asker.by });
+        self.drain.notify_one();
+        json_response(StatusCode::ACCEPTED, &DrainPage { draining: true })
+    }
+
+    async fn reload(&self, cx: &PageContext<'_>) -> AdminResponse {
+        let change = match cx.record("reload", self.configuration(cx), Value::Null).await {
+            Ok(change) => change,
+            Err(refusal) => return refusal.into(),
+        };
+        self.events.emit(&Event::CommandReceived { command: OperatorCommand::Reload, by: cx.asker.by });
         let (reply, answer) = oneshot::channel();
         // Fails once the gate drains: nothing reloads any more.
         let _ = self.commands.send(GateCommand::Reload(reply)).await;
-        match answer.await {
+        let answer = answer.await;
+        let outcome = match &answer {
+            Ok(Reloaded { changes: Ok(_), .. }) => Ok(self.configuration(cx)),
+            Ok(Reloaded { changes: Err(ReloadError(why)), .. }) => Err(why.clone()),
+            Err(_) => Err(DRAINS.to_owned()),
+        };
+        cx.audit.tell(change, outcome).await;
+        match answer {
             Ok(Reloaded { changes: Ok(changes), diagnostics }) => {
                 json_response(StatusCode::OK, &ReloadPage { changes, diagnostics })
             }
             Ok(Reloaded { changes: Err(ReloadError(why)), diagnostics }) => {
                 problem_with(StatusCode::UNPROCESSABLE_ENTITY, &why, Some(diagnostics))
             }
-            Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "the gate drains and reads no configuration"),
+            Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, DRAINS),
         }
+    }
+
+    /// Which configuration is in force; nothing where nobody asks.
+    fn configuration(&self, cx: &PageContext<'_>) -> Value {
+        if !cx.audit.is_on() {
+            return Value::Null;
+        }
+        let StatusPage { config, policy, .. } = (self.status)();
+        audited(&AuditedConfig { config: config.hash, policy: policy.map(|policy| policy.version) })
     }
 }
 
@@ -133,3 +177,5 @@ impl fmt::Debug for ControlApi {
         f.write_str("ControlApi")
     }
 }
+
+const DRAINS: &str = "the gate drains and reads no configuration";

@@ -11,6 +11,7 @@ use http::header::{self, HeaderValue};
 use http::{Method, StatusCode};
 use sha2::{Digest, Sha256};
 
+use super::asker::SeenSites;
 use super::pages::HistoryPage;
 use super::response::{AdminResponse, json_response, not_allowed, respond};
 use crate::observe::history::{AttemptHistory, HistoryStep, HourOfAttempts};
@@ -43,14 +44,18 @@ impl DashboardPath {
 }
 
 impl DashboardApi {
-    pub(super) fn handle(&self, page: DashboardPath, method: &Method) -> AdminResponse {
+    pub(super) fn handle(&self, page: DashboardPath, method: &Method, seen: &SeenSites) -> AdminResponse {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return not_allowed("GET, HEAD");
         }
         match page {
             DashboardPath::Page => whole_page(),
             DashboardPath::History => json_response(StatusCode::OK, &history(&self.history.hour())),
-            DashboardPath::Routes => json_response(StatusCode::OK, &self.metrics.routes_page()),
+            DashboardPath::Routes => {
+                let mut page = self.metrics.routes_page();
+                seen.narrow_routes(&mut page);
+                json_response(StatusCode::OK, &page)
+            }
         }
     }
 }

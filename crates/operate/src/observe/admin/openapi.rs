@@ -1,7 +1,8 @@
 //! The admin API as an OpenAPI 3.1 document, from the types of its pages.
 //!
-//! Who may ask what, and the texts of errors, are left to `docs/admin-api.md`. Health, metrics and the dashboard are no part of
-//! the API, and neither are server-sent events.
+//! Each operation has the role that it needs, `x-role`, and `x-all-sites` where a token for some sites is refused: both
+//! from [`roles`](super::roles). The rest of who may ask, and the texts of errors, are left to `docs/admin-api.md`. Health,
+//! metrics and the dashboard are no part of the API, and neither are server-sent events.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,8 @@ use super::pages::{
     ModeRequest, PrefixPart, PrefixRequest, ProblemPage, RateRequest, RatesPage, ReloadPage, ResetRequest,
     StatusPage,
 };
+use super::router::AdminPage;
+use super::token::OperatorRole;
 use crate::observe::metrics::RoutesPage;
 
 /// The document.
@@ -175,10 +178,18 @@ impl Operation {
             BodyDoc { required: true, content: BTreeMap::from([(kind, media)]) }
         });
         let id = format!("{} {}", self.method, self.path);
+        let needs = AdminPage::needs_of(self.method, self.path);
+        let mut parameters = self.parameters;
+        if needs.is_some_and(|needs| needs.role > OperatorRole::Read) {
+            let schema = Schema { examples: vec!["ticket 4711".into()], ..Schema::string() };
+            parameters.push(Parameter { name: "X-Tollgate-Reason", place: "header", required: false, schema });
+        }
         OperationDoc {
             operation_id: id,
             summary: self.about,
-            parameters: self.parameters,
+            role: needs.map(|needs| needs.role.name()),
+            all_sites: needs.is_some_and(|needs| !needs.is_narrowed),
+            parameters,
             request_body: body,
             responses,
         }
@@ -243,6 +254,12 @@ struct ServerDoc {
 struct OperationDoc {
     operation_id: String,
     summary: &'static str,
+    /// The least role of a caller.
+    #[serde(rename = "x-role", skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+    /// Whether a token for some sites is refused.
+    #[serde(rename = "x-all-sites", skip_serializing_if = "std::ops::Not::not")]
+    all_sites: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     parameters: Vec<Parameter>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,17 +13,21 @@ use ipnet::IpNet;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
+use super::audit_trail::{AuditedChange, MAX_AUDITED, PageContext, audited};
 use super::buckets::Grammar;
 use super::control::GateCommand;
 use super::pages::{BansPage, EndedPage, ExemptionsPage, ModePage, PrefixPart};
 use super::request::{AdminProblem, fields_of, has_only, optional_text, text, unescaped, wrong};
 use super::response::{AdminResponse, json_response, not_allowed};
+use super::roles::PageNeeds;
+use super::token::OperatorRole;
 use crate::engine::{
     Engine, ModeOverride, OverrideChange, OverrideError, PrefixBan, PrefixExemption, PrefixOverride,
+    Rules,
 };
 use crate::event::{Event, Events, Operator, OperatorCommand};
 use crate::observe::timestamp::rfc3339;
-use crate::policy::Mode;
+use crate::policy::{Limit, LimitKind, Mode};
 use crate::time::{Span, Time};
 
 /// The handler of temporary changes.
@@ -78,7 +82,7 @@ impl OverridesApi {
     /// Does what the request asks for.
     pub(super) async fn handle<B>(
         &self,
-        by: Operator,
+        cx: &PageContext<'_>,
         page: OverridesPath,
         request: Request<B>,
     ) -> AdminResponse
@@ -98,8 +102,12 @@ impl OverridesApi {
             if let Some(list) = self.list(&page) {
                 return Ok(list);
             }
-            let change = self.change_of(&page, &head.method, &fields, by)?;
-            self.make(change, by).await
+            if let OverridesPath::Mode(Some(limit)) = &page {
+                cx.seen.check_limit(&unescaped(limit)?)?;
+            }
+            let why = cx.asker.reason(optional_text(&fields, "why", "a text")?)?;
+            let change = self.change_of(&page, &head.method, &fields, (cx.asker.by, &why))?;
+            self.make(cx, change, why).await
         };
         done.await.unwrap_or_else(AdminResponse::from)
     }
@@ -124,7 +132,7 @@ impl OverridesApi {
         page: &OverridesPath,
         method: &Method,
         fields: &Map<String, Value>,
-        by: Operator,
+        said: (Operator, &str),
     ) -> Result<OverrideChange, AdminProblem> {
         let change = match page {
             OverridesPath::Exemption(prefix) if *method == Method::DELETE => {
@@ -133,7 +141,7 @@ impl OverridesApi {
             }
             OverridesPath::Exemption(prefix) => {
                 has_only(fields, &["for", "why"])?;
-                let clients = self.clients(prefix, fields, by)?;
+                let clients = self.clients(prefix, fields, said)?;
                 OverrideChange::Exempt(PrefixExemption { clients, is_of_address_limits: false })
             }
             OverridesPath::Ban(prefix) if *method == Method::DELETE => {
@@ -144,7 +152,7 @@ impl OverridesApi {
                 has_only(fields, &["for", "why", "all"])?;
                 let is_of_all_requests = switch(fields, "all")?;
                 OverrideChange::Ban(PrefixBan {
-                    clients: self.clients(prefix, fields, by)?,
+                    clients: self.clients(prefix, fields, said)?,
                     is_of_all_requests,
                 })
             }
@@ -169,9 +177,9 @@ impl OverridesApi {
         &self,
         prefix: &str,
         fields: &Map<String, Value>,
-        by: Operator,
+        (by, why): (Operator, &str),
     ) -> Result<PrefixOverride, AdminProblem> {
-        let (prefix, until, why) = (self.prefix(prefix)?, self.end(fields)?, why(fields)?);
+        let (prefix, until, why) = (self.prefix(prefix)?, self.end(fields)?, why.to_owned());
         Ok(PrefixOverride { prefix, since: self.engine.time(), until, by: by.to_string(), why })
     }
 
@@ -201,8 +209,12 @@ impl OverridesApi {
     }
 
     /// Exempts an operator who opened the dashboard from limits by address, so that a trial with wrong passwords does not
-    /// shut them out. The addresses of this machine are those of all callers of a tunnel, and are never exempt.
-    pub(super) async fn welcome(&self, peer: IpAddr) {
+    /// shut them out. The addresses of this machine are those of all callers of a tunnel, and are never exempt. Nor is one
+    /// who may not exempt a prefix.
+    pub(super) async fn welcome(&self, cx: &PageContext<'_>, peer: IpAddr) {
+        if cx.asker.may_have(WELCOME_NEEDS).is_err() {
+            return;
+        }
         let now = self.engine.time();
         let peer = peer.to_canonical();
         let is_welcome = self.engine.rules().overrides.exemptions().iter().any(|known| {
@@ -211,32 +223,32 @@ impl OverridesApi {
         if is_welcome || peer == Ipv4Addr::LOCALHOST || peer == Ipv6Addr::LOCALHOST {
             return;
         }
-        let by = Operator { address: Some(peer), ..Operator::default() };
+        let why = "opened the dashboard".to_owned();
         let clients = PrefixOverride {
             prefix: peer.into(),
             since: now,
             until: now.after(WELCOME),
-            by: by.to_string(),
-            why: "opened the dashboard".to_owned(),
+            by: cx.asker.by.to_string(),
+            why: why.clone(),
         };
         let exemption = PrefixExemption { clients, is_of_address_limits: true };
         // The page does not depend on it.
-        let _ = self.make(OverrideChange::Exempt(exemption), by).await;
+        let _ = self.make(cx, OverrideChange::Exempt(exemption), why).await;
     }
 
-    async fn make(&self, change: OverrideChange, by: Operator) -> Result<AdminResponse, AdminProblem> {
-        let (reply, answer) = oneshot::channel();
-        // Fails once the gate drains: no rules change any more.
-        let _ = self.commands.send(GateCommand::Override { change: change.clone(), reply }).await;
-        match answer.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(AdminProblem::new(status_of(&error), error.to_string())),
-            Err(_) => {
-                let detail = "the gate drains and changes no rules";
-                return Err(AdminProblem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
-            }
+    async fn make(
+        &self,
+        cx: &PageContext<'_>,
+        change: OverrideChange,
+        why: String,
+    ) -> Result<AdminResponse, AdminProblem> {
+        let recorded = cx.audit.record(cx.asker, self.audited(&change, why)).await?;
+        let made = self.put_in_force(&change).await;
+        if let Err(problem) = &made {
+            cx.audit.tell(recorded, Err(problem.to_string())).await;
         }
-        self.events.emit(&Event::CommandReceived { command: command_of(&change), by });
+        made?;
+        self.events.emit(&Event::CommandReceived { command: command_of(&change), by: cx.asker.by });
         Ok(match &change {
             OverrideChange::Exempt(exemption) => json_response(StatusCode::OK, &exempt(exemption)),
             OverrideChange::Ban(ban) => json_response(StatusCode::OK, &banned(ban)),
@@ -245,6 +257,56 @@ impl OverridesApi {
             }
             OverrideChange::SetMode(mode) => json_response(StatusCode::OK, &ModePage::from(mode)),
         })
+    }
+
+    async fn put_in_force(&self, change: &OverrideChange) -> Result<(), AdminProblem> {
+        let (reply, answer) = oneshot::channel();
+        // Fails once the gate drains: no rules change any more.
+        let _ = self.commands.send(GateCommand::Override { change: change.clone(), reply }).await;
+        match answer.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(AdminProblem::new(status_of(&error), error.to_string())),
+            Err(_) => {
+                let detail = "the gate drains and changes no rules";
+                Err(AdminProblem::new(StatusCode::SERVICE_UNAVAILABLE, detail))
+            }
+        }
+    }
+
+    /// A change with what is in force before it.
+    fn audited(&self, change: &OverrideChange, why: String) -> AuditedChange {
+        let rules = self.engine.rules();
+        let exempt_now = |prefix: &IpNet| {
+            let all = rules.overrides.exemptions().iter();
+            audited(&all.filter(|known| known.clients.prefix == *prefix).map(exempt).next_back())
+        };
+        let banned_now = |prefix: &IpNet| {
+            let all = rules.overrides.bans().iter();
+            audited(&all.filter(|known| known.clients.prefix == *prefix).map(banned).next_back())
+        };
+        let of_prefix = |what, prefix: &IpNet, before, after| (what, prefix.to_string(), before, after);
+        let (what, target, before, after) = match change {
+            OverrideChange::Exempt(new) => {
+                let prefix = &new.clients.prefix;
+                of_prefix("prefix.exempt", prefix, exempt_now(prefix), audited(&exempt(new)))
+            }
+            OverrideChange::EndExemption(prefix) => {
+                of_prefix("prefix.exempt.end", prefix, exempt_now(prefix), Value::Null)
+            }
+            OverrideChange::Ban(new) => {
+                let prefix = &new.clients.prefix;
+                of_prefix("prefix.ban", prefix, banned_now(prefix), audited(&banned(new)))
+            }
+            OverrideChange::EndBan(prefix) => {
+                of_prefix("prefix.ban.end", prefix, banned_now(prefix), Value::Null)
+            }
+            OverrideChange::SetMode(new) => {
+                let (limit, after) = (new.limit.as_deref(), audited(&ModePage::from(new)));
+                let target = limit.map_or_else(|| "all limits".to_owned(), |limit| format!("limit {limit}"));
+                ("mode", target, audited(&modes_now(&rules, limit)), after)
+            }
+        };
+        AuditedChange { what, target: Some(target), why, before, after }
     }
 }
 
@@ -319,13 +381,20 @@ fn switch(fields: &Map<String, Value>, name: &str) -> Result<bool, AdminProblem>
     }
 }
 
-/// The operator's reason, which goes to the log.
-fn why(fields: &Map<String, Value>) -> Result<String, AdminProblem> {
-    let why = optional_text(fields, "why", "a text")?.unwrap_or_default();
-    match why.chars().count() <= MAX_REASON_LEN && !why.chars().any(char::is_control) {
-        true => Ok(why.to_owned()),
-        false => Err(wrong(format!("`why` may have {MAX_REASON_LEN} characters, and none that control"))),
-    }
+/// The modes in force of a limit, or of all limits. A candidate for another one has its own name.
+fn modes_now(rules: &Rules, limit: Option<&str>) -> Vec<ModePage> {
+    let of_rates = rules.policy.limits.iter().filter(|known| known.kind == LimitKind::Rate);
+    let meant = of_rates.filter(|known| limit.is_none_or(|limit| *known.name == *limit));
+    let configured = |known: &Limit| {
+        let same = rules.configured.limits.iter().find(|other| other.name == known.name);
+        same.map_or(known.mode, |other| other.mode)
+    };
+    let page = |known: &Limit| ModePage {
+        limit: Some(known.name.to_string()),
+        mode: known.mode.name().to_owned(),
+        until: rules.mode_until(&known.name, configured(known)).map(rfc3339),
+    };
+    meant.take(MAX_AUDITED).map(page).collect()
 }
 
 const MODES: &str = "\"observe\" or \"enforce\"";
@@ -333,5 +402,5 @@ const MODES: &str = "\"observe\" or \"enforce\"";
 const WELCOME: Span = Span::from_secs(3600);
 /// It begins again when less than this is left.
 const WELCOME_AGAIN: Span = Span::from_secs(1800);
-/// Characters of a reason.
-const MAX_REASON_LEN: usize = 200;
+/// Exempting an operator who opened the dashboard is a change like any other exemption of a prefix.
+const WELCOME_NEEDS: PageNeeds = PageNeeds { role: OperatorRole::Operate, is_narrowed: false };

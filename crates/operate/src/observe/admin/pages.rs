@@ -52,6 +52,16 @@ records! {
         config: FilePart,
         /// The policy of the store; null for a gate that has its policy from its file.
         policy: Option<PolicyPart>,
+        /// The audit log; null where there is none.
+        audit: Option<AuditPart>,
+    }
+
+    /// An audit log.
+    pub AuditPart {
+        /// Its file.
+        file: String,
+        /// The hash of the last line that this gate wrote or found.
+        head: String,
     }
 
     /// A decision endpoint.

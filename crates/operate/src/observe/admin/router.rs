@@ -10,6 +10,8 @@ use hyper::body::Body;
 
 use super::Admin;
 use super::access::TcpCaller;
+use super::asker::Asker;
+use super::audit_trail::PageContext;
 use super::buckets::BucketPath;
 use super::clients::ClientsPath;
 use super::control::ControlPath;
@@ -30,11 +32,21 @@ pub(super) enum Caller {
 }
 
 impl Caller {
-    fn operator(self) -> Operator {
-        match self {
-            Self::Tcp(caller) => Operator { address: Some(caller.peer), ..Operator::default() },
-            Self::Unix(by) => by,
-        }
+    /// Who asks; `None` for pages that are open to all. Others get the answer.
+    fn asker<B>(self, admin: &Admin, page: &AdminPage, request: &Request<B>) -> Result<Option<Asker>, AdminResponse> {
+        let for_operators = !matches!(page, AdminPage::Open);
+        let (method, headers) = (request.method(), request.headers());
+        let asker = match self {
+            Self::Unix(by) => Some(Asker::local(by)),
+            Self::Tcp(caller) => {
+                let by = Operator { address: Some(caller.peer), ..Operator::default() };
+                let token = admin.access.admit(caller, method, headers, for_operators)?;
+                token.map(|token| Asker::with_token(by, token))
+            }
+        };
+        let Some(asker) = asker.filter(|_| for_operators) else { return Ok(None) };
+        asker.may_have(page.needs(method))?;
+        Ok(Some(asker.because_of(method, headers)?))
     }
 }
 
@@ -43,29 +55,28 @@ where
     B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
 {
     let page = AdminPage::of(request.uri());
-    if let Caller::Tcp(caller) = caller {
-        let for_operators = !matches!(page, AdminPage::Open);
-        let refused = admin.access.refuse(caller, request.method(), request.headers(), for_operators);
-        if let Some(refusal) = refused {
-            return refusal;
-        }
-    }
-    let (Some(api), by) = (&admin.operator_api, caller.operator()) else {
+    let asker = match caller.asker(admin, &page, &request) {
+        Ok(asker) => asker,
+        Err(refusal) => return refusal,
+    };
+    let (Some(api), Some(asker)) = (&admin.operator_api, asker) else {
         return handle_page(admin, &request);
     };
+    let seen = asker.sees(&api.overrides.engine.rules().policy);
+    let cx = PageContext { asker: &asker, seen: &seen, audit: &api.audit };
     match page {
-        AdminPage::Bucket(path) => api.buckets.handle(by, path, request).await,
-        AdminPage::Clients(page) => api.clients.handle(page, &request).await,
-        AdminPage::Control(page) => api.control.handle(by, page, &request).await,
-        AdminPage::Overrides(page) => api.overrides.handle(by, page, request).await,
+        AdminPage::Bucket(path) => api.buckets.handle(&cx, path, request).await,
+        AdminPage::Clients(page) => api.clients.handle(&seen, page, &request).await,
+        AdminPage::Control(page) => api.control.handle(&cx, page, &request).await,
+        AdminPage::Overrides(page) => api.overrides.handle(&cx, page, request).await,
         AdminPage::DryRun(page) => api.dry_run.handle(page, request).await,
         AdminPage::Dashboard(page) => {
             if let (Caller::Tcp(caller), DashboardPath::Page) = (caller, page)
                 && admin.access.exempts_operators()
             {
-                api.overrides.welcome(caller.peer).await;
+                api.overrides.welcome(&cx, caller.peer).await;
             }
-            api.dashboard.handle(page, request.method())
+            api.dashboard.handle(page, request.method(), &seen)
         }
         AdminPage::Events => api.events.handle(request.method()),
         AdminPage::Open => handle_page(admin, &request),
@@ -115,7 +126,7 @@ fn open_metrics(admin: &Admin) -> AdminResponse {
 }
 
 /// What a path names.
-enum AdminPage {
+pub(super) enum AdminPage {
     Bucket(BucketPath),
     Clients(ClientsPath),
     Control(ControlPath),
@@ -128,7 +139,7 @@ enum AdminPage {
 }
 
 impl AdminPage {
-    fn of(uri: &Uri) -> Self {
+    pub(super) fn of(uri: &Uri) -> Self {
         let path = uri.path();
         let bucket = || BucketPath::parse(uri).map(Self::Bucket);
         let clients = || ClientsPath::parse(path).map(Self::Clients);

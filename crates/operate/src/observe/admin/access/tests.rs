@@ -1,5 +1,6 @@
 //! Callers over TCP, without sockets.
 
+use super::super::token::AdminToken;
 use super::*;
 use crate::time::Time;
 
@@ -7,10 +8,11 @@ const TOKEN: &str = "0123456789abcdef";
 const AT: Time = Time::from_nanos(1_000_000_000_000);
 
 fn access(token: Option<&str>) -> (AdminAccess, Clock) {
-    let token = token.map(AdminToken::new);
+    let token = token.and_then(|text| NamedToken::of_all(AdminToken::new(text)));
+    let tokens = AdminTokens::new(token.into_iter().collect());
     let hosts = vec!["gate.example.org".to_owned(), "*.gates.example.org".to_owned()];
     let settings =
-        Arc::new(ArcSwap::from_pointee(AdminSettings { token, hosts, ..AdminSettings::default() }));
+        Arc::new(ArcSwap::from_pointee(AdminSettings { tokens, hosts, ..AdminSettings::default() }));
     let clock = Clock::manual(AT);
     (AdminAccess::new(settings, &clock, Events::default()), clock)
 }
@@ -28,14 +30,14 @@ fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
 
 /// The status of a refused request for operators, or 200.
 fn ask(access: &AdminAccess, caller: TcpCaller, method: Method, lines: &[(&'static str, &str)]) -> u16 {
-    let refused = access.refuse(caller, &method, &headers(lines), true);
+    let refused = access.admit(caller, &method, &headers(lines), true).err();
     refused.map_or(200, |response| response.status().as_u16())
 }
 
 fn status(host: &[&str], origin: &[&str], to: &str) -> StatusCode {
     let hosts = host.iter().map(|host| ("host", *host));
     let lines: Vec<_> = hosts.chain(origin.iter().map(|origin| ("origin", *origin))).collect();
-    let refused = access(None).0.refuse(caller(to), &Method::GET, &headers(&lines), false);
+    let refused = access(None).0.admit(caller(to), &Method::GET, &headers(&lines), false).err();
     refused.map_or(StatusCode::OK, |response| response.status())
 }
 
@@ -133,12 +135,12 @@ fn who_guesses_too_often_waits_and_others_do_not() {
     let get = |caller, token| ask(&access, caller, Method::GET, &[HOST, token]);
     let guesser = caller("127.0.0.1");
     assert!((0..MAX_GUESSES).all(|_| get(guesser, WRONG) == 401));
-    let refused = access.refuse(guesser, &Method::GET, &headers(&[HOST, WRONG]), true).unwrap();
+    let refused = access.admit(guesser, &Method::GET, &headers(&[HOST, WRONG]), true).unwrap_err();
     assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (429, &"1".parse().unwrap()));
     assert_eq!(get(guesser, RIGHT), 429, "not even the right one");
     assert_eq!(get(TcpCaller { peer: "192.0.2.98".parse().unwrap(), ..guesser }, RIGHT), 200);
-    let health = access.refuse(guesser, &Method::GET, &headers(&[HOST]), false);
-    assert!(health.is_none(), "health needs no token");
+    let health = access.admit(guesser, &Method::GET, &headers(&[HOST]), false);
+    assert!(health.is_ok(), "health needs no token");
     clock.set(AT.after(Span::from_secs(1)));
     assert_eq!([get(guesser, RIGHT), get(guesser, WRONG), get(guesser, RIGHT)], [200, 401, 429]);
 }

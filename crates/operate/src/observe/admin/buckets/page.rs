@@ -138,7 +138,7 @@ fn bucket(view: &BucketView) -> BucketPart {
         full_at: rfc3339(verdict.full_at),
         class: Some(view.class.to_string()).filter(|class| !class.is_empty()).into(),
         network: view.network.map(|network| network.to_string()).into(),
-        own: view.own.as_ref().map(own).into(),
+        own: view.own.as_ref().map(own_part).into(),
         exempt_until: view.exempt_until().map(rfc3339).into(),
         banned_until: view.banned_until().map(rfc3339).into(),
         max_failures: view.level_of(LimitKind::Cap).map(failures).into(),
@@ -146,7 +146,7 @@ fn bucket(view: &BucketView) -> BucketPart {
     }
 }
 
-fn own(own: &Own) -> OwnRatePart {
+pub(super) fn own_part(own: &Own) -> OwnRatePart {
     OwnRatePart {
         burst: own.rate.burst(),
         seconds_per_token: seconds(own.rate.per_token()),

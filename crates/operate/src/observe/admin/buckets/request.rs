@@ -33,12 +33,12 @@ pub struct Grammar {
 pub(in super::super) struct BucketPath {
     /// The key with its escapes decoded; `None` if an escape is invalid.
     key: Option<Vec<u8>>,
-    pub(super) resource: BucketResource,
+    pub(in super::super) resource: BucketResource,
 }
 
 /// What of a bucket the path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BucketResource {
+pub(in super::super) enum BucketResource {
     Bucket,
     Credit,
     Rate,

@@ -1,0 +1,209 @@
+//! The audit log of a running gate: a line for each change, none without its line, and a chain that shows what was done to it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use serde_json::{Value, json};
+use support::{Gate, Launch, Upstream, binary, eventually};
+
+use crate::caller::{LOGIN, RIGHT, TOKEN, ask, ask_locally, call, tollgate};
+
+const ADMIN: &str = "audit = \"audit.log\"\ntokens = [{ name = \"desk\", role = \"unlock\", token = \"desk-0123456789abcdef\" }]\n";
+const DESK: &str = "Authorization: Bearer desk-0123456789abcdef\r\nX-Tollgate-Request: 1\r\n";
+
+fn gate(upstream: &Upstream) -> Gate {
+    let file = upstream.file(&LOGIN.replace("login\"", "login\"\nuser = \"query:u\""));
+    let account = "[limit.account]\nkey = \"user\"\nrate = \"4 per 1000h\"\n";
+    launch(&format!("{file}{account}")).start()
+}
+
+fn launch(file: &str) -> Launch {
+    Launch::new(file).with_admin(ADMIN).environment("TOLLGATE_ADMIN__TOKEN", TOKEN)
+}
+
+fn path(gate: &Gate) -> PathBuf {
+    gate.directory.join("audit.log")
+}
+
+fn lines(gate: &Gate) -> Vec<Value> {
+    let text = fs::read_to_string(path(gate)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Exit code and both outputs of `tollgate audit verify`.
+fn verify(words: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(binary()).args(["audit", "verify"]).args(words).env_remove("TOLLGATE_CONFIG").output();
+    let output = output.unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout) + &text(output.stderr))
+}
+
+fn head(gate: &Gate) -> String {
+    ask_locally(gate, "GET", "/api/v1/status", "").1["audit"]["head"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn each_change_leaves_one_line_with_who_what_why_before_and_after() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    gate.drain("/login?u=alice", "");
+    let desk = |method: &str, path: &str, lines: &str, body: &str| {
+        call(&gate, method, path, &format!("{DESK}Content-Type: application/json\r\n{lines}"), body).status
+    };
+    assert_eq!(desk("DELETE", "/api/v1/buckets/user:alice", "X-Tollgate-Reason: ticket \"7\" \\ é\r\n", ""), 200);
+    assert_eq!(ask(&gate, "PUT", "/api/v1/exemptions/203.0.113.0%2F24", r#"{"for":"1h","why":"move"}"#).0, 200);
+    assert_eq!(ask(&gate, "DELETE", "/api/v1/exemptions/203.0.113.0%2F24", "").0, 200);
+    assert_eq!(ask_locally(&gate, "PUT", "/api/v1/limits/address/mode", r#"{"mode":"observe"}"#).0, 200);
+    let (code, _, error) = tollgate(&gate, &["reload", "--why", "new list"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert_eq!(ask(&gate, "DELETE", "/api/v1/bans/203.0.113.0%2F24", "").0, 404);
+    assert_eq!(desk("DELETE", "/api/v1/bans/203.0.113.0%2F24", "", ""), 403);
+    assert_eq!(desk("GET", "/api/v1/status", "X-Tollgate-Reason: look\r\n", ""), 200);
+
+    let found = lines(&gate);
+    let what: Vec<_> = found.iter().map(|line| line["what"].as_str().unwrap()).collect();
+    let expected = ["bucket.reset", "prefix.exempt", "prefix.exempt.end", "mode", "reload", "reload", "prefix.ban.end", "prefix.ban.end"];
+    assert_eq!(what, expected, "neither a look nor a refused caller has a line");
+    let [reset, exempt, ended, mode, asked, reload, ban, refused] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((&reset["who"], &reset["from"], &reset["why"]), (&json!("desk"), &json!("127.0.0.1"), &json!("ticket \"7\" \\ é")));
+    assert_eq!((&reset["before"][0]["tokens"], &reset["after"][0]["tokens"]), (&json!(0), &json!(4)));
+    let account = ask_locally(&gate, "GET", "/api/v1/buckets/user:alice", "").1["account"].clone();
+    assert_eq!(reset["target"], format!("user:#{}", account.as_str().unwrap()), "as the decision log writes it");
+    assert!(!fs::read_to_string(path(&gate)).unwrap().contains("alice"));
+    assert_eq!((&exempt["who"], &exempt["why"], &exempt["before"]), (&json!("admin"), &json!("move"), &Value::Null));
+    assert_eq!((&exempt["after"]["prefix"], &ended["before"]["prefix"]), (&json!("203.0.113.0/24"), &json!("203.0.113.0/24")));
+    assert!(mode["who"].as_str().unwrap().starts_with("uid ") && mode["pid"].is_u64(), "{mode}");
+    assert_eq!((&mode["before"][0]["mode"], &mode["after"]["mode"]), (&json!("enforce"), &json!("observe")));
+    assert_eq!((&asked["why"], &asked["after"], &reload["why"]), (&json!("new list"), &Value::Null, &json!("new list")));
+    assert_eq!(reload["before"]["config"], reload["after"]["config"]);
+    assert_eq!(reload["of"], reload["previous"], "the outcome names the line that announced it");
+    assert_eq!((&ban["failed"], refused["failed"].is_string()), (&Value::Null, true), "{refused}");
+    assert!(found.iter().all(|line| line["gate"].is_string() && line["time"].is_string()));
+
+    let file = path(&gate);
+    let file = file.to_str().unwrap();
+    let (code, said) = verify(&[file, "--last", &head(&gate)]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("8 lines are one chain") && said.contains(&head(&gate)), "{said}");
+    let config = gate.directory.join("gate.toml");
+    assert_eq!(verify(&["-c", config.to_str().unwrap()]).0, Some(0), "the configuration names the file");
+}
+
+/// Anybody who may write the file may change its end; whoever noted a hash sees it.
+#[test]
+fn what_is_done_to_a_line_is_found_at_the_next_one() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    for _ in 0..5 {
+        assert_eq!(ask(&gate, "POST", "/api/v1/buckets/user:bob/credit", r#"{"tokens":1}"#).0, 200);
+    }
+    let head = head(&gate);
+    let text = fs::read_to_string(path(&gate)).unwrap();
+    let good: Vec<&str> = text.lines().collect();
+    let altered = gate.directory.join("altered.log");
+    let altered = altered.to_str().unwrap();
+    let said = |lines: &[&str], words: &[&str]| {
+        fs::write(altered, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+        verify(&[&[altered], words].concat())
+    };
+    assert_eq!(said(&good, &[]).0, Some(0));
+    let changed = good[1].replace("admin", "other");
+    for (lines, at) in [
+        ([&good[..1], &good[2..]].concat(), 2),
+        ([&good[..1], &[changed.as_str()], &good[2..]].concat(), 3),
+        ([&good[..1], &[good[2], good[1]], &good[3..]].concat(), 2),
+        ([&good[..2], &[good[1]], &good[2..]].concat(), 3),
+        ([&good[..2], &["{}"], &good[2..]].concat(), 4),
+        ([&good[..2], &[""], &good[2..]].concat(), 4),
+    ] {
+        let (code, words) = said(&lines, &[]);
+        assert_eq!(code, Some(1), "{words}");
+        assert!(words.starts_with(&format!("{altered}:{at}: ")), "{at}: {words}");
+    }
+    let (code, words) = said(&good[..4], &[]);
+    assert!(code == Some(0) && words.contains("only --last HASH can tell"), "{words}");
+    let (code, words) = said(&good[..4], &["--last", &head]);
+    assert!(code == Some(1) && words.contains("was cut off"), "{words}");
+    // The gate goes on after its own last line, whatever the file says.
+    fs::write(path(&gate), good[..4].iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    assert_eq!(ask(&gate, "POST", "/api/v1/buckets/user:bob/credit", r#"{"tokens":1}"#).0, 200);
+    let (code, words) = verify(&[path(&gate).to_str().unwrap()]);
+    assert!(code == Some(1) && words.contains("audit.log:5: it follows"), "{words}");
+    assert!(gate.messages().contains("the audit log was changed by others"));
+}
+
+#[test]
+fn a_change_without_its_line_is_not_made() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    gate.drain("/login?u=alice", "");
+    let locked = File::open(path(&gate)).unwrap();
+    flock(&locked, FlockOperation::LockExclusive).unwrap();
+    let (status, problem) = ask(&gate, "DELETE", "/api/v1/buckets/user:alice", "");
+    assert_eq!(status, 503, "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("nothing is changed"), "{problem}");
+    let (_, page) = ask(&gate, "GET", "/api/v1/buckets/user:alice", "");
+    assert_eq!(page["buckets"][0]["tokens"], 0);
+    assert!(gate.messages().contains("a change is refused: the audit log cannot be written"));
+    drop(locked);
+    assert_eq!(ask(&gate, "DELETE", "/api/v1/buckets/user:alice", "").0, 200);
+    assert_eq!(lines(&gate).len(), 1);
+}
+
+#[test]
+fn a_reason_is_one_short_line() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let status = |lines: &str, body: &str| {
+        call(&gate, "PUT", "/api/v1/exemptions/203.0.113.1", &format!("{RIGHT}{lines}"), body).status
+    };
+    let long = "x".repeat(201);
+    for reason in [&long, "a\tb", "a\u{202e}b", "a\u{2028}b", "a\u{85}b"] {
+        assert_eq!(status(&format!("X-Tollgate-Reason: {reason}\r\n"), r#"{"for":"1h"}"#), 422, "{reason:?}");
+        let body = json!({"for": "1h", "why": reason}).to_string();
+        assert_eq!(status("", &body), 422, "{reason:?}");
+    }
+    assert_eq!(status("X-Tollgate-Reason: a\r\n", r#"{"for":"1h","why":"b"}"#), 422);
+    assert_eq!(status("X-Tollgate-Reason: a\r\nX-Tollgate-Reason: b\r\n", r#"{"for":"1h"}"#), 422);
+    assert_eq!(status("", r#"{"for":"1h","why":"a\nb"}"#), 422);
+    let smuggled = format!("X-Tollgate-Reason: {}\r\n", r#"","who":"root","previous":"0"#);
+    assert_eq!(status(&smuggled, r#"{"for":"1h"}"#), 200);
+    let found = lines(&gate);
+    assert_eq!((found.len(), &found[0]["who"], &found[0]["why"]), (1, &json!("admin"), &json!(r#"","who":"root","previous":"0"#)));
+}
+
+#[test]
+fn a_rotated_log_and_a_new_process_go_on_with_the_chain() {
+    let upstream = Upstream::start();
+    let mut gate = gate(&upstream);
+    let change = |gate: &Gate| ask(gate, "POST", "/api/v1/buckets/user:bob/credit", r#"{"tokens":1}"#).0;
+    assert_eq!(change(&gate), 200);
+    let (file, old) = (path(&gate), gate.directory.join("audit.log.1"));
+    fs::rename(&file, &old).unwrap();
+    assert_eq!(change(&gate), 200, "the renamed file is in use until the gate hears of it");
+    gate.signal("USR1");
+    assert!(eventually(Duration::from_secs(10), || file.is_file() && lines(&gate).len() == 1));
+    assert_eq!((change(&gate), &lines(&gate)[0]["what"]), (200, &json!("audit.rotate")));
+    let (old, file) = (old.to_str().unwrap(), file.to_str().unwrap());
+    let (code, said) = verify(&[old, file]);
+    assert!(code == Some(0) && said.starts_with("4 lines are one chain"), "{said}");
+    let (code, said) = verify(&[file]);
+    assert!(code == Some(0) && said.contains("goes on after"), "{said}");
+    assert_eq!(verify(&[file, old]).0, Some(1));
+
+    // A crash in the middle of a line.
+    gate.signal("KILL");
+    assert!(gate.exit_status(Duration::from_secs(10)).is_some());
+    OpenOptions::new().append(true).open(file).unwrap().write_all(br#"{"time":"2026"#).unwrap();
+    let (code, said) = verify(&[file]);
+    assert!(code == Some(1) && said.contains("audit.log:3: the line has no end"), "{said}");
+    let next = launch(&upstream.file(LOGIN)).beside("audit.log", &fs::read_to_string(file).unwrap()).start();
+    assert!(next.messages().contains("has no end"), "{}", next.messages());
+    assert_eq!(ask(&next, "POST", "/api/v1/drain", "").0, 202);
+    let (code, said) = verify(&[path(&next).to_str().unwrap()]);
+    assert!(code == Some(0) && said.starts_with("4 lines are one chain") && said.contains("1 line without an end"), "{said}");
+}

@@ -1,0 +1,201 @@
+//! Tokens with roles: what each may see and change, and that none sees more than its sites.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use support::{Gate, Launch, Upstream, post_with};
+use tollgate::observe::admin::openapi::document;
+
+use crate::caller::{attempts, call};
+
+/// Two sites: `address` counts attempts at `blog` alone, `shop` those at the other, and `everyone` all.
+const SITES: &str = r#"
+[route.blog]
+match = "POST /login"
+[route.shop]
+match = "POST /shop"
+[limit.address]
+rate = "2 per 1000h"
+routes = ["blog"]
+[limit.shop]
+rate = "2 per 1000h"
+routes = ["shop"]
+[limit.everyone]
+rate = "100 per 1000h"
+"#;
+
+const TOKENS: &str = r#"
+tokens = [
+  { name = "eye", role = "read", token = "read-0123456789abcdef" },
+  { name = "desk", role = "unlock", token = "unlock-0123456789abcdef" },
+  { name = "blogger", role = "operate", token = "blog-0123456789abcdef", sites = ["blog"] },
+  { name = "reader", role = "read", token = "reader-0123456789abcdef", sites = ["blog"] },
+  { name = "chief", role = "operate", token = "chief-0123456789abcdef" },
+]
+"#;
+
+const ROLES: [&str; 3] = ["read", "unlock", "operate"];
+
+fn gate(upstream: &Upstream) -> Gate {
+    Launch::new(&upstream.file(SITES)).with_admin(TOKENS).start()
+}
+
+/// Status and value for the caller with this token.
+fn ask(gate: &Gate, token: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let lines = format!(
+        "Authorization: Bearer {token}-0123456789abcdef\r\nX-Tollgate-Request: 1\r\nContent-Type: application/json\r\n"
+    );
+    let lines = if path == "/api/v1/check" { lines.replace("/json", "/toml") } else { lines };
+    let answer = call(gate, method, path, &lines, body);
+    (answer.status, serde_json::from_str(&answer.text()).unwrap_or_default())
+}
+
+/// Method, path, body, role, and whether it is about all sites, of each operation of the document, `drain` as the last.
+fn operations() -> Vec<(String, String, String, String, bool)> {
+    let document = serde_json::to_value(document()).unwrap();
+    let paths: BTreeMap<String, BTreeMap<String, Value>> =
+        serde_json::from_value(document["paths"].clone()).unwrap();
+    let mut all = Vec::new();
+    for (path, methods) in paths {
+        for (method, operation) in methods {
+            let mut place = format!("/api/v1{path}");
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let example = parameter["schema"]["examples"][0].as_str().unwrap_or_default();
+                let example = example.replace('/', "%2F");
+                place = place.replace(&format!("{{{}}}", parameter["name"].as_str().unwrap()), &example);
+            }
+            let content = operation["requestBody"]["content"].as_object().and_then(|kinds| kinds.values().next());
+            let body = match content.map(|media| &media["example"]) {
+                None => String::new(),
+                Some(Value::String(text)) => text.clone(),
+                Some(value) => value.to_string(),
+            };
+            let role = operation["x-role"].as_str().expect("each operation names its role").to_owned();
+            all.push((method.to_uppercase(), place, body, role, operation["x-all-sites"] == true));
+        }
+    }
+    all.sort_by_key(|(_, path, ..)| path.ends_with("/drain"));
+    all
+}
+
+/// A page that nobody thought of fails here, because the document has it.
+#[test]
+fn every_page_of_the_document_is_for_its_role_and_no_lesser_one() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let operations = operations();
+    assert!(operations.len() > 25, "{operations:?}");
+    for (token, role, narrowed) in [
+        ("read", "read", false),
+        ("unlock", "unlock", false),
+        ("reader", "read", true),
+        ("blog", "operate", true),
+        ("chief", "operate", false),
+    ] {
+        let rank = |role: &str| ROLES.iter().position(|known| *known == role).unwrap();
+        for (method, path, body, needed, is_of_all) in &operations {
+            let may = rank(role) >= rank(needed) && !(narrowed && *is_of_all);
+            let (status, problem) = ask(&gate, token, method, path, body);
+            assert_eq!(status != 403, may, "{token}: {method} {path}: {status} {problem}");
+            assert_ne!(status, 401, "{token}: {method} {path}");
+            if !may {
+                let detail = problem["detail"].as_str().unwrap();
+                assert!(detail.contains("token"), "{detail}");
+            }
+        }
+        if token != "chief" {
+            for (path, may) in [("/", true), ("/api/v1/events", false)] {
+                let (status, _) = ask(&gate, token, "HEAD", path, "");
+                assert_eq!(status == 403, narrowed && !may, "{token}: {path}: {status}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_for_a_site_sees_and_changes_its_own_limits_alone() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let from = [127, 3, 4, 5];
+    assert_eq!(attempts(&gate, from, 3), [200, 200, 429]);
+    let mut client = gate.connect_from(from.into());
+    for _ in 0..3 {
+        client.send(post_with("/shop", ""));
+        client.answer();
+    }
+    let names = |page: &Value, list: &str, name: &str| -> Vec<String> {
+        page[list].as_array().unwrap().iter().map(|part| part[name].as_str().unwrap().to_owned()).collect()
+    };
+    for token in ["blog", "reader"] {
+        let page = |path: &str| ask(&gate, token, "GET", path, "").1;
+        assert_eq!(names(&page("/api/v1/limits"), "limits", "name"), ["address"]);
+        assert_eq!(names(&page("/api/v1/routes"), "routes", "name"), ["blog"]);
+        assert_eq!(names(&page("/api/v1/clients?by=attempts"), "clients", "limit"), ["address"]);
+        assert_eq!(names(&page("/api/v1/clients?by=attempts&n=1"), "clients", "limit"), ["address"]);
+        assert_eq!(names(&page("/api/v1/buckets/ip:127.3.4.5"), "buckets", "limit"), ["address"]);
+        for foreign in ["shop", "everyone", "nothing"] {
+            let (status, problem) = ask(&gate, token, "GET", &format!("/api/v1/clients?limit={foreign}"), "");
+            assert_eq!((status, &problem["detail"]), (403, &json!(format!("`{foreign}` is no limit of your sites alone"))));
+            assert_eq!(ask(&gate, token, "GET", &format!("/api/v1/buckets/all:{foreign}"), "").0, 403);
+        }
+    }
+    let everyone = |gate: &Gate| {
+        let (_, page) = ask(gate, "chief", "GET", "/api/v1/buckets/ip:127.3.4.5", "");
+        let tokens = page["buckets"].as_array().unwrap().iter().map(|bucket| bucket["tokens"].as_u64().unwrap());
+        tokens.collect::<Vec<_>>()
+    };
+    assert_eq!(everyone(&gate), [0, 0, 94 + 2]);
+    let (status, page) = ask(&gate, "blog", "DELETE", "/api/v1/buckets/ip:127.3.4.5", "");
+    assert_eq!((status, names(&page, "filled", "limit")), (200, vec!["address".to_owned()]));
+    assert_eq!(everyone(&gate)[..2], [2, 0], "the other site's bucket stays empty");
+    for (method, path, body) in [
+        ("DELETE", "/api/v1/buckets/ip:127.3.4.5", r#"{"limit":"shop"}"#),
+        ("PUT", "/api/v1/buckets/ip:127.3.4.5/rate", r#"{"limit":"everyone","rate":"9/min","for":"1h"}"#),
+        ("PUT", "/api/v1/limits/shop/mode", r#"{"mode":"observe"}"#),
+    ] {
+        assert_eq!(ask(&gate, "blog", method, path, body).0, 403, "{path}");
+    }
+    assert_eq!(ask(&gate, "blog", "PUT", "/api/v1/buckets/ip:127.3.4.5/rate", r#"{"limit":"address","rate":"9/min","for":"1h"}"#).0, 200);
+    assert_eq!(ask(&gate, "chief", "PUT", "/api/v1/buckets/ip:127.3.4.5/rate", r#"{"limit":"shop","rate":"9/min","for":"1h"}"#).0, 200);
+    assert_eq!(names(&ask(&gate, "reader", "GET", "/api/v1/rates", "").1, "rates", "limit"), ["address"]);
+}
+
+/// An exemption is the bucket's only rate of its own: without care it would replace what an operator decided.
+#[test]
+fn a_desk_lets_people_in_but_lifts_no_ban() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let from = [127, 3, 4, 6];
+    let (bucket, hour) = ("/api/v1/buckets/ip:127.3.4.6", r#"{"for":"1h"}"#);
+    let exemption = format!("{bucket}/exemption");
+    assert_eq!(attempts(&gate, from, 3), [200, 200, 429]);
+    assert_eq!(ask(&gate, "unlock", "DELETE", bucket, "").0, 200);
+    assert_eq!(attempts(&gate, from, 3), [200, 200, 429]);
+    assert_eq!(ask(&gate, "unlock", "POST", &format!("{bucket}/credit"), r#"{"tokens":1}"#).0, 200);
+    assert_eq!(attempts(&gate, from, 2), [200, 429]);
+    assert_eq!(ask(&gate, "unlock", "PUT", &exemption, hour).0, 200);
+    assert_eq!(attempts(&gate, from, 3), [200; 3]);
+    assert_eq!(ask(&gate, "unlock", "DELETE", &exemption, "").0, 200);
+    assert_eq!(ask(&gate, "chief", "PUT", &format!("{bucket}/ban"), hour).0, 200);
+    for method in ["PUT", "DELETE"] {
+        let body = if method == "PUT" { hour } else { "" };
+        let (status, problem) = ask(&gate, "unlock", method, &exemption, body);
+        assert_eq!(status, 403, "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains("only the role `operate`"), "{problem}");
+    }
+    assert_eq!(ask(&gate, "unlock", "DELETE", bucket, "").0, 200);
+    ask(&gate, "unlock", "POST", &format!("{bucket}/credit"), r#"{"tokens":9}"#);
+    assert_eq!(attempts(&gate, from, 1), [429], "neither a reset nor tokens lift a ban");
+}
+
+#[test]
+fn a_reload_takes_tokens_away() {
+    let upstream = Upstream::start();
+    let gate = Launch::new(&upstream.file(SITES)).with_admin("tokens = [{ name = \"eye\", role = \"read\", token = \"${file:eye}\" }]\n");
+    let gate = gate.beside("eye", "read-0123456789abcdef\n").start();
+    assert_eq!(ask(&gate, "read", "GET", "/api/v1/status", "").0, 200);
+    std::fs::write(gate.directory.join("eye"), "other-0123456789abcdef\n").unwrap();
+    assert!(gate.reload(&upstream.file(SITES)));
+    assert_eq!(ask(&gate, "read", "GET", "/api/v1/status", "").0, 401);
+    assert_eq!(ask(&gate, "other", "GET", "/api/v1/status", "").0, 200);
+}
