@@ -17,7 +17,7 @@ const DESK: &str = "Authorization: Bearer desk-0123456789abcdef\r\nX-Tollgate-Re
 
 fn gate(upstream: &Upstream) -> Gate {
     let file = upstream.file(&LOGIN.replace("login\"", "login\"\nuser = \"query:u\""));
-    let account = "[limit.account]\nkey = \"user\"\nrate = \"4 per 1000h\"\n";
+    let account = "[limit.account]\nkey = \"user\"\nrate = \"1 per 1000h\"\n";
     launch(&format!("{file}{account}")).start()
 }
 
@@ -70,7 +70,7 @@ fn each_change_leaves_one_line_with_who_what_why_before_and_after() {
     assert_eq!(what, expected, "neither a look nor a refused caller has a line");
     let [reset, exempt, ended, mode, asked, reload, ban, refused] = &found[..] else { panic!("{found:?}") };
     assert_eq!((&reset["who"], &reset["from"], &reset["why"]), (&json!("desk"), &json!("127.0.0.1"), &json!("ticket \"7\" \\ é")));
-    assert_eq!((&reset["before"][0]["tokens"], &reset["after"][0]["tokens"]), (&json!(0), &json!(4)));
+    assert_eq!((&reset["before"][0]["tokens"], &reset["after"][0]["tokens"]), (&json!(0), &json!(1)));
     let account = ask_locally(&gate, "GET", "/api/v1/buckets/user:alice", "").1["account"].clone();
     assert_eq!(reset["target"], format!("user:#{}", account.as_str().unwrap()), "as the decision log writes it");
     assert!(!fs::read_to_string(path(&gate)).unwrap().contains("alice"));
