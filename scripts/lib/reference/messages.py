@@ -10,11 +10,15 @@ ADVICE = {
     "a body was not read to its end: proxy.body_memory is used up":
         "Raise `proxy.body_memory`, or look for a client that sends many long bodies.",
     "a caller of the admin API sent a wrong token": "Look at `from`: a script with an old token, or a stranger.",
+    "a change is refused: the audit log cannot be written: …":
+        "Fix what the error names, mostly rights or a full disk. Until then operators change nothing.",
     "a connection could not be accepted": "`error` names the reason; mostly file descriptors are short (`LimitNOFILE=`).",
     "a connection was rejected":
         "`reason` names the bound, such as `proxy.client_max`. Raise it for a client that you know; otherwise do nothing.",
     "a guess may have worked: a stranger signed in after many failures":
         "Find `account` in the decision log, and ask its owner ([the guess that worked](../attacks.md#the-guess-that-worked)).",
+    "a policy of the store is not in the audit log, which cannot be written: …":
+        "Fix what the error names. `tollgate policy history` has the policy.",
     "a task panicked, its connection is gone: please report this": "Report it. Other connections go on.",
     "a temporary exemption, ban or mode cannot end yet: …": "Fix what the error names; the gate tries again.",
     "a webhook was not called: too many others wait for an answer": "Check the server of the webhook.",
@@ -57,6 +61,13 @@ ADVICE = {
     "[networks]: … has … addresses, and only … count": "Write the prefixes of a service that has many.",
     "[networks]: … has had no answer for client.dns_keep (…): its addresses are dropped": "Correct the name or the resolver.",
     "[networks]: … has no answer (…): … earlier addresses are kept": "Correct it within `client.dns_keep`.",
+    "the audit log cannot be opened again, the old file stays: …": "Fix what the error names, then send SIGUSR1 again.",
+    "the audit log was changed by others: the last line of this gate, …, is not in its place":
+        "Find who may write the file; `tollgate audit verify` shows the line.",
+    "the audit log … was replaced by another file": "Find who may write in its directory; `tollgate audit verify` shows the line.",
+    "the last line of the audit log … has no end: a gate ended while it wrote":
+        "Nothing: the next line says so. The change may not have been made.",
+    "what became of a change is not in the audit log, which cannot be written: …": "Fix what the error names.",
     "the certificate … …": "Renew it; the gate rereads its file. If the gate orders it itself, an error before this one has the reason.",
     "the upstream … fails its health check: …: requests go to others of its group until it passes":
         "Check the application; the message names the reason.",

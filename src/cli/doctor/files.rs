@@ -23,7 +23,8 @@ pub(super) fn look(config: &Config, sources: &Sources, unit: Option<&ServiceUnit
         LogTarget::StandardOutput | LogTarget::Syslog(_) => None,
     });
     let snapshot = config.store.snapshot.as_deref().map(|path| ("store.snapshot", path));
-    let written = logs.chain(snapshot).map(|(key, path)| written(key, path, unit));
+    let audit = config.operators.audit.as_deref().map(|path| ("admin.audit", path));
+    let written = logs.chain(snapshot).chain(audit).map(|(key, path)| written(key, path, unit));
     secrets.chain(written).collect()
 }
 
