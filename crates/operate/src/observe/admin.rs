@@ -17,6 +17,7 @@ mod dry_run;
 mod events;
 pub mod openapi;
 mod overrides;
+mod page_path;
 pub mod pages;
 mod request;
 mod response;

@@ -8,8 +8,7 @@ use http::{Method, StatusCode};
 
 use super::pages::{ClientsPage, LimitsPage, RatesPage};
 use super::request::{AdminProblem, wrong};
-use super::roles::PageNeeds;
-use super::token::{NamedToken, OperatorRole};
+use super::token::{NamedToken, OperatorRole, PageNeeds};
 use crate::engine::BucketReport;
 use crate::event::Operator;
 use crate::observe::metrics::RoutesPage;

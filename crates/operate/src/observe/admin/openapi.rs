@@ -18,7 +18,7 @@ use super::pages::{
     ModeRequest, PrefixPart, PrefixRequest, ProblemPage, RateRequest, RatesPage, ReloadPage, ResetRequest,
     StatusPage,
 };
-use super::router::AdminPage;
+use super::page_path::AdminPage;
 use super::token::OperatorRole;
 use crate::observe::metrics::RoutesPage;
 

@@ -19,8 +19,7 @@ use super::control::GateCommand;
 use super::pages::{BansPage, EndedPage, ExemptionsPage, ModePage, PrefixPart};
 use super::request::{AdminProblem, fields_of, has_only, optional_text, text, unescaped, wrong};
 use super::response::{AdminResponse, json_response, not_allowed};
-use super::roles::PageNeeds;
-use super::token::OperatorRole;
+use super::token::{OperatorRole, PageNeeds};
 use crate::engine::{
     Engine, ModeOverride, OverrideChange, OverrideError, PrefixBan, PrefixExemption, PrefixOverride,
     Rules,

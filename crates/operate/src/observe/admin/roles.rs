@@ -10,17 +10,8 @@ use super::control::ControlPath;
 use super::dashboard::DashboardPath;
 use super::dry_run::DryRunPath;
 use super::overrides::OverridesPath;
-use super::router::AdminPage;
-use super::token::OperatorRole;
-
-/// What a caller needs for a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PageNeeds {
-    /// The least role.
-    pub(super) role: OperatorRole,
-    /// Whether the page shows or changes only the caller's sites; other pages are for tokens of all sites.
-    pub(super) is_narrowed: bool,
-}
+use super::page_path::AdminPage;
+use super::token::{OperatorRole, PageNeeds};
 
 impl AdminPage {
     pub(super) fn needs(&self, method: &Method) -> PageNeeds {

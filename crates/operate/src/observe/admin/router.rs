@@ -5,19 +5,15 @@
 use std::error::Error;
 use std::sync::atomic::Ordering;
 
-use http::{Method, Request, StatusCode, Uri};
+use http::{Method, Request, StatusCode};
 use hyper::body::Body;
 
 use super::Admin;
 use super::access::TcpCaller;
 use super::asker::Asker;
 use super::audit_trail::PageContext;
-use super::buckets::BucketPath;
-use super::clients::ClientsPath;
-use super::control::ControlPath;
 use super::dashboard::DashboardPath;
-use super::dry_run::DryRunPath;
-use super::overrides::OverridesPath;
+use super::page_path::AdminPage;
 use super::response::{AdminResponse, not_allowed, problem, respond, text};
 use crate::event::Operator;
 use crate::observe::metrics::{CONTENT_TYPE, OPEN_CONTENT_TYPE, accepts_open_metrics};
@@ -123,32 +119,4 @@ fn metrics(admin: &Admin) -> AdminResponse {
 
 fn open_metrics(admin: &Admin) -> AdminResponse {
     respond(StatusCode::OK, OPEN_CONTENT_TYPE, admin.metrics.render_open())
-}
-
-/// What a path names.
-pub(super) enum AdminPage {
-    Bucket(BucketPath),
-    Clients(ClientsPath),
-    Control(ControlPath),
-    Overrides(OverridesPath),
-    DryRun(DryRunPath),
-    Dashboard(DashboardPath),
-    Events,
-    /// Health, metrics, or nothing.
-    Open,
-}
-
-impl AdminPage {
-    pub(super) fn of(uri: &Uri) -> Self {
-        let path = uri.path();
-        let bucket = || BucketPath::parse(uri).map(Self::Bucket);
-        let clients = || ClientsPath::parse(path).map(Self::Clients);
-        let control = || ControlPath::parse(path).map(Self::Control);
-        let overrides = || OverridesPath::parse(path).map(Self::Overrides);
-        let dry_run = || DryRunPath::parse(path).map(Self::DryRun);
-        let events = (path == "/api/v1/events").then_some(Self::Events);
-        let dashboard = || DashboardPath::parse(path).map(Self::Dashboard);
-        let first = bucket().or_else(clients).or_else(control).or_else(overrides).or_else(dry_run);
-        first.or(events).or_else(dashboard).unwrap_or(Self::Open)
-    }
 }

@@ -39,6 +39,15 @@ pub enum OperatorRole {
     Operate,
 }
 
+/// What a caller needs for a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PageNeeds {
+    /// The least role.
+    pub(super) role: OperatorRole,
+    /// Whether the page shows or changes only the caller's sites; other pages are for tokens of all sites.
+    pub(super) is_narrowed: bool,
+}
+
 /// All tokens of a gate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AdminTokens(Arc<[Arc<NamedToken>]>);
