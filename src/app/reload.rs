@@ -5,6 +5,7 @@
 //! Reloads run one after the other; a request during a reload leads to one more. If only a named list changes, the
 //! texts are taken as last read: an edit of the file itself waits for SIGHUP.
 
+mod audited;
 mod follow;
 mod overrides;
 mod report;
@@ -101,7 +102,7 @@ impl Reload {
         loop {
             self.lists.start(parts.sandbox.broker());
             tokio::select! {
-                () = hang_up.next() => drop(self.reload(ReloadScope::File, parts).await),
+                () = hang_up.next() => self.reload_for("SIGHUP", parts).await,
                 Some(command) = self.incoming.recv() => self.obey(command, parts).await,
                 () = sleep(parts.until_next_change_ends()) => self.end_changes(parts),
                 answers = self.names.answers(parts.sandbox.broker()) => self.take_names(answers, parts).await,
@@ -137,7 +138,7 @@ impl Reload {
         parts.engine.release();
         self.retired.retain(|config| Arc::strong_count(config) > 1);
         if self.own_files.have_changed(parts.sandbox.broker()).await {
-            drop(self.reload(ReloadScope::File, parts).await);
+            self.reload_for("watch", parts).await;
         } else if self.watcher.poll() {
             drop(self.reload(ReloadScope::ReferencedFiles, parts).await);
         }

@@ -78,6 +78,11 @@ impl ConfigStatus {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).refused = refused;
     }
 
+    /// The hash of the configuration in force.
+    pub(super) fn hash(&self) -> String {
+        self.file().hash
+    }
+
     fn file(&self) -> FilePart {
         let ConfigFile { name, hash, read, .. } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
         FilePart { name: name.clone(), hash: hash.clone(), read: rfc3339(*read) }

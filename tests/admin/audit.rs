@@ -188,9 +188,12 @@ fn a_rotated_log_and_a_new_process_go_on_with_the_chain() {
     gate.signal("USR1");
     assert!(eventually(Duration::from_secs(10), || file.is_file() && lines(&gate).len() == 1));
     assert_eq!((change(&gate), &lines(&gate)[0]["what"]), (200, &json!("audit.rotate")));
+    gate.signal("HUP");
+    assert!(eventually(Duration::from_secs(10), || lines(&gate).len() == 3));
+    assert_eq!((&lines(&gate)[2]["what"], &lines(&gate)[2]["who"]), (&json!("reload"), &json!("SIGHUP")));
     let (old, file) = (old.to_str().unwrap(), file.to_str().unwrap());
     let (code, said) = verify(&[old, file]);
-    assert!(code == Some(0) && said.starts_with("4 lines are one chain"), "{said}");
+    assert!(code == Some(0) && said.starts_with("5 lines are one chain"), "{said}");
     let (code, said) = verify(&[file]);
     assert!(code == Some(0) && said.contains("goes on after"), "{said}");
     assert_eq!(verify(&[file, old]).0, Some(1));
@@ -200,10 +203,10 @@ fn a_rotated_log_and_a_new_process_go_on_with_the_chain() {
     assert!(gate.exit_status(Duration::from_secs(10)).is_some());
     OpenOptions::new().append(true).open(file).unwrap().write_all(br#"{"time":"2026"#).unwrap();
     let (code, said) = verify(&[file]);
-    assert!(code == Some(1) && said.contains("audit.log:3: the line has no end"), "{said}");
+    assert!(code == Some(1) && said.contains("audit.log:4: the line has no end"), "{said}");
     let next = launch(&upstream.file(LOGIN)).beside("audit.log", &fs::read_to_string(file).unwrap()).start();
     assert!(next.messages().contains("has no end"), "{}", next.messages());
     assert_eq!(ask(&next, "POST", "/api/v1/drain", "").0, 202);
     let (code, said) = verify(&[path(&next).to_str().unwrap()]);
-    assert!(code == Some(0) && said.starts_with("4 lines are one chain") && said.contains("1 line without an end"), "{said}");
+    assert!(code == Some(0) && said.starts_with("5 lines are one chain") && said.contains("1 line without an end"), "{said}");
 }

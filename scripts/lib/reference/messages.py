@@ -17,8 +17,8 @@ ADVICE = {
         "`reason` names the bound, such as `proxy.client_max`. Raise it for a client that you know; otherwise do nothing.",
     "a guess may have worked: a stranger signed in after many failures":
         "Find `account` in the decision log, and ask its owner ([the guess that worked](../attacks.md#the-guess-that-worked)).",
-    "a policy of the store is not in the audit log, which cannot be written: …":
-        "Fix what the error names. `tollgate policy history` has the policy.",
+    "a change is not in the audit log, which cannot be written: …":
+        "Fix what the error names. The change was made by the store's policy, SIGHUP or a changed file.",
     "a task panicked, its connection is gone: please report this": "Report it. Other connections go on.",
     "a temporary exemption, ban or mode cannot end yet: …": "Fix what the error names; the gate tries again.",
     "a webhook was not called: too many others wait for an answer": "Check the server of the webhook.",

@@ -15,7 +15,6 @@ use super::{LoadAttempt, Reload, check};
 use crate::config::{Config, Sources, StoreSettings, StoredPolicy};
 use crate::event::Event;
 use crate::observe::admin::ReloadError;
-use crate::observe::audit::AuditEntry;
 use crate::store::snapshot::replace_file;
 use crate::store::{FleetError, FleetHead, PolicyEntry, PolicyId, PolicyRefusal};
 
@@ -216,7 +215,7 @@ impl Reload {
                 |error| first_mistake(&read.diagnostics).unwrap_or_else(|| ReloadError::to_string(error));
             policy.refused = changes.as_ref().err().map(|error| (stored, why(error)));
         }
-        parts.audit_policy(entry, (before, changes.as_ref().err())).await;
+        parts.audit_policy(entry, before, changes.as_ref().err()).await;
         match &changes {
             Ok(_) => tracing::info!("policy {} of {} is in force", entry.version, entry.by),
             Err(why) => tracing::error!(
@@ -263,30 +262,6 @@ impl Reload {
     }
 }
 
-impl Parts {
-    /// Records that a policy came from the store, and whether it is in force. It was made elsewhere, so it stays also if
-    /// the audit log cannot be written.
-    async fn audit_policy(&self, entry: &PolicyEntry, (before, failed): (Option<u64>, Option<&ReloadError>)) {
-        let Some(audit) = self.observers.audit.clone() else { return };
-        let short = |text: &str| text.chars().take(MAX_AUDITED_TEXT).collect::<String>();
-        let line = AuditEntry {
-            who: short(&entry.by),
-            what: "policy",
-            target: Some(format!("policy {}", entry.version)),
-            why: short(&entry.comment),
-            before: before.into(),
-            after: failed.is_none().then_some(entry.version).into(),
-            failed: failed.map(ToString::to_string),
-            ..AuditEntry::default()
-        };
-        let at = self.engine.clock().now();
-        let written = self.sandbox.broker().run(move || audit.append(&line, at).map_err(|error| error.to_string()));
-        if let Err(error) = written.await.unwrap_or_else(|error| Err(error.to_string())) {
-            tracing::error!("a policy of the store is not in the audit log, which cannot be written: {error}");
-        }
-    }
-}
-
 fn id_of(policy: &StoredPolicy) -> PolicyId {
     PolicyId { version: policy.version, hash: PolicyEntry::hash_of(&policy.text) }
 }
@@ -304,7 +279,5 @@ fn first_mistake(diagnostics: &[DiagnosticRecord]) -> Option<String> {
     Some(format!("{file}:{place} {message}{more}"))
 }
 
-/// Letters of a user's name or comment in the audit log.
-const MAX_AUDITED_TEXT: usize = 200;
 /// So many times a gate without the text of the policy lets other gates write back what was lost: two seconds.
 const TURNS: u32 = 4;
