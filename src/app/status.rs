@@ -17,7 +17,8 @@ use crate::net::connection_limit::ConnectionLimit;
 use crate::net::listener::ListenAddress;
 use crate::observe::admin::ControlApi;
 use crate::observe::admin::pages::{
-    AuditPart, EndpointPart, FilePart, ModePage, PolicyPart, RefusedPolicy, StatusPage, StorePart, UpstreamPart,
+    AuditPart, EndpointPart, FilePart, ModePage, PolicyPart, RefusedPolicy, StatusPage, StorePart,
+    UpstreamPart,
 };
 use crate::observe::audit::AuditLog;
 use crate::observe::readiness::Readiness;

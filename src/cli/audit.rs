@@ -48,7 +48,9 @@ impl AuditArgs {
     }
 }
 
-pub(super) fn audit(AuditArgs { action: AuditAction::Verify(arguments) }: &AuditArgs) -> anyhow::Result<Exit> {
+pub(super) fn audit(
+    AuditArgs { action: AuditAction::Verify(arguments) }: &AuditArgs,
+) -> anyhow::Result<Exit> {
     let VerifyArgs { files, last, config } = arguments;
     let files = match files.is_empty() {
         false => files.clone(),
@@ -107,7 +109,10 @@ fn words(summary: &AuditSummary, has_last: bool) -> String {
         false => text.push_str(&format!("\ngoes on after {first}, the last line of an earlier file")),
     }
     if *torn > 0 {
-        text.push_str(&format!("\n{} without an end: a gate ended while it wrote", counted(usize::try_from(*torn).unwrap_or(usize::MAX), "line")));
+        text.push_str(&format!(
+            "\n{} without an end: a gate ended while it wrote",
+            counted(usize::try_from(*torn).unwrap_or(usize::MAX), "line")
+        ));
     }
     text.push_str(&format!("\nlast line {head}"));
     if !has_last {

@@ -14,7 +14,8 @@ use super::sources::ConfigArgs;
 use super::{Exit, mode};
 use crate::cli::output::{errln, outln};
 use crate::observe::admin::pages::{
-    AuditPart, DrainPage, FilePart, PolicyPart, ProblemPage, RefusedPolicy, ReloadPage, StatusPage, UpstreamPart,
+    AuditPart, DrainPage, FilePart, PolicyPart, ProblemPage, RefusedPolicy, ReloadPage, StatusPage,
+    UpstreamPart,
 };
 
 #[derive(Debug, Args)]

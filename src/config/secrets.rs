@@ -17,7 +17,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     no_secret: || {
         let owners = OWNERS.key;
         format!(
-            "write the value itself: secrets are `admin.token`, `{owners}.secret`, `store.secret`, `store.url` and `tls.acme.eab.key`"
+            "write the value itself: secrets are `admin.token`, the tokens of `admin.tokens`, `{owners}.secret`, `store.secret`, `store.url` and `tls.acme.eab.key`"
         )
     },
     top_keys: &["listen", "upstream"],

@@ -36,7 +36,8 @@ fn lines(gate: &Gate) -> Vec<Value> {
 
 /// Exit code and both outputs of `tollgate audit verify`.
 fn verify(words: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(binary()).args(["audit", "verify"]).args(words).env_remove("TOLLGATE_CONFIG").output();
+    let output =
+        Command::new(binary()).args(["audit", "verify"]).args(words).env_remove("TOLLGATE_CONFIG").output();
     let output = output.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout) + &text(output.stderr))
@@ -54,8 +55,14 @@ fn each_change_leaves_one_line_with_who_what_why_before_and_after() {
     let desk = |method: &str, path: &str, lines: &str, body: &str| {
         call(&gate, method, path, &format!("{DESK}Content-Type: application/json\r\n{lines}"), body).status
     };
-    assert_eq!(desk("DELETE", "/api/v1/buckets/user:alice", "X-Tollgate-Reason: ticket \"7\" \\ é\r\n", ""), 200);
-    assert_eq!(ask(&gate, "PUT", "/api/v1/exemptions/203.0.113.0%2F24", r#"{"for":"1h","why":"move"}"#).0, 200);
+    assert_eq!(
+        desk("DELETE", "/api/v1/buckets/user:alice", "X-Tollgate-Reason: ticket \"7\" \\ é\r\n", ""),
+        200
+    );
+    assert_eq!(
+        ask(&gate, "PUT", "/api/v1/exemptions/203.0.113.0%2F24", r#"{"for":"1h","why":"move"}"#).0,
+        200
+    );
     assert_eq!(ask(&gate, "DELETE", "/api/v1/exemptions/203.0.113.0%2F24", "").0, 200);
     assert_eq!(ask_locally(&gate, "PUT", "/api/v1/limits/address/mode", r#"{"mode":"observe"}"#).0, 200);
     let (code, _, error) = tollgate(&gate, &["reload", "--why", "new list"]);
@@ -66,19 +73,44 @@ fn each_change_leaves_one_line_with_who_what_why_before_and_after() {
 
     let found = lines(&gate);
     let what: Vec<_> = found.iter().map(|line| line["what"].as_str().unwrap()).collect();
-    let expected = ["bucket.reset", "prefix.exempt", "prefix.exempt.end", "mode", "reload", "reload", "prefix.ban.end", "prefix.ban.end"];
+    let expected = [
+        "bucket.reset",
+        "prefix.exempt",
+        "prefix.exempt.end",
+        "mode",
+        "reload",
+        "reload",
+        "prefix.ban.end",
+        "prefix.ban.end",
+    ];
     assert_eq!(what, expected, "neither a look nor a refused caller has a line");
     let [reset, exempt, ended, mode, asked, reload, ban, refused] = &found[..] else { panic!("{found:?}") };
-    assert_eq!((&reset["who"], &reset["from"], &reset["why"]), (&json!("desk"), &json!("127.0.0.1"), &json!("ticket \"7\" \\ é")));
+    assert_eq!(
+        (&reset["who"], &reset["from"], &reset["why"]),
+        (&json!("desk"), &json!("127.0.0.1"), &json!("ticket \"7\" \\ é"))
+    );
     assert_eq!((&reset["before"][0]["tokens"], &reset["after"][0]["tokens"]), (&json!(0), &json!(1)));
     let account = ask_locally(&gate, "GET", "/api/v1/buckets/user:alice", "").1["account"].clone();
-    assert_eq!(reset["target"], format!("user:#{}", account.as_str().unwrap()), "as the decision log writes it");
+    assert_eq!(
+        reset["target"],
+        format!("user:#{}", account.as_str().unwrap()),
+        "as the decision log writes it"
+    );
     assert!(!fs::read_to_string(path(&gate)).unwrap().contains("alice"));
-    assert_eq!((&exempt["who"], &exempt["why"], &exempt["before"]), (&json!("admin"), &json!("move"), &Value::Null));
-    assert_eq!((&exempt["after"]["prefix"], &ended["before"]["prefix"]), (&json!("203.0.113.0/24"), &json!("203.0.113.0/24")));
+    assert_eq!(
+        (&exempt["who"], &exempt["why"], &exempt["before"]),
+        (&json!("admin"), &json!("move"), &Value::Null)
+    );
+    assert_eq!(
+        (&exempt["after"]["prefix"], &ended["before"]["prefix"]),
+        (&json!("203.0.113.0/24"), &json!("203.0.113.0/24"))
+    );
     assert!(mode["who"].as_str().unwrap().starts_with("uid ") && mode["pid"].is_u64(), "{mode}");
     assert_eq!((&mode["before"][0]["mode"], &mode["after"]["mode"]), (&json!("enforce"), &json!("observe")));
-    assert_eq!((&asked["why"], &asked["after"], &reload["why"]), (&json!("new list"), &Value::Null, &json!("new list")));
+    assert_eq!(
+        (&asked["why"], &asked["after"], &reload["why"]),
+        (&json!("new list"), &Value::Null, &json!("new list"))
+    );
     assert_eq!(reload["before"]["config"], reload["after"]["config"]);
     assert_eq!(reload["of"], reload["previous"], "the outcome names the line that announced it");
     assert_eq!((&ban["failed"], refused["failed"].is_string()), (&Value::Null, true), "{refused}");
@@ -173,7 +205,10 @@ fn a_reason_is_one_short_line() {
     let smuggled = format!("X-Tollgate-Reason: {}\r\n", r#"","who":"root","previous":"0"#);
     assert_eq!(status(&smuggled, r#"{"for":"1h"}"#), 200);
     let found = lines(&gate);
-    assert_eq!((found.len(), &found[0]["who"], &found[0]["why"]), (1, &json!("admin"), &json!(r#"","who":"root","previous":"0"#)));
+    assert_eq!(
+        (found.len(), &found[0]["who"], &found[0]["why"]),
+        (1, &json!("admin"), &json!(r#"","who":"root","previous":"0"#))
+    );
 }
 
 #[test]
@@ -208,5 +243,10 @@ fn a_rotated_log_and_a_new_process_go_on_with_the_chain() {
     assert!(next.messages().contains("has no end"), "{}", next.messages());
     assert_eq!(ask(&next, "POST", "/api/v1/drain", "").0, 202);
     let (code, said) = verify(&[path(&next).to_str().unwrap()]);
-    assert!(code == Some(0) && said.starts_with("5 lines are one chain") && said.contains("1 line without an end"), "{said}");
+    assert!(
+        code == Some(0)
+            && said.starts_with("5 lines are one chain")
+            && said.contains("1 line without an end"),
+        "{said}"
+    );
 }

@@ -64,7 +64,8 @@ fn operations() -> Vec<(String, String, String, String, bool)> {
                 let example = example.replace('/', "%2F");
                 place = place.replace(&format!("{{{}}}", parameter["name"].as_str().unwrap()), &example);
             }
-            let content = operation["requestBody"]["content"].as_object().and_then(|kinds| kinds.values().next());
+            let content =
+                operation["requestBody"]["content"].as_object().and_then(|kinds| kinds.values().next());
             let body = match content.map(|media| &media["example"]) {
                 None => String::new(),
                 Some(Value::String(text)) => text.clone(),
@@ -135,13 +136,17 @@ fn a_token_for_a_site_sees_and_changes_its_own_limits_alone() {
         assert_eq!(names(&page("/api/v1/buckets/ip:127.3.4.5"), "buckets", "limit"), ["address"]);
         for foreign in ["shop", "everyone", "nothing"] {
             let (status, problem) = ask(&gate, token, "GET", &format!("/api/v1/clients?limit={foreign}"), "");
-            assert_eq!((status, &problem["detail"]), (403, &json!(format!("`{foreign}` is no limit of your sites alone"))));
+            assert_eq!(
+                (status, &problem["detail"]),
+                (403, &json!(format!("`{foreign}` is no limit of your sites alone")))
+            );
             assert_eq!(ask(&gate, token, "GET", &format!("/api/v1/buckets/all:{foreign}"), "").0, 403);
         }
     }
     let everyone = |gate: &Gate| {
         let (_, page) = ask(gate, "chief", "GET", "/api/v1/buckets/ip:127.3.4.5", "");
-        let tokens = page["buckets"].as_array().unwrap().iter().map(|bucket| bucket["tokens"].as_u64().unwrap());
+        let tokens =
+            page["buckets"].as_array().unwrap().iter().map(|bucket| bucket["tokens"].as_u64().unwrap());
         tokens.collect::<Vec<_>>()
     };
     assert_eq!(everyone(&gate), [0, 0, 94 + 2]);
@@ -155,8 +160,28 @@ fn a_token_for_a_site_sees_and_changes_its_own_limits_alone() {
     ] {
         assert_eq!(ask(&gate, "blog", method, path, body).0, 403, "{path}");
     }
-    assert_eq!(ask(&gate, "blog", "PUT", "/api/v1/buckets/ip:127.3.4.5/rate", r#"{"limit":"address","rate":"9/min","for":"1h"}"#).0, 200);
-    assert_eq!(ask(&gate, "chief", "PUT", "/api/v1/buckets/ip:127.3.4.5/rate", r#"{"limit":"shop","rate":"9/min","for":"1h"}"#).0, 200);
+    assert_eq!(
+        ask(
+            &gate,
+            "blog",
+            "PUT",
+            "/api/v1/buckets/ip:127.3.4.5/rate",
+            r#"{"limit":"address","rate":"9/min","for":"1h"}"#
+        )
+        .0,
+        200
+    );
+    assert_eq!(
+        ask(
+            &gate,
+            "chief",
+            "PUT",
+            "/api/v1/buckets/ip:127.3.4.5/rate",
+            r#"{"limit":"shop","rate":"9/min","for":"1h"}"#
+        )
+        .0,
+        200
+    );
     assert_eq!(names(&ask(&gate, "reader", "GET", "/api/v1/rates", "").1, "rates", "limit"), ["address"]);
 }
 
@@ -191,7 +216,8 @@ fn a_desk_lets_people_in_but_lifts_no_ban() {
 #[test]
 fn a_reload_takes_tokens_away() {
     let upstream = Upstream::start();
-    let gate = Launch::new(&upstream.file(SITES)).with_admin("tokens = [{ name = \"eye\", role = \"read\", token = \"${file:eye}\" }]\n");
+    let gate = Launch::new(&upstream.file(SITES))
+        .with_admin("tokens = [{ name = \"eye\", role = \"read\", token = \"${file:eye}\" }]\n");
     let gate = gate.beside("eye", "read-0123456789abcdef\n").start();
     assert_eq!(ask(&gate, "read", "GET", "/api/v1/status", "").0, 200);
     std::fs::write(gate.directory.join("eye"), "other-0123456789abcdef\n").unwrap();

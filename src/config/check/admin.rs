@@ -109,7 +109,11 @@ fn named_token(
     }
     let name = raw.name.value.as_ref().and_then(|name| {
         let parsed = name.value.parse();
-        parsed.map_err(|error| f.error(&name.spot, format!("`{}` is not a name", name.value), format!("{error}"))).ok()
+        parsed
+            .map_err(|error| {
+                f.error(&name.spot, format!("`{}` is not a name", name.value), format!("{error}"))
+            })
+            .ok()
     });
     let role: Option<OperatorRole> = raw.role.value.as_ref().and_then(|role| role.checked(f));
     let sites = match &raw.sites {

@@ -143,7 +143,11 @@ impl AuditLog {
         reopened.map_err(|why| AuditError { path: self.path.clone(), why })
     }
 
-    fn line(&self, entry: &AuditEntry, at: Time) -> impl Fn(LineHash, bool) -> Result<Vec<u8>, WriteAuditError> {
+    fn line(
+        &self,
+        entry: &AuditEntry,
+        at: Time,
+    ) -> impl Fn(LineHash, bool) -> Result<Vec<u8>, WriteAuditError> {
         let time = rfc3339(at);
         move |previous, torn| {
             let line = AuditLine { time: &time, gate: &self.gate, entry, torn, previous };

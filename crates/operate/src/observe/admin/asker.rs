@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::header::{HeaderMap, HeaderName};
 use http::{Method, StatusCode};
 
-use super::pages::{ClientsPage, LimitsPage, RatesPage};
+use super::pages::LimitsPage;
 use super::request::{AdminProblem, wrong};
 use super::token::{NamedToken, OperatorRole, PageNeeds};
 use crate::engine::BucketReport;
@@ -91,7 +91,11 @@ impl Asker {
     pub(super) fn may_have(&self, needs: PageNeeds) -> Result<(), AdminProblem> {
         let role = self.role();
         if role < needs.role {
-            let detail = format!("this needs a token with the role `{}`: yours has `{}`", needs.role.name(), role.name());
+            let detail = format!(
+                "this needs a token with the role `{}`: yours has `{}`",
+                needs.role.name(),
+                role.name()
+            );
             return Err(AdminProblem::new(StatusCode::FORBIDDEN, detail));
         }
         if self.is_narrowed() && !needs.is_narrowed {
@@ -174,9 +178,7 @@ impl SeenSites {
 /// Whether a text may be a reason: short, and of characters that only show themselves.
 fn is_reason(text: &str) -> bool {
     // Line and paragraph separators, and `Bidi_Control` of Unicode (UAX 9).
-    let turns = |letter: char| {
-        matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
+    let turns = |letter: char| matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().count() <= MAX_REASON_LEN && !text.chars().any(|letter| letter.is_control() || turns(letter))
 }
 

@@ -82,7 +82,8 @@ impl AuditTrail {
             Ok(hash) => Ok(RecordedChange(hash.map(|hash| (entry, hash)))),
             Err(error) => {
                 tracing::error!("a change is refused: the audit log cannot be written: {error}");
-                let detail = "the audit log cannot be written, so nothing is changed: the gate's log says why";
+                let detail =
+                    "the audit log cannot be written, so nothing is changed: the gate's log says why";
                 Err(AdminProblem::new(StatusCode::SERVICE_UNAVAILABLE, detail))
             }
         }
@@ -98,7 +99,9 @@ impl AuditTrail {
         };
         let entry = AuditEntry { after, failed, of: Some(hash), ..entry };
         if let Err(error) = self.append(entry).await {
-            tracing::error!("what became of a change is not in the audit log, which cannot be written: {error}");
+            tracing::error!(
+                "what became of a change is not in the audit log, which cannot be written: {error}"
+            );
         }
     }
 

@@ -10,15 +10,15 @@ mod request;
 use std::error::Error;
 use std::sync::Arc;
 
-use http::{Method, Request, StatusCode};
+use http::{Request, StatusCode};
 use hyper::body::Body;
 
 pub(super) use self::page::seconds;
 pub use self::page::{
     AddressesPart, BucketPart, BucketsPage, FailuresPart, FilledPart, OwnRatePart, WaitsPart,
 };
-pub(super) use self::request::{BucketPath, BucketResource};
 pub use self::request::Grammar;
+pub(super) use self::request::{BucketPath, BucketResource};
 
 use self::action::BucketAction;
 use self::request::BucketRequest;

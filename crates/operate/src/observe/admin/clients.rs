@@ -64,7 +64,12 @@ impl ClientsApi {
         Self { hitters, engine, formatter }
     }
 
-    pub(super) async fn handle<B>(&self, seen: &SeenSites, page: ClientsPath, request: &Request<B>) -> AdminResponse {
+    pub(super) async fn handle<B>(
+        &self,
+        seen: &SeenSites,
+        page: ClientsPath,
+        request: &Request<B>,
+    ) -> AdminResponse {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return not_allowed("GET, HEAD");
         }

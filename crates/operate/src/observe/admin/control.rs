@@ -32,7 +32,6 @@ pub struct ControlApi {
     pub events: Events,
 }
 
-
 /// What changes the rules: one command at a time.
 #[derive(Debug)]
 pub enum GateCommand {

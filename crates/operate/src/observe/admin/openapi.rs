@@ -12,13 +12,13 @@ use tollgate_grammar::record::{Described, Schemas};
 use tollgate_grammar::schema::Schema;
 
 use super::buckets::BucketsPage;
+use super::page_path::AdminPage;
 use super::pages::{
     BanRequest, BansPage, CheckPage, ClientsPage, CreditRequest, DrainPage, EndedPage, ExemptionsPage,
     ExplainPage, ExplainedRequest, HistoryPage, LastingRequest, LimitRequest, LimitsPage, ModePage,
     ModeRequest, PrefixPart, PrefixRequest, ProblemPage, RateRequest, RatesPage, ReloadPage, ResetRequest,
     StatusPage,
 };
-use super::page_path::AdminPage;
 use super::token::OperatorRole;
 use crate::observe::metrics::RoutesPage;
 
@@ -182,7 +182,12 @@ impl Operation {
         let mut parameters = self.parameters;
         if needs.is_some_and(|needs| needs.role > OperatorRole::Read) {
             let schema = Schema { examples: vec!["ticket 4711".into()], ..Schema::string() };
-            parameters.push(Parameter { name: "X-Tollgate-Reason", place: "header", required: false, schema });
+            parameters.push(Parameter {
+                name: "X-Tollgate-Reason",
+                place: "header",
+                required: false,
+                schema,
+            });
         }
         OperationDoc {
             operation_id: id,

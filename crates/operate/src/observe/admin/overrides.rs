@@ -21,8 +21,7 @@ use super::request::{AdminProblem, fields_of, has_only, optional_text, text, une
 use super::response::{AdminResponse, json_response, not_allowed};
 use super::token::{OperatorRole, PageNeeds};
 use crate::engine::{
-    Engine, ModeOverride, OverrideChange, OverrideError, PrefixBan, PrefixExemption, PrefixOverride,
-    Rules,
+    Engine, ModeOverride, OverrideChange, OverrideError, PrefixBan, PrefixExemption, PrefixOverride, Rules,
 };
 use crate::event::{Event, Events, Operator, OperatorCommand};
 use crate::observe::timestamp::rfc3339;

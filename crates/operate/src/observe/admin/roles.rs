@@ -44,7 +44,10 @@ impl AdminPage {
 
     /// What a page of the OpenAPI document needs; `None` if its path is no path.
     pub(super) fn needs_of(method: &str, path: &str) -> Option<PageNeeds> {
-        let path = path.replace("{prefix}", "203.0.113.9").replace("{key}", "ip:203.0.113.9").replace("{name}", "address");
+        let path = path
+            .replace("{prefix}", "203.0.113.9")
+            .replace("{key}", "ip:203.0.113.9")
+            .replace("{name}", "address");
         let (uri, method) = (format!("/api/v1{path}").parse::<Uri>().ok()?, method.to_uppercase());
         Some(Self::of(&uri).needs(&Method::from_bytes(method.as_bytes()).ok()?))
     }

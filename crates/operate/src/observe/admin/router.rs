@@ -29,7 +29,12 @@ pub(super) enum Caller {
 
 impl Caller {
     /// Who asks; `None` for pages that are open to all. Others get the answer.
-    fn asker<B>(self, admin: &Admin, page: &AdminPage, request: &Request<B>) -> Result<Option<Asker>, AdminResponse> {
+    fn asker<B>(
+        self,
+        admin: &Admin,
+        page: &AdminPage,
+        request: &Request<B>,
+    ) -> Result<Option<Asker>, AdminResponse> {
         let for_operators = !matches!(page, AdminPage::Open);
         let (method, headers) = (request.method(), request.headers());
         let asker = match self {

@@ -49,7 +49,10 @@ impl AuditFile {
         let _held = HeldLock::of(&file)?;
         let (known, is_torn) = end_of(&file)?;
         if is_torn {
-            tracing::warn!("the last line of the audit log {} has no end: a gate ended while it wrote", path.display());
+            tracing::warn!(
+                "the last line of the audit log {} has no end: a gate ended while it wrote",
+                path.display()
+            );
         }
         Ok(Self { file: file.try_clone()?, known })
     }
@@ -94,7 +97,7 @@ impl AuditFile {
         if (old_about.dev(), old_about.ino()) == (new_about.dev(), new_about.ino()) {
             return Ok(());
         }
-        let _old = HeldLock::of(&self.file)?;
+        let old = HeldLock::of(&self.file)?;
         let _new = HeldLock::of(&new)?;
         let (head, is_torn) = self.previous()?;
         self.known = match new.metadata()?.len() {
@@ -106,6 +109,7 @@ impl AuditFile {
                 KnownLine { start: 0, end: 0, hash: head }
             }
         };
+        drop(old);
         self.file = new.try_clone()?;
         Ok(())
     }
@@ -136,7 +140,9 @@ impl AuditFile {
         if is_there {
             return Ok((last.hash, is_torn));
         }
-        tracing::error!("the audit log was changed by others: the last line of this gate, {hash}, is not in its place");
+        tracing::error!(
+            "the audit log was changed by others: the last line of this gate, {hash}, is not in its place"
+        );
         Ok((hash, is_torn))
     }
 }

@@ -43,9 +43,8 @@ fn append(log: &AuditLog, who: &str) -> LineHash {
 }
 
 fn checked(paths: &[&Path]) -> Result<AuditSummary, AuditBreak> {
-    let files = paths.iter().map(|path| {
-        (path.display().to_string(), BufReader::new(fs::File::open(path).unwrap()))
-    });
+    let files =
+        paths.iter().map(|path| (path.display().to_string(), BufReader::new(fs::File::open(path).unwrap())));
     verify(files, None)
 }
 

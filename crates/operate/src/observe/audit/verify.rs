@@ -36,7 +36,9 @@ enum BreakReason {
     Foreign,
     #[error("the line has no end: the gate ended while it wrote, or the file was cut")]
     Torn,
-    #[error("it follows {named}, but the line before it is {before}: a line was changed, removed, added or moved")]
+    #[error(
+        "it follows {named}, but the line before it is {before}: a line was changed, removed, added or moved"
+    )]
     Other { named: LineHash, before: LineHash },
     #[error("no line has the hash {0}: the end was cut off, or what is before it was changed")]
     Missing(LineHash),
@@ -111,7 +113,9 @@ impl ChainCheck {
                 let first = self.summary.times.take().map_or_else(|| link.time.clone(), |(first, _)| first);
                 self.summary.times = Some((first, link.time.clone()));
             }
-            None if unexplained.is_some() => return Err(unexplained.unwrap_or_else(|| self.broken(BreakReason::Foreign))),
+            None if unexplained.is_some() => {
+                return Err(unexplained.unwrap_or_else(|| self.broken(BreakReason::Foreign)));
+            }
             None => {}
         }
         if link.is_none() || !has_end {

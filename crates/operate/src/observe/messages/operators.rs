@@ -23,7 +23,9 @@ pub(super) fn write(done: &BucketsChanged<'_>, clients: &ClientFormatter) {
         let _ = write!(limits, "{}{limit}", if at > 0 { ", " } else { "" });
     }
     match done.change {
-        Change::Credited(tokens) => info!(uid, pid, name, from, bucket, limits, tokens, "an operator gave tokens"),
+        Change::Credited(tokens) => {
+            info!(uid, pid, name, from, bucket, limits, tokens, "an operator gave tokens")
+        }
         Change::Reset => info!(uid, pid, name, from, bucket, limits, "an operator reset buckets"),
         Change::RateGiven { rate, until } => {
             let (burst, per_token, until) = (rate.burst(), rate.per_token(), rfc3339(until));
@@ -48,7 +50,9 @@ pub(super) fn write(done: &BucketsChanged<'_>, clients: &ClientFormatter) {
         Change::AddressesForgotten => {
             info!(uid, pid, name, from, bucket, "an operator removed the known addresses of an account");
         }
-        Change::RateEnded => info!(uid, pid, name, from, bucket, limits, "an operator ended a temporary rate"),
+        Change::RateEnded => {
+            info!(uid, pid, name, from, bucket, limits, "an operator ended a temporary rate")
+        }
     }
 }
 

@@ -121,7 +121,8 @@ impl BucketAction {
     /// What becomes of a bucket.
     fn after(self, before: &AuditedBucket, now: Time) -> AuditedBucket {
         let bucket = before.clone();
-        let without_own = AuditedBucket { own: None, exempt_until: None, banned_until: None, ..bucket.clone() };
+        let without_own =
+            AuditedBucket { own: None, exempt_until: None, banned_until: None, ..bucket.clone() };
         let until = |lasts| Some(rfc3339(now.after(lasts)));
         let may_fill = bucket.banned_until.is_none();
         match self {
@@ -206,7 +207,9 @@ impl BucketsApi {
             BucketAction::Show => engine.show(selector).await,
             BucketAction::Reset { .. } => engine.reset(selector, scope, by).await,
             BucketAction::Credit(tokens) => engine.credit(selector, scope, tokens, by).await,
-            BucketAction::GiveRate { rate, lasts } => engine.give_rate(selector, scope, rate, lasts, by).await,
+            BucketAction::GiveRate { rate, lasts } => {
+                engine.give_rate(selector, scope, rate, lasts, by).await
+            }
             BucketAction::Exempt { lasts } => engine.exempt(selector, scope, lasts, by).await,
             BucketAction::EndRate | BucketAction::EndExemption => engine.end_rate(selector, scope, by).await,
             BucketAction::Ban { lasts } => engine.ban(selector, scope, lasts, by).await,
@@ -248,7 +251,13 @@ impl BucketsApi {
         let before: Vec<_> = before.iter().take(MAX_AUDITED).map(AuditedBucket::from).collect();
         let after: Vec<_> = before.iter().map(|bucket| action.after(bucket, now)).collect();
         let target = cx.audit.is_on().then(|| cx.audit.owner(self.engine.owner(selector)));
-        AuditedChange { what, target, why: cx.asker.why.clone(), before: audited(&before), after: audited(&after) }
+        AuditedChange {
+            what,
+            target,
+            why: cx.asker.why.clone(),
+            before: audited(&before),
+            after: audited(&after),
+        }
     }
 }
 
