@@ -114,76 +114,77 @@ fn every_page_of_the_document_is_for_its_role_and_no_lesser_one() {
 }
 
 #[test]
-fn a_token_for_a_site_sees_and_changes_its_own_limits_alone() {
+fn a_token_for_a_site_sees_its_own_limits_alone() {
     let upstream = Upstream::start();
     let gate = gate(&upstream);
-    let from = [127, 3, 4, 5];
-    assert_eq!(attempts(&gate, from, 3), [200, 200, 429]);
-    let mut client = gate.connect_from(from.into());
-    for _ in 0..3 {
-        client.send(post_with("/shop", ""));
-        client.answer();
-    }
-    let names = |page: &Value, list: &str, name: &str| -> Vec<String> {
-        page[list].as_array().unwrap().iter().map(|part| part[name].as_str().unwrap().to_owned()).collect()
-    };
+    use_both_sites(&gate);
     for token in ["blog", "reader"] {
         let page = |path: &str| ask(&gate, token, "GET", path, "").1;
         assert_eq!(names(&page("/api/v1/limits"), "limits", "name"), ["address"]);
         assert_eq!(names(&page("/api/v1/routes"), "routes", "name"), ["blog"]);
-        assert_eq!(names(&page("/api/v1/clients?by=attempts"), "clients", "limit"), ["address"]);
-        assert_eq!(names(&page("/api/v1/clients?by=attempts&n=1"), "clients", "limit"), ["address"]);
-        assert_eq!(names(&page("/api/v1/buckets/ip:127.3.4.5"), "buckets", "limit"), ["address"]);
+        for query in ["by=attempts", "by=attempts&n=1"] {
+            let page = page(&format!("/api/v1/clients?{query}"));
+            assert_eq!(names(&page, "clients", "limit"), ["address"]);
+        }
+        assert_eq!(names(&page(BUCKETS), "buckets", "limit"), ["address"]);
         for foreign in ["shop", "everyone", "nothing"] {
-            let (status, problem) = ask(&gate, token, "GET", &format!("/api/v1/clients?limit={foreign}"), "");
-            assert_eq!(
-                (status, &problem["detail"]),
-                (403, &json!(format!("`{foreign}` is no limit of your sites alone")))
-            );
-            assert_eq!(ask(&gate, token, "GET", &format!("/api/v1/buckets/all:{foreign}"), "").0, 403);
+            for path in [format!("/api/v1/clients?limit={foreign}"), format!("/api/v1/buckets/all:{foreign}")]
+            {
+                let (status, problem) = ask(&gate, token, "GET", &path, "");
+                let detail = format!("`{foreign}` is no limit of your sites alone");
+                assert_eq!((status, &problem["detail"]), (403, &json!(detail)));
+            }
         }
     }
-    let everyone = |gate: &Gate| {
-        let (_, page) = ask(gate, "chief", "GET", "/api/v1/buckets/ip:127.3.4.5", "");
-        let tokens =
-            page["buckets"].as_array().unwrap().iter().map(|bucket| bucket["tokens"].as_u64().unwrap());
-        tokens.collect::<Vec<_>>()
+}
+
+#[test]
+fn a_token_for_a_site_changes_its_own_limits_alone() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    use_both_sites(&gate);
+    let tokens = || {
+        let (_, page) = ask(&gate, "chief", "GET", BUCKETS, "");
+        let buckets = page["buckets"].as_array().unwrap().iter();
+        buckets.map(|bucket| bucket["tokens"].as_u64().unwrap()).collect::<Vec<_>>()
     };
-    assert_eq!(everyone(&gate), [0, 0, 94 + 2]);
-    let (status, page) = ask(&gate, "blog", "DELETE", "/api/v1/buckets/ip:127.3.4.5", "");
+    assert_eq!(tokens(), [0, 0, 96]);
+    let (status, page) = ask(&gate, "blog", "DELETE", BUCKETS, "");
     assert_eq!((status, names(&page, "filled", "limit")), (200, vec!["address".to_owned()]));
-    assert_eq!(everyone(&gate)[..2], [2, 0], "the other site's bucket stays empty");
+    assert_eq!(tokens(), [2, 0, 96], "the other site's bucket stays as it is");
+    let rate = |limit: &str| format!(r#"{{"limit":"{limit}","rate":"9/min","for":"1h"}}"#);
+    let own_rate = format!("{BUCKETS}/rate");
     for (method, path, body) in [
-        ("DELETE", "/api/v1/buckets/ip:127.3.4.5", r#"{"limit":"shop"}"#),
-        ("PUT", "/api/v1/buckets/ip:127.3.4.5/rate", r#"{"limit":"everyone","rate":"9/min","for":"1h"}"#),
+        ("DELETE", BUCKETS, r#"{"limit":"shop"}"#),
+        ("PUT", &own_rate, &rate("everyone")),
         ("PUT", "/api/v1/limits/shop/mode", r#"{"mode":"observe"}"#),
     ] {
         assert_eq!(ask(&gate, "blog", method, path, body).0, 403, "{path}");
     }
-    assert_eq!(
-        ask(
-            &gate,
-            "blog",
-            "PUT",
-            "/api/v1/buckets/ip:127.3.4.5/rate",
-            r#"{"limit":"address","rate":"9/min","for":"1h"}"#
-        )
-        .0,
-        200
-    );
-    assert_eq!(
-        ask(
-            &gate,
-            "chief",
-            "PUT",
-            "/api/v1/buckets/ip:127.3.4.5/rate",
-            r#"{"limit":"shop","rate":"9/min","for":"1h"}"#
-        )
-        .0,
-        200
-    );
-    assert_eq!(names(&ask(&gate, "reader", "GET", "/api/v1/rates", "").1, "rates", "limit"), ["address"]);
+    assert_eq!(ask(&gate, "blog", "PUT", &own_rate, &rate("address")).0, 200);
+    assert_eq!(ask(&gate, "chief", "PUT", &own_rate, &rate("shop")).0, 200);
+    let (_, rates) = ask(&gate, "reader", "GET", "/api/v1/rates", "");
+    assert_eq!((names(&rates, "rates", "limit"), &rates["total"]), (vec!["address".to_owned()], &json!(1)));
 }
+
+/// Uses up both sites' buckets of 127.3.4.5.
+fn use_both_sites(gate: &Gate) {
+    let mut client = gate.connect_from([127, 3, 4, 5].into());
+    for (path, status) in
+        ["/login", "/shop"].into_iter().flat_map(|path| [200, 200, 429].map(|status| (path, status)))
+    {
+        client.send(post_with(path, ""));
+        assert_eq!(client.answer().status, status, "{path}");
+    }
+}
+
+/// The names of the parts of a page.
+fn names(page: &Value, list: &str, name: &str) -> Vec<String> {
+    let parts = page[list].as_array().unwrap_or_else(|| panic!("{page}"));
+    parts.iter().map(|part| part[name].as_str().unwrap().to_owned()).collect()
+}
+
+const BUCKETS: &str = "/api/v1/buckets/ip:127.3.4.5";
 
 /// An exemption is the bucket's only rate of its own: without care it would replace what an operator decided.
 #[test]
