@@ -233,7 +233,7 @@ fn a_rotated_log_and_a_new_process_go_on_with_the_chain() {
     let (code, said) = verify(&[file]);
     assert!(code == Some(1) && said.contains("audit.log:4: the line has no end"), "{said}");
     let next = launch(&upstream.file(LOGIN)).beside("audit.log", &fs::read_to_string(file).unwrap()).start();
-    assert!(next.messages().contains("has no end"), "{}", next.messages());
+    assert!(eventually(Duration::from_secs(10), || next.messages().contains("has no end")));
     assert_eq!(ask(&next, "POST", "/api/v1/drain", "").0, 202);
     let (code, said) = verify(&[path(&next).to_str().unwrap()]);
     assert!(

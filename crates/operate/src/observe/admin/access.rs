@@ -125,7 +125,7 @@ impl AdminAccess {
         method: &Method,
         headers: &HeaderMap,
         for_operators: bool,
-    ) -> Result<Option<Arc<NamedToken>>, AdminResponse> {
+    ) -> Result<Option<Arc<NamedToken>>, Box<AdminResponse>> {
         let check = || {
             self.check_page(caller, headers)?;
             if !for_operators {
@@ -135,7 +135,7 @@ impl AdminAccess {
             check_write(method, headers)?;
             Ok(Some(token))
         };
-        check().map_err(AccessError::into_response)
+        check().map_err(|error| Box::new(error.into_response()))
     }
 
     /// Whether the request can come from a page of another site.

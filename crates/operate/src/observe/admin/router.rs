@@ -34,7 +34,7 @@ impl Caller {
         admin: &Admin,
         page: &AdminPage,
         request: &Request<B>,
-    ) -> Result<Option<Asker>, AdminResponse> {
+    ) -> Result<Option<Asker>, Box<AdminResponse>> {
         let for_operators = !matches!(page, AdminPage::Open);
         let (method, headers) = (request.method(), request.headers());
         let asker = match self {
@@ -46,8 +46,8 @@ impl Caller {
             }
         };
         let Some(asker) = asker.filter(|_| for_operators) else { return Ok(None) };
-        asker.may_have(page.needs(method))?;
-        Ok(Some(asker.because_of(method, headers)?))
+        let may = asker.may_have(page.needs(method)).and_then(|()| asker.because_of(method, headers));
+        may.map(Some).map_err(|problem| Box::new(problem.into()))
     }
 }
 
@@ -58,7 +58,7 @@ where
     let page = AdminPage::of(request.uri());
     let asker = match caller.asker(admin, &page, &request) {
         Ok(asker) => asker,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let (Some(api), Some(asker)) = (&admin.operator_api, asker) else {
         return handle_page(admin, &request);

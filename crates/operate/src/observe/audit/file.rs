@@ -152,7 +152,7 @@ struct HeldLock<'f>(&'f File);
 
 impl<'f> HeldLock<'f> {
     fn of(file: &'f File) -> Result<Self, WriteAuditError> {
-        for _ in 0..LOCK_TRIES {
+        for _ in 0..LOCK_TIMEOUT.as_millis() / LOCK_PAUSE.as_millis() {
             match flock(file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Self(file)),
                 Err(Errno::WOULDBLOCK | Errno::INTR) => sleep(LOCK_PAUSE),
@@ -233,5 +233,6 @@ fn first_link(file: &File) -> Result<Option<LineHash>, WriteAuditError> {
 /// Bytes of a line.
 pub(super) const MAX_LINE: usize = 64 * 1024;
 const SWITCH_TRIES: u32 = 3;
-const LOCK_TRIES: u32 = 200;
+/// How long a line waits for another process.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
