@@ -130,7 +130,7 @@ impl CaseRun {
                 let read = body.len().min(BodyPrefix::MAX);
                 let complete = read == body.len();
                 let body = BodyPrefix { bytes: &body.as_bytes()[..read], complete };
-                reservation.judged(&self.rules, &response, body)
+                reservation.judge(&self.rules, &response, body)
             }
             None => Judgement::UNANSWERED,
         };

@@ -164,6 +164,7 @@ tables! {
         refused_status: Key<RefusalStatus> = Example,
         outcome_timeout: Key<Lasting<1, HOUR>>,
         bodies: Key<Switch>,
+        answers: Key<Switch>,
     }
 
     /// Where buckets live.

@@ -95,7 +95,7 @@ class Proxy(Flask):
         """The gate and the proxy, for the length of the block."""
         directory.mkdir()
         clear, admin, listen, *places = (free_address() for _ in range(7))
-        for file in EXAMPLES.iterdir():
+        for file in filter(Path.is_file, EXAMPLES.iterdir()):
             (directory / file.name).write_text(here(file.read_text(), [*places, inside]))
         gate, socket = (directory / "gate.toml").read_text(), str(directory / "admin.sock")
         assert SHIPPED in gate, gate

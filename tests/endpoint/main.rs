@@ -11,6 +11,7 @@
     reason = "these are tests"
 )]
 
+mod answers;
 mod calls;
 mod questions;
 mod rate_limit_service;

@@ -9,6 +9,7 @@ use self::front::{Front, Proxy};
 
 mod bodies;
 mod front;
+mod outcomes;
 
 /// A proxy in front of an application that keeps every request.
 struct Recorded {

@@ -34,7 +34,7 @@ pub use self::bucket_admin::{
 pub use self::decided_attempt::DecidedAttempt;
 pub use self::known_attempt::KnownAttempt;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
-pub use self::open_attempts::{AttemptReceipt, NoSuchReceipt, OpenAttempt, OpenAttempts};
+pub use self::open_attempts::{AttemptReceipt, NoSuchReceipt, OpenAttempt, OpenAttempts, ReportedEnd};
 pub use self::overrides::{
     MAX_EXEMPTIONS, ModeOverride, OverrideChange, OverrideError, Overrides, PrefixBan, PrefixExemption,
     PrefixOverride,

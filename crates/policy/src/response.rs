@@ -45,6 +45,8 @@ pub struct Statuses(Vec<RangeInclusive<u16>>);
 impl BodyPrefix<'_> {
     /// Bytes of a body that are read at most, before and after decoding.
     pub const MAX: usize = 64 * 1024;
+    /// A body of which nothing is known.
+    pub const UNREAD: BodyPrefix<'static> = BodyPrefix { bytes: &[], complete: false };
 }
 
 impl FromIterator<RangeInclusive<u16>> for Statuses {

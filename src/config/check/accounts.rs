@@ -36,9 +36,9 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
     }
     let steps = cx.raw.routes.iter().map(|route| &route.value.step).zip(&cx.routes);
     let steps: Vec<_> = steps.filter_map(|(step, route)| Some((step, route.as_ref()?))).collect();
-    let with_receipts = cx.first_with_receipts();
-    defences::warn_of_steps(&steps, &cx.limits, with_receipts.filter(|_| cx.raw.listen.is_none()), f);
-    let is_reported = with_receipts.is_some();
+    let blind = cx.first_without_answers();
+    defences::warn_of_steps(&steps, &cx.limits, blind.filter(|_| cx.raw.listen.is_none()), f);
+    let is_reported = blind.is_some();
     for (raw, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
         if let Some(route) = route {
             count_all_of_a_silent_route(raw, route, &cx.limits, is_reported, f);

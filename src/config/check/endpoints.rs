@@ -1,12 +1,12 @@
 //! `[endpoint.NAME]`: where other proxies ask before they forward.
 //!
-//! A proxy that asks shows the head of a request. Where no client connects to the gate itself, a route that needs more
-//! than that would protect nothing, so it is a mistake.
+//! A proxy that asks shows the head of a request, and of the answer if it reports that. Where no client connects to the gate
+//! itself, a route that needs more would protect nothing, so it is a mistake.
 
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::kind::{Checked as _, Key, Switch};
 use tollgate_grammar::list::distinct;
 use tollgate_grammar::{Findings, Located, RawNamed, StringList, Syntax as _, name};
 
@@ -41,7 +41,8 @@ pub(super) fn check(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<Endpoint> {
             kind,
             trust,
             refuse: Arc::new(RefuseSettings { status, ..refuse.clone() }),
-            shows_bodies: shows_bodies(value),
+            shows_bodies: is_on(&value.bodies),
+            reports_answers: is_on(&value.answers),
             outcome_timeout: timeout.unwrap_or(Span::from_secs(60)),
         });
     }
@@ -69,10 +70,11 @@ impl CheckContext<'_> {
         lists.flatten().flat_map(|list| &list.value)
     }
 
-    /// The name of the first endpoint behind which applications report outcomes.
-    pub(super) fn first_with_receipts(&self) -> Option<&str> {
-        let mut with_receipts = self.raw.endpoints.iter().filter(|endpoint| !is_rls(&endpoint.value));
-        with_receipts.next().map(|endpoint| &*endpoint.name.value)
+    /// The name of the first endpoint behind which applications report outcomes, as its proxy reports no answers.
+    pub(super) fn first_without_answers(&self) -> Option<&str> {
+        let is_blind = |raw: &raw::RawEndpoint| !is_rls(raw) && !is_on(&raw.answers);
+        let blind = self.raw.endpoints.iter().find(|endpoint| is_blind(&endpoint.value));
+        blind.map(|endpoint| &*endpoint.name.value)
     }
 }
 
@@ -98,6 +100,7 @@ fn warn_of_other_kind(raw: &raw::RawEndpoint, f: &mut Findings) {
         ),
         ("outcome_timeout", raw.outcome_timeout.as_ref().map(|it| &it.spot), "there are no receipts"),
         ("bodies", raw.bodies.as_ref().map(|it| &it.spot), "Envoy's descriptors have no bodies"),
+        ("answers", raw.answers.as_ref().map(|it| &it.spot), "there are no receipts"),
     ];
     for (key, spot, hint) in settings {
         if let Some(spot) = spot {
@@ -140,8 +143,8 @@ fn is_rls(raw: &raw::RawEndpoint) -> bool {
     raw.kind.as_ref().is_some_and(|kind| kind.value == RLS)
 }
 
-fn shows_bodies(raw: &raw::RawEndpoint) -> bool {
-    raw.bodies.as_ref().is_some_and(|bodies| bodies.value)
+fn is_on(switch: &Key<Switch>) -> bool {
+    switch.as_ref().is_some_and(|switch| switch.value)
 }
 
 /// Warns of patterns of descriptors where nobody asks by them.
@@ -170,17 +173,20 @@ fn report_unseen(cx: &CheckContext<'_>, f: &mut Findings) {
     if let Some(upstream) = &raw.upstream {
         f.warning(&upstream.spot, "nothing is forwarded: there is no `listen`", LISTEN_TOO);
     }
-    let bodies_are_sent = raw
-        .endpoints
-        .iter()
-        .filter(|endpoint| !is_rls(&endpoint.value))
-        .any(|endpoint| shows_bodies(&endpoint.value));
+    let asked_by_requests = || raw.endpoints.iter().map(|it| &it.value).filter(|it| !is_rls(it));
+    let bodies_are_sent = asked_by_requests().any(|endpoint| is_on(&endpoint.bodies));
+    let answers_are_reported = asked_by_requests().any(|endpoint| is_on(&endpoint.answers));
     let is_described = raw.endpoints.iter().all(|endpoint| is_rls(&endpoint.value));
     for (named, route) in raw.routes.iter().zip(&cx.routes) {
         if !bodies_are_sent {
             report_body(named, route.as_ref(), is_described, f);
         }
-        report_answer(&named.value, f);
+        if answers_are_reported {
+            warn_of_body_rules(&named.value, f);
+        } else {
+            report_answer(&named.value, f);
+        }
+        warn_of_upstream(&named.value, f);
     }
 }
 
@@ -213,18 +219,32 @@ fn report_answer(raw: &raw::RawRoute, f: &mut Findings) {
     let of = &raw.rules;
     for (key, rules) in [("success", &of.success), ("failure", &of.failure), ("neutral", &of.neutral)] {
         if let Some(rule) = rules.first() {
-            let hint = "the application reports outcomes by POST /outcome; or `listen` as well";
-            f.error(&rule.spot, format!("no endpoint sees the answer, which `{key}` judges"), hint);
+            f.error(&rule.spot, format!("no endpoint sees the answer, which `{key}` judges"), REPORT);
         }
     }
     if let Some(header) = &of.outcome_header {
-        let hint = "the application reports outcomes by POST /outcome; or `listen` as well";
-        f.error(&header.spot, "no endpoint sees the answer with this header", hint);
+        f.error(&header.spot, "no endpoint sees the answer with this header", REPORT);
     }
     if let Some(otherwise) = &of.otherwise {
         let hint = "an attempt without a report is a failure";
         f.warning(&otherwise.spot, "no endpoint sees the answer, which `otherwise` judges", hint);
     }
+}
+
+/// Proxies report heads.
+fn warn_of_body_rules(raw: &raw::RawRoute, f: &mut Findings) {
+    for (key, rules) in [("success", &raw.rules.success), ("failure", &raw.rules.failure)] {
+        for rule in rules {
+            let (json, body) = (rule.value.json.as_ref(), rule.value.body.as_ref());
+            if let Some(spot) = json.map(|it| &it.spot).or(body.map(|it| &it.spot)) {
+                let message = format!("no endpoint sees the body of the answer, which `{key}` judges");
+                f.warning(spot, message, "what depends on it is a failure: judge by status, location or cookies");
+            }
+        }
+    }
+}
+
+fn warn_of_upstream(raw: &raw::RawRoute, f: &mut Findings) {
     let (upstream, host) = (raw.upstream.as_ref(), raw.upstream_host.as_ref());
     for spot in upstream.map(|list| &list.spot).into_iter().chain(host.map(|text| &text.spot)) {
         f.warning(spot, "nothing is forwarded: there is no `listen`", LISTEN_TOO);
@@ -232,6 +252,8 @@ fn report_answer(raw: &raw::RawRoute, f: &mut Findings) {
 }
 
 const RLS: &str = "envoy-rls";
+const REPORT: &str = "`answers = true` at an endpoint whose proxy reports them, or the application reports outcomes by \
+                      POST /outcome; or `listen` as well";
 const LISTEN_TOO: &str = "listen = \"http://[::]:8080\" as well, or leave it out";
 const SEND_BODIES: &str = "a field of the head, as \"basic\" or \"header:NAME\"; `bodies = true` at an endpoint whose proxy \
                            sends them; or `listen` as well";

@@ -20,6 +20,16 @@ pub(super) enum Proxy {
     EnvoyRls,
 }
 
+/// A proxy that reports answers as well, by the lines of its file that are comments otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reporter {
+    NginxByJs,
+    NginxByLua,
+    Haproxy,
+    Traefik,
+    Envoy,
+}
+
 /// A proxy between clients and an application; gone when dropped.
 pub(super) struct Front {
     process: Child,
@@ -27,12 +37,32 @@ pub(super) struct Front {
     pub(super) address: SocketAddr,
     /// Where it speaks HTTP/2 in clear text, which may be the same.
     pub(super) http2: SocketAddr,
+    /// Where it asks.
+    pub(super) endpoint: SocketAddr,
     pub(super) gate: Gate,
 }
 
 impl Front {
     /// With all examples in the gate's directory, at free ports. `gate` makes the gate's file of the example.
     pub(super) fn start(proxy: Proxy, application: SocketAddr, gate: impl FnOnce(String) -> String) -> Self {
+        Self::with(proxy, application, gate, |text| text)
+    }
+
+    /// The same for one that reports answers.
+    pub(super) fn reporting(
+        reporter: Reporter,
+        application: SocketAddr,
+        gate: impl FnOnce(String) -> String,
+    ) -> Self {
+        Self::with(reporter.proxy(), application, gate, |text| reporter.reports(&text))
+    }
+
+    fn with(
+        proxy: Proxy,
+        application: SocketAddr,
+        gate: impl FnOnce(String) -> String,
+        change: impl Fn(String) -> String,
+    ) -> Self {
         let ports = [free_port(), free_port(), free_port(), free_port()];
         let http2 = if proxy == Proxy::Nginx { free_port() } else { ports[0] };
         let here = |text: &str| {
@@ -41,6 +71,7 @@ impl Front {
             known.iter().zip(new).fold(text.to_owned(), |text, (known, new)| {
                 let text = text.replace(&format!("127.0.0.1:{known}"), &format!("127.0.0.1:{new}"));
                 let text = text.replace(&format!("http://:{known}"), &format!("http://:{new}"));
+                let text = text.replace(&format!("\"127.0.0.1\", {known}"), &format!("\"127.0.0.1\", {new}"));
                 text.replace(&format!("port_value: {known}"), &format!("port_value: {new}"))
             })
         };
@@ -48,14 +79,18 @@ impl Front {
         let read = |name: &str| here(&fs::read_to_string(examples.join(name)).unwrap());
         let gate = Gate::start(&format!("upstream = \"http://{application}\"\n{}", gate(read("gate.toml"))));
         for name in FILES {
-            fs::write(gate.directory.join(name), read(name)).unwrap();
+            let place = gate.directory.join(name);
+            fs::create_dir_all(place.parent().unwrap()).unwrap();
+            fs::write(place, change(read(name))).unwrap();
         }
         let mut command = proxy.command(&gate.directory, [ports[0], http2]);
         command.current_dir(&gate.directory).env("HOME", &gate.directory).stdin(Stdio::null());
         let log = fs::File::create(gate.directory.join("front.log")).unwrap();
         let process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let [address, http2] = [ports[0], http2].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        let front = Self { process, address, http2, gate };
+        let endpoint = ports[if proxy == Proxy::Nginx { 1 } else { 2 }];
+        let endpoint = SocketAddr::from((Ipv4Addr::LOCALHOST, endpoint));
+        let front = Self { process, address, http2, endpoint, gate };
         // Traefik listens before it has read its file.
         let listens =
             || TcpStream::connect(address).is_ok() && (proxy != Proxy::Traefik || forwards(address));
@@ -72,6 +107,27 @@ impl Drop for Front {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+impl Reporter {
+    fn proxy(self) -> Proxy {
+        match self {
+            Self::NginxByJs | Self::NginxByLua => Proxy::Nginx,
+            Self::Haproxy => Proxy::Haproxy,
+            Self::Traefik => Proxy::Traefik,
+            Self::Envoy => Proxy::Envoy,
+        }
+    }
+
+    /// The file with the lines by which it reports, as `docs/endpoints.md` says.
+    fn reports(self, text: &str) -> String {
+        let mark = match self {
+            Self::NginxByJs => "#njs# ",
+            Self::NginxByLua => "#lua# ",
+            Self::Haproxy | Self::Traefik | Self::Envoy => "#outcome# ",
+        };
+        text.replace(mark, "").replace("Receipt $tollgate_receipt;", "Receipt \"\";")
     }
 }
 
@@ -111,8 +167,9 @@ fn nginx(directory: &Path, [http1, http2]: [u16; 2]) -> Command {
     let at = directory.display();
     let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
     let paths = paths.map(|kind| format!("{kind}_temp_path {at}/{kind};"));
+    let modules = nginx_modules(&file);
     let text = format!(
-        "daemon off; master_process off; pid {at}/nginx.pid; error_log stderr;\n\
+        "{modules}daemon off; master_process off; pid {at}/nginx.pid; error_log stderr;\n\
          events {{ worker_connections 1000; }}\nhttp {{ access_log off; {} include {at}/nginx.conf; }}\n",
         paths.concat()
     );
@@ -120,6 +177,22 @@ fn nginx(directory: &Path, [http1, http2]: [u16; 2]) -> Command {
     let mut command = installed("nginx", "nginx-light");
     command.args(["-p", &at.to_string(), "-e", "stderr", "-c", &format!("{at}/main.conf")]);
     command
+}
+
+/// What loads the modules by which a file reports. Debian's have to be in their usual place.
+fn nginx_modules(file: &str) -> String {
+    let js = ("include nginx-njs.conf", "libnginx-mod-http-js", &["ngx_http_js_module"][..]);
+    let lua = ("include nginx-lua.conf", "libnginx-mod-http-lua", &["ndk_http_module", "ngx_http_lua_module"]);
+    let is_on = |line: &str| file.lines().any(|other| other.trim_start().starts_with(line));
+    let mut loads = String::new();
+    for (_, package, modules) in [js, lua].into_iter().filter(|(line, ..)| is_on(line)) {
+        for module in modules {
+            let place = format!("/usr/lib/nginx/modules/{module}.so");
+            assert!(Path::new(&place).is_file(), "this test needs `{place}`, which {package} brings");
+            loads += &format!("load_module {place};\n");
+        }
+    }
+    loads
 }
 
 fn caddy(directory: &Path) -> Command {
@@ -138,6 +211,7 @@ fn traefik(port: u16) -> Command {
         .arg(format!("--entryPoints.edge.address=127.0.0.1:{port}"))
         .arg("--entryPoints.edge.http.aliasHeadersStrategy=delete")
         .args(["--providers.file.filename=traefik-dynamic.yaml", "--providers.file.watch=false"])
+        .arg("--experimental.localPlugins.tollgate.moduleName=tollgate")
         .args(["--global.checkNewVersion=false", "--global.sendAnonymousUsage=false", "--log.level=WARN"]);
     command
 }
@@ -150,12 +224,19 @@ fn envoy(file: &str) -> Command {
     command
 }
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 14] = [
     "nginx.conf",
+    "nginx-njs.conf",
+    "nginx-lua.conf",
+    "tollgate.js",
     "Caddyfile",
     "haproxy.cfg",
     "tollgate.lua",
     "envoy.yaml",
     "envoy-rls.yaml",
+    "tollgate-envoy.lua",
     "traefik-dynamic.yaml",
+    "plugins-local/src/tollgate/.traefik.yml",
+    "plugins-local/src/tollgate/go.mod",
+    "plugins-local/src/tollgate/tollgate.go",
 ];

@@ -1,4 +1,4 @@
-//! Admitted attempts whose outcome the application reports later, behind a proxy that asked the gate for a decision.
+//! Admitted attempts whose outcome the application or the proxy reports later, behind a proxy that asked the gate for a decision.
 //!
 //! A receipt of 128 random bits names each attempt and can be used once. An attempt without a report is a failure, like one whose
 //! client hung up: it keeps its charge. Each decision endpoint has its own table, so a receipt is worth nothing at another one.
@@ -9,12 +9,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use super::{Engine, Reservation, Rules};
 use crate::policy::account::Account;
 use crate::policy::outcome::{Judgement, Outcome};
 use crate::policy::random_bytes;
+use crate::policy::response::{BodyPrefix, ResponseView};
 use crate::time::Time;
 
 /// The open attempts of one decision endpoint.
@@ -30,6 +31,20 @@ pub struct OpenAttempt {
     pub rules: Arc<Rules>,
     /// Whether its client speaks TLS.
     pub is_secure: bool,
+}
+
+/// What is reported of an attempt.
+#[derive(Debug)]
+pub enum ReportedEnd {
+    /// Its outcome.
+    Outcome(Outcome),
+    /// The head of the application's answer, which the rules of its decision judge.
+    Answer {
+        /// The status.
+        status: StatusCode,
+        /// The headers, as the application sent them.
+        headers: HeaderMap,
+    },
 }
 
 /// What names an open attempt: 32 hexadecimal digits.
@@ -74,12 +89,12 @@ impl OpenAttempts {
         engine: &Engine,
         receipt: AttemptReceipt,
         user: Option<&str>,
-        outcome: Outcome,
+        end: &ReportedEnd,
     ) -> Result<Option<HeaderValue>, NoSuchReceipt> {
         self.expire(engine);
         let user = user.map(|user| engine.hasher.log_id(&Account::fold(user.as_bytes())));
         let attempt = self.table().take(receipt, user).ok_or(NoSuchReceipt)?;
-        Ok(attempt.settle(engine, outcome))
+        Ok(attempt.settle_as(engine, end))
     }
 
     /// Settles attempts whose time is over, as failures.
@@ -110,6 +125,23 @@ impl OpenAttempts {
 }
 
 impl OpenAttempt {
+    fn settle_as(self, engine: &Engine, end: &ReportedEnd) -> Option<HeaderValue> {
+        match end {
+            ReportedEnd::Outcome(outcome) => self.settle(engine, *outcome),
+            // What proxies note if their client goes before the answer.
+            ReportedEnd::Answer { status, .. } if status.as_u16() == 499 => {
+                self.settle(engine, Judgement::UNANSWERED)
+            }
+            ReportedEnd::Answer { status, headers } => {
+                self.reservation.remember_new_cookies(engine, headers);
+                // The method tells only whether there is a body, and no body is reported.
+                let view = ResponseView { method: &Method::POST, status: *status, headers };
+                let judged = self.reservation.judge(&self.rules, &view, BodyPrefix::UNREAD);
+                self.settle(engine, judged)
+            }
+        }
+    }
+
     fn settle(self, engine: &Engine, judged: impl Into<Judgement>) -> Option<HeaderValue> {
         self.reservation.settle_and_claim(engine, &self.rules, (judged.into(), engine.time()), self.is_secure)
     }
@@ -178,8 +210,6 @@ impl FromStr for AttemptReceipt {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderMap, Method};
-
     use super::*;
     use crate::bucket::{Continuous, Span, Spec};
     use crate::engine::Decision;
@@ -189,6 +219,7 @@ mod tests {
     use crate::time::Clock;
 
     const BURST: u32 = 200_000;
+    const SUCCESS: ReportedEnd = ReportedEnd::Outcome(Outcome::Success);
 
     fn engine() -> Engine {
         let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(3600), BURST).unwrap());
@@ -233,9 +264,9 @@ mod tests {
         let (first, second) = (receipts.next().unwrap(), receipts.next().unwrap());
         assert_eq!(receipts.count(), OpenAttempts::MAX - 1);
         assert_eq!(open.len(), OpenAttempts::MAX);
-        assert_eq!(open.report(&engine, first, None, Outcome::Success), Err(NoSuchReceipt));
+        assert_eq!(open.report(&engine, first, None, &SUCCESS), Err(NoSuchReceipt));
         assert_eq!(taken(&engine), 100_001);
-        assert_eq!(open.report(&engine, second, None, Outcome::Success), Ok(None));
+        assert_eq!(open.report(&engine, second, None, &SUCCESS), Ok(None));
         assert_eq!((taken(&engine), open.len()), (100_000, OpenAttempts::MAX - 1));
     }
 
@@ -243,7 +274,7 @@ mod tests {
     fn what_is_late_is_forgotten_and_its_charge_stays() {
         let (engine, open) = (engine(), OpenAttempts::default());
         let receipt = open.open(&engine, admitted(&engine), engine.clock().now()).unwrap();
-        assert_eq!(open.report(&engine, receipt, None, Outcome::Success), Err(NoSuchReceipt));
+        assert_eq!(open.report(&engine, receipt, None, &SUCCESS), Err(NoSuchReceipt));
         assert!(open.is_empty());
         assert_eq!(taken(&engine), 1);
     }

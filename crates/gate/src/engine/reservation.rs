@@ -73,18 +73,18 @@ impl Reservation {
         self.unsettled.notes.marks()
     }
 
+    /// The judgement of a response, by all routes that count the attempt. `rules` have to be those that decided.
+    #[must_use]
+    pub fn judge(&self, rules: &Rules, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Judgement {
+        let routes = self.routes.iter().filter_map(|&at| rules.policy.routes.get(at));
+        let judged = routes.map(|route| route.rules.by_body(response, body));
+        judged.reduce(Judgement::and).unwrap_or(Outcome::Failure.into())
+    }
+
     /// By what the body of the answer passes, if limits that count bytes apply to it.
     #[must_use]
     pub fn paces(&self) -> Option<Box<[Pace]>> {
         self.unsettled.notes.paces()
-    }
-
-    /// The judgement by the head and the body of the answer: by the rules of all its routes.
-    #[must_use]
-    pub fn judged(&self, rules: &Rules, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Judgement {
-        let routes = self.routes.iter().filter_map(|&at| rules.policy.routes.get(at));
-        let judged = routes.map(|route| route.rules.by_body(response, body));
-        judged.reduce(Judgement::and).unwrap_or(Outcome::Failure.into())
     }
 
     /// As [`settle`](Self::settle), `at` this [time](Engine::time). Returns a `Set-Cookie` if the client becomes known as an

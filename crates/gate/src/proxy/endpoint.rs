@@ -23,6 +23,8 @@ pub struct Endpoint {
     pub refuse: Arc<RefuseSettings>,
     /// Whether those who ask send the body of the request: an empty question is then about an empty body.
     pub shows_bodies: bool,
+    /// Whether those who ask report the heads of answers: rules then judge them.
+    pub reports_answers: bool,
     /// How long the outcome of an attempt may be reported.
     pub outcome_timeout: Span,
 }

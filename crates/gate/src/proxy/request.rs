@@ -6,6 +6,7 @@ pub(super) mod descriptor;
 pub(super) mod forwarded;
 pub(super) mod question;
 pub mod redirect;
+pub(super) mod report;
 pub mod response_terms;
 pub mod scheme;
 pub mod target;

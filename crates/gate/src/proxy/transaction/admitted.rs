@@ -114,7 +114,7 @@ impl AdmittedAttempt {
     /// The judgement by head and body.
     pub(super) fn by_body(&self, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Judgement {
         let rules = &self.config.shared.rules;
-        let judged = self.reservation.as_ref().map(|taken| taken.judged(rules, response, body));
+        let judged = self.reservation.as_ref().map(|reservation| reservation.judge(rules, response, body));
         judged.unwrap_or(Outcome::Failure.into())
     }
 

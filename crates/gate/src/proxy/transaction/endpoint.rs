@@ -1,24 +1,21 @@
-//! Answers proxies that ask before they forward, and applications that report outcomes afterwards.
+//! Answers proxies that ask before they forward, and applications and proxies that report outcomes afterwards.
 //!
 //! A question becomes the request that it is about, and `service` decides on that request as on any other. Instead of forwarding it,
 //! the gate answers 200 with a receipt. `request::question` reads questions, [`OpenAttempts`] keeps the attempts.
 //!
 //! [`OpenAttempts`]: crate::engine::OpenAttempts
 
-use std::borrow::Cow;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, SET_COOKIE};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use serde::Deserialize;
 
 use super::admitted::{Admitted, AdmittedAttempt};
 use super::context::RequestContext;
 use super::response_future::ResponseFuture;
 use super::server::Server;
-use crate::engine::{AttemptReceipt, NoSuchReceipt, OpenAttempts};
-use crate::policy::outcome::Outcome;
+use crate::engine::{NoSuchReceipt, OpenAttempts};
 use crate::proxy::body::{self, BufferedBody, ClientBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::endpoint::EndpointKind;
@@ -26,6 +23,7 @@ use crate::proxy::error::Error;
 use crate::proxy::headers::REQUEST_ID;
 use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::request::question::{Question, asks_nothing};
+use crate::proxy::request::report::OutcomeReport;
 use crate::proxy::request::target;
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::time::Span;
@@ -47,25 +45,6 @@ struct Allowed {
     timeout: Span,
     /// Whether the connection may be kept.
     may_be_kept: bool,
-}
-
-/// The body of `POST /outcome`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OutcomeReport<'a> {
-    #[serde(borrow)]
-    receipt: Cow<'a, str>,
-    outcome: ReportedOutcome,
-    #[serde(borrow)]
-    user: Option<Cow<'a, str>>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ReportedOutcome {
-    Failure,
-    Success,
-    Neutral,
 }
 
 impl Server {
@@ -190,13 +169,17 @@ impl Server {
         request: Request<ClientBody>,
         mut context: RequestContext,
     ) -> Response<ResponseBody> {
-        let timeout = self.config.current().shared.settings.body_timeout.to_std();
+        let config = self.config.current();
+        let timeout = config.shared.settings.body_timeout.to_std();
+        let endpoint = config.shared.endpoint_of(&connection);
+        let may_answer = endpoint.is_some_and(|endpoint| endpoint.reports_answers);
+        let most = if may_answer { MAX_ANSWER_REPORT } else { MAX_REPORT };
         let memory = self.body_memory.requests.reserve(None);
         context.record.pause(self.engine.clock().now());
         let guard = UnreadGuard::begins(&self.unread_bodies);
-        let body = body::read(request.into_body(), MAX_REPORT, timeout, memory).await;
+        let body = body::read(request.into_body(), most, timeout, memory).await;
         context.record.resume(self.engine.clock().now());
-        let settled = body.and_then(|body| self.settle_report(&connection, &body));
+        let settled = body.and_then(|body| self.settle_report(&connection, &body, may_answer));
         drop(guard);
         match settled {
             Ok(cookie) => {
@@ -215,23 +198,12 @@ impl Server {
         &self,
         connection: &DownstreamConnection,
         body: &BufferedBody,
+        may_answer: bool,
     ) -> Result<Option<HeaderValue>, Error> {
         let BufferedBody::Whole(bytes) = body else { return Err(Error::BodyTooLong) };
-        let OutcomeReport { receipt, outcome, user } =
-            serde_json::from_slice(bytes).map_err(|_| Error::MalformedReport)?;
-        let receipt: AttemptReceipt = receipt.parse()?;
+        let OutcomeReport { receipt, user, end } = OutcomeReport::read(bytes, may_answer)?;
         let open = self.open_attempts_of(connection).ok_or(NoSuchReceipt)?;
-        Ok(open.report(&self.engine, receipt, user.as_deref(), outcome.into())?)
-    }
-}
-
-impl From<ReportedOutcome> for Outcome {
-    fn from(reported: ReportedOutcome) -> Self {
-        match reported {
-            ReportedOutcome::Failure => Self::Failure,
-            ReportedOutcome::Success => Self::Success,
-            ReportedOutcome::Neutral => Self::Neutral,
-        }
+        Ok(open.report(&self.engine, receipt, user.as_deref(), &end)?)
     }
 }
 
@@ -251,3 +223,5 @@ const REPORTS: &str = "/outcome";
 const RECEIPT: HeaderName = HeaderName::from_static("x-tollgate-receipt");
 /// Bytes of a report; most of it is the name of an account.
 const MAX_REPORT: usize = 8 * 1024;
+/// The same with the head of an answer; proxies take heads of 60 KiB at most.
+const MAX_ANSWER_REPORT: usize = 128 * 1024;
