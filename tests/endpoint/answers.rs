@@ -44,9 +44,8 @@ impl Reported {
     }
 
     fn outcomes(&self) -> [f64; 3] {
-        ["success", "neutral", "failure"].map(|outcome| {
-            self.0.gate.metric("tollgate_attempts_total", &format!("outcome=\"{outcome}\""))
-        })
+        ["success", "neutral", "failure"]
+            .map(|outcome| self.0.gate.metric("tollgate_attempts_total", &format!("outcome=\"{outcome}\"")))
     }
 }
 
@@ -54,7 +53,8 @@ impl Reported {
 fn answers_of_right_passwords_cost_nothing() {
     let reported = Reported::start(RULES);
     for _ in 0..20 {
-        reported.settle(302, &[("Location", "/home"), ("Set-Cookie", "lang=en"), ("set-cookie", "session=1")]);
+        reported
+            .settle(302, &[("Location", "/home"), ("Set-Cookie", "lang=en"), ("set-cookie", "session=1")]);
         reported.settle(404, &[]);
     }
     assert_eq!(reported.outcomes(), [20.0, 20.0, 0.0]);
@@ -119,7 +119,8 @@ fn what_is_no_answer_leaves_the_attempt_open() {
     assert_eq!(reported.0.report(&answer(&receipt, 302, &right)), 410, "used");
     assert_eq!(reported.outcomes(), [1.0, 0.0, 0.0]);
 
-    let edge = Edge::start("[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"4 per 1h\"\n", "");
+    let edge =
+        Edge::start("[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"4 per 1h\"\n", "");
     let receipt = edge.receipt(question());
     assert_eq!(edge.report(&answer(&receipt, 302, &right)), 400);
     assert_eq!(edge.report(&format!("{{\"receipt\":\"{receipt}\",\"outcome\":\"success\"}}")), 204);

@@ -238,7 +238,11 @@ fn warn_of_body_rules(raw: &raw::RawRoute, f: &mut Findings) {
             let (json, body) = (rule.value.json.as_ref(), rule.value.body.as_ref());
             if let Some(spot) = json.map(|it| &it.spot).or(body.map(|it| &it.spot)) {
                 let message = format!("no endpoint sees the body of the answer, which `{key}` judges");
-                f.warning(spot, message, "what depends on it is a failure: judge by status, location or cookies");
+                f.warning(
+                    spot,
+                    message,
+                    "what depends on it is a failure: judge by status, location or cookies",
+                );
             }
         }
     }

@@ -182,7 +182,8 @@ fn nginx(directory: &Path, [http1, http2]: [u16; 2]) -> Command {
 /// What loads the modules by which a file reports. Debian's have to be in their usual place.
 fn nginx_modules(file: &str) -> String {
     let js = ("include nginx-njs.conf", "libnginx-mod-http-js", &["ngx_http_js_module"][..]);
-    let lua = ("include nginx-lua.conf", "libnginx-mod-http-lua", &["ndk_http_module", "ngx_http_lua_module"]);
+    let lua =
+        ("include nginx-lua.conf", "libnginx-mod-http-lua", &["ndk_http_module", "ngx_http_lua_module"][..]);
     let is_on = |line: &str| file.lines().any(|other| other.trim_start().starts_with(line));
     let mut loads = String::new();
     for (_, package, modules) in [js, lua].into_iter().filter(|(line, ..)| is_on(line)) {

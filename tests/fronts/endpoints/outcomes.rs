@@ -117,7 +117,10 @@ impl Reported {
         let requests = self.application.requests();
         let receipts: Vec<_> =
             requests.iter().flat_map(|request| request.all("x-tollgate-receipt")).collect();
-        assert!(receipts.iter().all(|receipt| receipt.is_empty()), "the application needs none: {receipts:?}");
+        assert!(
+            receipts.iter().all(|receipt| receipt.is_empty()),
+            "the application needs none: {receipts:?}"
+        );
     }
 
     /// The gate goes between the question and the answer.

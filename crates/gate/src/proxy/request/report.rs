@@ -70,8 +70,7 @@ impl WrittenAnswer {
     fn head(self) -> Option<ReportedEnd> {
         let mut headers = HeaderMap::new();
         for (name, value) in self.headers {
-            let value: Vec<u8> =
-                value.chars().map(u8::try_from).collect::<Result<_, _>>().ok()?;
+            let value: Vec<u8> = value.chars().map(u8::try_from).collect::<Result<_, _>>().ok()?;
             let line = (HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?);
             headers.try_append(line.0, line.1).ok()?;
         }
