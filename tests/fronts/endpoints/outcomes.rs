@@ -24,7 +24,7 @@ impl Reported {
         let freed = Arc::clone(&is_free);
         let application = Upstream::answering(move |request, _| answer(request, &freed));
         let front = Front::reporting(reporter, application.address, |file| {
-            let file = file.replace("kind   = \"forward-auth\"", "kind = \"forward-auth\"\nanswers = true");
+            let file = file.replace("\"forward-auth\"\n", "\"forward-auth\"\nanswers = true\n");
             let success = "success = { status = 302, location = \"/home*\", set_cookie = \"session\" }";
             let file = file.replace("\"POST /login\"", &format!("\"POST /login\"\n{success}"));
             file.replace("\"5 per 1h\"", "\"5 per 1h\"\ncount = \"failures\"")
