@@ -1,7 +1,7 @@
 //! `in_flight = "auto"`: as many attempts at the application at once as it serves well, over all workers.
 //!
-//! [`gradient`] finds the number, [`queue`] says who is next. A slot lasts until the head of the answer: a stream, a tunnel or
-//! a client that reads slowly keeps none. Waiting itself is left to the proxy.
+//! [`gradient`] finds the number, [`queue`] says who is next. A slot lasts from the end of the request to the head of the answer:
+//! an upload, a stream, a tunnel or a client that reads slowly keeps none. Waiting itself is left to the proxy.
 
 mod gradient;
 mod queue;
@@ -18,7 +18,7 @@ use crate::policy::slots::{
 use crate::time::{Span, Time};
 
 use self::gradient::Gradient;
-use self::queue::SlotQueue;
+use self::queue::{PrefixShare, SlotQueue};
 
 /// The limit of one route.
 #[derive(Debug)]
@@ -65,9 +65,7 @@ impl ConcurrencyLimit for AdaptiveLimit {
     fn enter(&self, request: SlotRequest, now: Time) -> Result<SlotEntry, NoSlot> {
         let mut state = self.state();
         state.end_abandoned(now);
-        if state.in_flight < state.gradient.allowed(request.is_known)
-            && state.queue.ahead(request.is_known) == 0
-        {
+        if state.queue.ahead(request.is_known) == 0 && state.may_take(request) {
             state.take(request, now);
             return Ok(SlotEntry::Slot);
         }
@@ -79,7 +77,12 @@ impl ConcurrencyLimit for AdaptiveLimit {
         if let Some(evicted) = evicted {
             evicted.end(Err(state.refuse(request.is_known, now)));
         }
-        Ok(SlotEntry::Queued(turn, state.longest_wait()))
+        // Those before it may be of prefixes that have all that one may have.
+        state.grant(now);
+        match turn.ended() {
+            Some(Ok(())) => Ok(SlotEntry::Slot),
+            _ => Ok(SlotEntry::Queued(turn, state.longest_wait())),
+        }
     }
 
     fn tick(&self, now: Time) {
@@ -141,14 +144,19 @@ impl SlotState {
         }
     }
 
+    /// Whether there is a slot for it.
+    fn may_take(&self, request: SlotRequest) -> bool {
+        self.in_flight < self.gradient.allowed(request.is_known)
+            && share_of(request, &self.of_prefixes, &self.gradient) != PrefixShare::All
+    }
+
     /// Gives free slots to those who wait.
     fn grant(&mut self, now: Time) {
         while self.in_flight < self.gradient.allowed(true) {
             let strangers_may = self.in_flight < self.gradient.allowed(false);
-            let half = self.gradient.limit().div_ceil(2);
-            let own = &self.of_prefixes;
-            let has_share = |prefix| own.get(&prefix).is_some_and(|own| *own >= half);
-            let Some((request, turn)) = self.queue.pop(strangers_may, has_share) else { return };
+            let Self { queue, of_prefixes, gradient, .. } = &mut *self;
+            let next = queue.pop(strangers_may, |request| share_of(request, of_prefixes, gradient));
+            let Some((request, turn)) = next else { return };
             self.gradient.held_back(now);
             self.take(request, now);
             turn.end(Ok(()));
@@ -203,6 +211,23 @@ impl SlotState {
             self.next_turn = told.after(interval);
         }
         NoSlot(told.since(now))
+    }
+}
+
+/// How much the prefix of a request has of what is allowed for its kind. A quarter is left to others, so that those who come
+/// next need not wait for the slow requests of one client. Clients without an address are many.
+fn share_of(
+    SlotRequest { prefix, is_known }: SlotRequest,
+    of_prefixes: &HashMap<Option<IpAddr>, u32>,
+    gradient: &Gradient,
+) -> PrefixShare {
+    let own = of_prefixes.get(&prefix).copied().unwrap_or_default();
+    let allowed = gradient.allowed(is_known);
+    let most = allowed.saturating_sub((allowed / 4).max(1)).max(1);
+    match own {
+        _ if own >= most && prefix.is_some() => PrefixShare::All,
+        _ if own >= gradient.limit().div_ceil(2) => PrefixShare::Half,
+        _ => PrefixShare::Less,
     }
 }
 

@@ -6,6 +6,14 @@
 //! measured with a quarter of the limit in flight. A saturated application of n slots has a latency of limit / n, so
 //! the limit settles at 1.25 n and its root.
 //!
+//! Answers that cost the application nothing must not decide how much work it gets at once:
+//!
+//! - Those that come in less than a quarter of the latency without a queue are *quick*, and are not measured. Where only such
+//!   come for a while, the application has become faster, and is measured again.
+//! - The limit grows to twice what the application has really done at once, and no further. That is throughput times latency
+//!   without a queue, by Little's law. Netflix' limits grow only if more than half of them is in flight; but a flood puts as
+//!   many in flight as it may.
+//!
 //! Everything is pure: callers bring the time, and keep the requests.
 
 use crate::time::{Span, Time};
@@ -29,6 +37,8 @@ pub(super) struct Gradient {
     is_starting: bool,
     /// When it held a request back last, or has fallen for lack of that.
     needed: Time,
+    /// Since when all answers have been quick.
+    quick_since: Option<Time>,
 }
 
 /// The latencies of requests that were sent under one limit.
@@ -39,6 +49,8 @@ struct LatencyWindow {
     /// The last of them, in nanoseconds.
     latencies: [u64; MAX_SAMPLES],
     count: usize,
+    /// The answers, also to requests that were sent before.
+    answers: u64,
     /// The most requests that were in flight.
     peak: u32,
     /// Whether a request had to wait, or was refused.
@@ -58,6 +70,7 @@ impl Gradient {
             probed_limit: 0,
             is_starting: true,
             needed: Time::default(),
+            quick_since: None,
         }
     }
 
@@ -107,9 +120,15 @@ impl Gradient {
 
     /// An answer has begun; `in_flight` are those that are left.
     pub(super) fn answered(&mut self, sent: Time, in_flight: u32, now: Time) {
+        if self.is_quick(now.since(sent)) {
+            self.answered_quickly(now);
+            return self.open_window(in_flight, now);
+        }
+        self.quick_since = None;
         let Some(since) = self.window.since else {
             return self.open_window(in_flight, now);
         };
+        self.window.answers += 1;
         if sent < since {
             return;
         }
@@ -127,6 +146,20 @@ impl Gradient {
             }
             self.window = LatencyWindow::new();
             self.open_window(in_flight, now);
+        }
+    }
+
+    /// Whether an answer after this time took too little for the work that the limit is about.
+    fn is_quick(&self, latency: Span) -> bool {
+        self.base.is_some_and(|base| base > UNNOTICED && latency < part(base, QUICK_DIVISOR))
+    }
+
+    /// Forgets the latency without a queue if nothing has taken so long for a while.
+    fn answered_quickly(&mut self, now: Time) {
+        let since = *self.quick_since.get_or_insert(now);
+        if now.since(since) > FASTER_AFTER {
+            (self.base, self.probing_since, self.quick_since) = (None, None, None);
+            self.window = LatencyWindow::new();
         }
     }
 
@@ -154,12 +187,12 @@ impl Gradient {
             return;
         };
         // By less, chance is enough.
-        let is_faster = latency < base.minus(Span::from_nanos(base.as_nanos() / 8));
+        let is_faster = latency < base.minus(part(base, 8));
         if self.window.peak <= allowed / PROBE_DIVISOR || is_faster {
             self.base = Some(moved(base, latency));
         }
         if self.window.is_held_back || self.window.peak >= allowed {
-            self.step(latency);
+            self.step(latency, now);
         }
         let has_halved = self.limit.saturating_mul(2) <= self.probed_limit;
         if self.window.is_held_back && latency > UNNOTICED && (now >= self.next_probe || has_halved) {
@@ -167,18 +200,20 @@ impl Gradient {
         }
     }
 
-    /// One step of the formula. Only a limit that holds requests back grows.
-    fn step(&mut self, latency: Span) {
+    /// One step of the formula. Only a limit that holds requests back grows, and only to twice what the application does at once.
+    fn step(&mut self, latency: Span, now: Time) {
         let base = self.base.unwrap_or(latency);
-        let tolerated = base.plus(Span::from_nanos(base.as_nanos() / 4)).max(UNNOTICED);
+        let tolerated = base.plus(part(base, 4)).max(UNNOTICED);
         let quotient = tolerated.as_nanos().saturating_mul(UNIT) / latency.as_nanos().max(1);
         let quotient = quotient.clamp(UNIT / 2, UNIT);
         self.is_starting &= quotient == UNIT;
         let root = self.limit.saturating_mul(UNIT).isqrt();
         let headroom = if self.is_starting { self.limit } else { root };
         let target = (self.limit.saturating_mul(quotient) / UNIT).saturating_add(headroom).clamp(LEAST, MOST);
-        if target < self.limit || self.window.is_held_back {
+        if target < self.limit {
             self.limit = target;
+        } else if self.window.is_held_back {
+            self.limit = target.min(self.window.at_work(base, now).saturating_mul(2)).max(self.limit);
         }
     }
 
@@ -215,12 +250,21 @@ impl Gradient {
 
 impl LatencyWindow {
     fn new() -> Self {
-        Self { since: None, latencies: [0; MAX_SAMPLES], count: 0, peak: 0, is_held_back: false }
+        let latencies = [0; MAX_SAMPLES];
+        Self { since: None, latencies, count: 0, answers: 0, peak: 0, is_held_back: false }
     }
 
     fn add(&mut self, latency: Span) {
         self.latencies[self.count % MAX_SAMPLES] = latency.as_nanos();
         self.count += 1;
+    }
+
+    /// How many requests the application works on at once, in thousandths: without the time that they wait for others.
+    fn at_work(&self, base: Span, now: Time) -> u64 {
+        let elapsed = self.since.map_or(Span::ZERO, |since| now.since(since));
+        let worked = u128::from(self.answers) * u128::from(base.as_nanos());
+        let at_once = worked.saturating_mul(u128::from(UNIT)) / u128::from(elapsed.as_nanos().max(1));
+        u64::try_from(at_once).unwrap_or(u64::MAX)
     }
 
     /// The mean without the fastest and the slowest eighth, once the window is complete: a few answers that take long on
@@ -244,8 +288,11 @@ impl LatencyWindow {
 
 /// A quarter of the way to what was seen: one window may have seen other requests than the next.
 fn moved(base: Span, seen: Span) -> Span {
-    let quarter = |span: Span| Span::from_nanos(span.as_nanos() / 4);
-    base.minus(quarter(base)).plus(quarter(seen))
+    base.minus(part(base, 4)).plus(part(seen, 4))
+}
+
+fn part(span: Span, divisor: u64) -> Span {
+    Span::from_nanos(span.as_nanos() / divisor)
 }
 
 /// The unit of a limit.
@@ -257,6 +304,10 @@ const LEAST: u64 = 4 * UNIT;
 pub(super) const MOST: u64 = 1024 * UNIT;
 /// The share of the limit at which the latency has no queue in it.
 const PROBE_DIVISOR: u32 = 4;
+/// What takes less than this share of the latency without a queue is no work that the limit is about.
+const QUICK_DIVISOR: u64 = 4;
+/// For so long, only quick answers are taken for a flood.
+const FASTER_AFTER: Span = Span::from_secs(30);
 /// Nobody notices a latency below, so it is no reason to hold a request back.
 const UNNOTICED: Span = Span::from_millis(10);
 /// The answers of a window: twice the limit, at least so many; of a long window, and of a probe; those that are kept.

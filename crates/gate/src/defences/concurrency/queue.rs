@@ -29,6 +29,16 @@ struct WaitingPrefixes {
 
 type Prefix = Option<IpAddr>;
 
+/// What a prefix has of the slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum PrefixShare {
+    Less,
+    /// It waits for those that have less.
+    Half,
+    /// All that one prefix may have.
+    All,
+}
+
 impl SlotQueue {
     /// All that wait.
     pub(super) fn len(&self) -> u32 {
@@ -56,21 +66,25 @@ impl SlotQueue {
         Ok(evicted)
     }
 
-    /// The next request that has its turn. `strangers_may`: whether theirs may come. `has_share` tells which prefixes have their
-    /// share, and wait for those that do not.
+    /// The next request that has its turn. `strangers_may`: whether theirs may come. `share_of` tells what the prefix of a request
+    /// has already.
     pub(super) fn pop(
         &mut self,
         strangers_may: bool,
-        has_share: impl Fn(Prefix) -> bool,
+        share_of: impl Fn(SlotRequest) -> PrefixShare,
     ) -> Option<(SlotRequest, Arc<QueuedTurn>)> {
-        let is_strangers = strangers_may && self.strangers.count > 0;
-        let is_known = self.known.count > 0 && !(is_strangers && self.known_in_row >= MAX_KNOWN_IN_ROW);
-        if !is_known && !is_strangers {
-            return None;
+        let is_strangers_turn = self.known_in_row >= MAX_KNOWN_IN_ROW;
+        for is_known in [!is_strangers_turn, is_strangers_turn] {
+            if !is_known && !strangers_may {
+                continue;
+            }
+            let of_prefix = |prefix| share_of(SlotRequest { prefix, is_known });
+            if let Some((prefix, turn)) = self.of(is_known).pop(of_prefix) {
+                self.known_in_row = if is_known { self.known_in_row.saturating_add(1) } else { 0 };
+                return Some((SlotRequest { prefix, is_known }, turn));
+            }
         }
-        self.known_in_row = if is_known { self.known_in_row.saturating_add(1) } else { 0 };
-        let (prefix, turn) = self.of(is_known).pop(has_share)?;
-        Some((SlotRequest { prefix, is_known }, turn))
+        None
     }
 
     /// Takes a request out of the queue.
@@ -93,8 +107,9 @@ impl WaitingPrefixes {
         self.count += 1;
     }
 
-    fn pop(&mut self, has_share: impl Fn(Prefix) -> bool) -> Option<(Prefix, Arc<QueuedTurn>)> {
-        let at = self.turns.iter().position(|&prefix| !has_share(prefix)).unwrap_or_default();
+    fn pop(&mut self, share_of: impl Fn(Prefix) -> PrefixShare) -> Option<(Prefix, Arc<QueuedTurn>)> {
+        let first = |most| self.turns.iter().position(|&prefix| share_of(prefix) <= most);
+        let at = first(PrefixShare::Less).or_else(|| first(PrefixShare::Half))?;
         let prefix = self.turns.remove(at)?;
         let waiting = self.waiting.get_mut(&prefix)?;
         let turn = waiting.pop_front()?;
@@ -149,7 +164,7 @@ mod tests {
     }
 
     fn pop(queue: &mut SlotQueue) -> Option<(bool, u8)> {
-        let (request, _) = queue.pop(true, |_| false)?;
+        let (request, _) = queue.pop(true, |_| PrefixShare::Less)?;
         let Some(IpAddr::V4(address)) = request.prefix else { return None };
         Some((request.is_known, address.octets()[3]))
     }
@@ -180,8 +195,8 @@ mod tests {
         let mut queue = SlotQueue::default();
         push(&mut queue, false, 1);
         (0..8).for_each(|_| drop(push(&mut queue, true, 2)));
-        let known =
-            std::iter::from_fn(|| queue.pop(false, |_| false)).filter(|(request, _)| request.is_known);
+        let popped = std::iter::from_fn(|| queue.pop(false, |_| PrefixShare::Less));
+        let known = popped.filter(|(request, _)| request.is_known);
         assert_eq!((known.count(), queue.len()), (8, 1));
     }
 
@@ -191,8 +206,15 @@ mod tests {
         for client in [1, 1, 2] {
             push(&mut queue, false, client);
         }
-        let mut next = || queue.pop(true, |prefix| prefix == request(false, 1).prefix).unwrap().0;
-        assert_eq!([next(), next(), next()], [2, 1, 1].map(|client| request(false, client)));
+        let mut next = |share| {
+            let is_first = |waiting| waiting == request(false, 1);
+            queue.pop(true, |waiting| if is_first(waiting) { share } else { PrefixShare::Less })
+        };
+        let mut client = |share| next(share).map(|(request, _)| request);
+        assert_eq!(client(PrefixShare::Half), Some(request(false, 2)));
+        assert_eq!(client(PrefixShare::Half), Some(request(false, 1)));
+        assert_eq!(client(PrefixShare::All), None, "it has all that one may have");
+        assert_eq!(client(PrefixShare::Half), Some(request(false, 1)));
     }
 
     #[test]

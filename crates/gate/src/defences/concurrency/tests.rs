@@ -22,6 +22,8 @@ struct World {
     limit: AdaptiveLimit,
     now: Time,
     latency: Span,
+    /// From this client on, the application answers so soon, without one of its slots.
+    quick: Option<(u16, Span)>,
     /// When each of its slots is free.
     slots: Vec<Time>,
     events: BTreeMap<(Time, u64), Happening>,
@@ -47,6 +49,7 @@ impl World {
             limit: AdaptiveLimit::new(),
             now: NOW,
             latency,
+            quick: None,
             slots: vec![NOW; slots],
             events: BTreeMap::new(),
             number: 0,
@@ -95,9 +98,15 @@ impl World {
             },
             Happening::Answer(client, sent) => {
                 self.limit.end(request(false, client), SlotEnd::Answered { sent }, now);
-                self.answered += 1;
-                self.waited = self.waited.plus(now.since(sent));
-                self.at(now, Happening::Comes(client));
+                match self.quick.filter(|(first, _)| client >= *first) {
+                    // A thousand of them are twenty thousand requests a second.
+                    Some(_) => self.at(now.after(millis(45)), Happening::Comes(client)),
+                    None => {
+                        self.answered += 1;
+                        self.waited = self.waited.plus(now.since(sent));
+                        self.at(now, Happening::Comes(client));
+                    }
+                }
             }
             Happening::GivesUp(client, turn) => {
                 let is_there = self.waiting.iter().any(|(_, other)| Arc::ptr_eq(other, &turn));
@@ -121,6 +130,11 @@ impl World {
     }
 
     fn send(&mut self, client: u16) {
+        if let Some((first, latency)) = self.quick
+            && client >= first
+        {
+            return self.at(self.now.after(latency), Happening::Answer(client, self.now));
+        }
         let free = self.slots.iter_mut().min().unwrap();
         *free = (*free).max(self.now).after(self.latency);
         let done = *free;
@@ -194,6 +208,40 @@ fn a_flood_of_fast_answers_costs_the_others_little_once_it_is_over() {
     world.latency = millis(250);
     let (answered, _) = world.run(20);
     assert!(answered >= 20 * 64 * 75 / 100, "{answered}");
+}
+
+/// Answers from a cache, or to attempts that cost the application nothing.
+#[test]
+fn a_flood_of_quick_answers_opens_no_way_for_slow_work() {
+    let mut world = World::new(4, millis(250)).with_clients(100);
+    world.run(40);
+    world.quick = Some((100, millis(5)));
+    (100..1100).for_each(|client| world.at(world.now, Happening::Comes(client)));
+    world.run(20);
+    let (_, latency) = world.run(40);
+    let figures = world.limit.figures();
+    assert!(figures.limit <= 12 && latency <= 700, "{figures:?}, {latency} ms");
+}
+
+/// A hundred and sixty would have to wait for no longer than anybody notices; slow work among them would wait for ever.
+#[test]
+fn quick_answers_open_no_more_than_twice_what_the_application_does_at_once() {
+    let mut world = World::new(16, millis(1)).with_clients(1000);
+    world.run(4);
+    let (answered, _) = world.run(1);
+    let figures = world.limit.figures();
+    assert!((16..=40).contains(&figures.limit) && answered >= 15_500, "{figures:?}, {answered} answers");
+}
+
+#[test]
+fn an_application_that_became_much_faster_is_measured_again() {
+    let mut world = World::new(16, millis(1000)).with_clients(400);
+    world.run(40);
+    world.latency = millis(100);
+    world.slots.resize(64, world.now);
+    world.run(50);
+    let (answered, latency) = world.run(10);
+    assert!(answered >= 64 * 10 * 10 * 90 / 100 && latency <= 250, "{answered} answers, {latency} ms");
 }
 
 #[test]
@@ -293,6 +341,30 @@ fn a_client_that_leaves_the_queue_frees_its_place_and_gets_no_slot() {
     assert_eq!(limit.figures().waiting, 0);
 }
 
+/// They wait for no slow request of somebody who came when nobody else was there.
+#[test]
+fn one_client_leaves_a_quarter_of_the_slots_to_others() {
+    let limit = AdaptiveLimit::new();
+    for _ in 0..12 {
+        assert!(matches!(limit.enter(request(false, 1), NOW), Ok(SlotEntry::Slot)));
+    }
+    let waits = queued(&limit, request(false, 1));
+    for client in 2..6 {
+        assert!(matches!(limit.enter(request(false, client), NOW), Ok(SlotEntry::Slot)), "{client}");
+    }
+    let next = queued(&limit, request(false, 6));
+    limit.end(request(false, 2), SlotEnd::Unmeasured, NOW);
+    assert!(waits.ended().is_none() && next.ended() == Some(Ok(())), "it has all that one may have");
+    limit.end(request(false, 1), SlotEnd::Unmeasured, NOW);
+    assert_eq!(waits.ended(), Some(Ok(())));
+}
+
+#[test]
+fn clients_without_an_address_are_many() {
+    let (limit, nobody) = (AdaptiveLimit::new(), SlotRequest { prefix: None, is_known: false });
+    assert!((0..16).all(|_| matches!(limit.enter(nobody, NOW), Ok(SlotEntry::Slot))));
+}
+
 #[test]
 fn strangers_are_told_to_come_again_one_after_the_other() {
     let limit = full();
@@ -379,8 +451,7 @@ proptest! {
             prop_assert_eq!(state.in_flight as usize, held.len() + state.abandoned.len());
             prop_assert_eq!(state.queue.len() as usize, waiting.len());
             prop_assert_eq!(state.of_prefixes.values().sum::<u32>(), state.in_flight);
-            let may_come = |is_known| state.in_flight < state.gradient.allowed(is_known);
-            let is_in_vain = waiting.iter().any(|(request, _)| may_come(request.is_known));
+            let is_in_vain = waiting.iter().any(|(request, _)| state.may_take(*request));
             prop_assert!(!is_in_vain, "nobody waits for nothing");
         }
         for (request, turn) in waiting {
