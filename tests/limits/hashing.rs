@@ -210,9 +210,47 @@ fn an_attempt_that_finds_no_place_costs_nothing_and_is_told_when_to_come_again()
         assert_eq!((answer.status, answer.retry_after()), (503, 1));
     }
     // The bucket has one token left.
-    drop(at_once(&gate, 1));
-    assert!(eventually(Duration::from_secs(5), || gate.metric("tollgate_in_flight_waiting", "") < 0.5));
+    for _ in 0..2 {
+        let queued = at_once(&gate, 1);
+        let waiting = |count: f64| gate.metric("tollgate_in_flight_waiting", "") == count;
+        assert!(eventually(Duration::from_secs(5), || waiting(1.0)), "it has a token");
+        drop(queued);
+        assert!(eventually(Duration::from_secs(5), || waiting(0.0)));
+    }
+    assert!(gate.metric("tollgate_attempts_total", "outcome=\"failure\"") < 0.5, "it is no attempt");
     assert_eq!(upstream.requests().len(), 16, "a client that leaves the queue is not forwarded");
+}
+
+/// A body of which the end is to come: longer than what is read ahead.
+fn drip(gate: &Gate, number: u32) -> Client {
+    let mut client = gate.connect_from(Ipv4Addr::from(0x7f08_0001 + number));
+    let start = format!("username=slow{number}&pwd=wrong&more={}", "x".repeat(300 * 1024));
+    client.send(format!(
+        "POST /login HTTP/1.1\r\nHost: app.test\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+         Content-Length: {}\r\n\r\n{start}",
+        start.len() + 1
+    ));
+    client
+}
+
+#[test]
+fn uploads_that_drip_keep_no_place_and_need_one_at_their_end() {
+    let upstream = Upstream::answering(|request, _| match request.ends_with(b"!") {
+        true => Reply::Silence,
+        false => Reply::ok(),
+    });
+    let limit = PLENTY.replace("key = \"user\"", "key = \"all\"");
+    let gate = Gate::start(&upstream.file(&format!("{ROUTE}{AUTO}{limit}")));
+    let mut slow: Vec<Client> = (0..18).map(|number| drip(&gate, number)).collect();
+    let begun = || upstream.connections().len() >= slow.len();
+    assert!(eventually(Duration::from_secs(10), begun), "their beginnings are at the application");
+    assert!(gate.metric("tollgate_in_flight", "") < 0.5, "where they need no place");
+    assert_eq!(gate.ask(sign_in("alice", "wrong")).status, 200);
+    slow.iter_mut().take(16).for_each(|client| client.send("!"));
+    assert!(eventually(Duration::from_secs(10), || gate.metric("tollgate_in_flight", "") > 15.5));
+    slow[16].send("!");
+    let answer = slow[16].answer();
+    assert_eq!((answer.status, answer.retry_after()), (503, 1), "it waits in vain");
 }
 
 #[test]

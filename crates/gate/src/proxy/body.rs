@@ -3,6 +3,7 @@
 
 mod buffer;
 mod client;
+mod held_end;
 mod memory;
 mod paced;
 mod read_ahead;
@@ -14,6 +15,7 @@ mod timeout;
 
 pub(super) use self::buffer::{BufferedBody, UnreadGuard, decode, read};
 pub use self::client::{ClientBody, Http1Body};
+pub(in crate::proxy) use self::held_end::HeldEnd;
 pub(super) use self::memory::MemoryReservation;
 pub use self::memory::{BodyMemories, BodyMemory};
 pub(in crate::proxy) use self::paced::PacedBody;

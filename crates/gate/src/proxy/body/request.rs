@@ -16,6 +16,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::buffer::BodyBuffer;
+use super::held_end::HeldEnd;
 use super::memory::MemoryReservation;
 use super::start::add_to_hint;
 use super::timeout::BodyTimeout;
@@ -66,6 +67,8 @@ pub struct RequestBody {
     source: IncomingBody,
     /// What was read before it is sent. Boxed: most bodies have come with their heads.
     ahead: Option<Box<AheadBody>>,
+    /// The end that is held back, if it is. Boxed: that is rare.
+    held: Option<Box<HeldFrame>>,
     /// The bytes of a form that is looked at, if it comes in one piece.
     watched_len: Option<usize>,
     timeout: BodyTimeout,
@@ -81,6 +84,21 @@ struct AheadBody {
     trailers: Option<HeaderMap>,
     /// Whether that is the whole body.
     is_whole: bool,
+}
+
+/// The last frame of a body whose end is held back.
+#[derive(Debug)]
+struct HeldFrame {
+    end: Rc<HeldEnd>,
+    /// `Some` once the body has come to its end.
+    last: Option<Option<Frame<Bytes>>>,
+}
+
+impl HeldFrame {
+    fn length(&self) -> u64 {
+        let last = self.last.as_ref().and_then(Option::as_ref);
+        last.and_then(Frame::data_ref).map_or(0, Bytes::len) as u64
+    }
 }
 
 impl AheadBody {
@@ -143,8 +161,8 @@ impl RequestBody {
         let timeout = BodyTimeout::for_client(settings.body_timeout.to_std());
         let (settings, client_header) = (Arc::clone(settings), client_header.cloned());
         let shared = UploadProgress(Some(Rc::clone(&progress)));
-        let (ahead, watched_len) = (None, None);
-        let body = Self { source, ahead, watched_len, timeout, progress, settings, client_header };
+        let (ahead, held, watched_len) = (None, None, None);
+        let body = Self { source, ahead, held, watched_len, timeout, progress, settings, client_header };
         (Some(Box::new(body)), shared)
     }
 
@@ -156,6 +174,13 @@ impl RequestBody {
             }
             IncomingBody::Buffered(_) => false,
         }
+    }
+
+    /// Holds back its end until that is released.
+    pub(in crate::proxy) fn hold_end(&mut self) -> Rc<HeldEnd> {
+        let end = Rc::<HeldEnd>::default();
+        self.held = Some(Box::new(HeldFrame { end: Rc::clone(&end), last: None }));
+        end
     }
 
     /// Reads until the body is complete, `max_bytes` are there or no memory is free: the rest is read when it is sent.
@@ -254,22 +279,16 @@ impl UploadProgress {
     }
 }
 
-impl Body for RequestBody {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = &mut *self;
-        if let Some(frame) = this.ahead.as_mut().and_then(|ahead| ahead.next_frame()) {
+impl RequestBody {
+    /// The next frame of the client.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(frame) = self.ahead.as_mut().and_then(|ahead| ahead.next_frame()) {
             return Poll::Ready(Some(Ok(frame)));
         }
-        let incoming = match &mut this.source {
+        let incoming = match &mut self.source {
             IncomingBody::Buffered(bytes) => {
                 let bytes = bytes.take();
-                bytes.iter().for_each(|bytes| this.progress.watch(bytes, this.watched_len));
+                bytes.iter().for_each(|bytes| self.progress.watch(bytes, self.watched_len));
                 return Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))));
             }
             IncomingBody::Prefixed(first, incoming) => match first.take() {
@@ -278,12 +297,12 @@ impl Body for RequestBody {
             },
             IncomingBody::Streaming(incoming) => incoming,
         };
-        let polled = this.timeout.poll_frame(incoming, cx);
-        if this.watched_len.is_some()
+        let polled = self.timeout.poll_frame(incoming, cx);
+        if self.watched_len.is_some()
             && let Poll::Ready(Some(Ok(frame))) = &polled
             && let Some(bytes) = frame.data_ref()
         {
-            this.progress.watch(bytes, this.watched_len);
+            self.progress.watch(bytes, self.watched_len);
         }
         let state = match &polled {
             Poll::Pending => return Poll::Pending,
@@ -293,21 +312,67 @@ impl Body for RequestBody {
             Poll::Ready(Some(Err(BodyError::Stalled))) => UploadState::Stalled,
             Poll::Ready(Some(Err(BodyError::Broken(_)))) => UploadState::Aborted,
         };
-        this.progress.state.set(state);
+        self.progress.state.set(state);
         if state == UploadState::Partial {
-            this.progress.last_progress.set(Some(Instant::now()));
+            self.progress.last_progress.set(Some(Instant::now()));
         }
         polled.map(|frame| frame.map(|frame| frame.map(|frame| self.filtered(frame))))
     }
 
+    /// The next frame, the last one of which waits. Until then the upload counts as one that goes on.
+    fn poll_held(
+        &mut self,
+        mut held: Box<HeldFrame>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if held.last.is_none() {
+            let polled = self.poll_next(cx);
+            match polled {
+                Poll::Ready(None) => held.last = Some(None),
+                Poll::Ready(Some(Ok(frame))) if self.is_end_stream() => held.last = Some(Some(frame)),
+                _ => {
+                    self.held = Some(held);
+                    return polled;
+                }
+            }
+        }
+        if held.end.poll_released(cx).is_pending() {
+            self.progress.state.set(UploadState::Partial);
+            self.progress.last_progress.set(Some(Instant::now()));
+            self.held = Some(held);
+            return Poll::Pending;
+        }
+        self.progress.state.set(UploadState::Complete);
+        Poll::Ready(held.last.flatten().map(Ok))
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.held.take() {
+            Some(held) => self.poll_held(held, cx),
+            None => self.poll_next(cx),
+        }
+    }
+
     fn is_end_stream(&self) -> bool {
+        if self.held.as_ref().is_some_and(|held| held.last.is_some()) {
+            return false;
+        }
         let Some(ahead) = &self.ahead else { return self.source.is_end_stream() };
         ahead.bytes.is_none() && ahead.trailers.is_none() && (ahead.is_whole || self.source.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        let Some(ahead) = &self.ahead else { return self.source.size_hint() };
-        let length = ahead.bytes.as_ref().map_or(0, Bytes::len) as u64;
+        let held = self.held.as_ref().map_or(0, |held| held.length());
+        let Some(ahead) = &self.ahead else { return add_to_hint(held, &self.source.size_hint()) };
+        let length = held + ahead.bytes.as_ref().map_or(0, Bytes::len) as u64;
         match &ahead.trailers {
             // Only chunks carry them.
             Some(_) => SizeHint::new(),

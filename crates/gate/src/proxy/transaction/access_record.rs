@@ -21,8 +21,27 @@ use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::time::{Span, Time};
 
-/// Where an attempt leaves how it was settled.
-pub(super) type EndCell = Rc<Cell<Option<AttemptEnd>>>;
+/// Where an attempt leaves what became of it.
+pub(super) type EndCell = Rc<Cell<AttemptProgress>>;
+
+/// How far an attempt has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum AttemptProgress {
+    #[default]
+    Open,
+    /// It waits in the gate, and the application knows nothing of it.
+    Queued,
+    Settled(AttemptEnd),
+}
+
+impl AttemptProgress {
+    fn end(self) -> Option<AttemptEnd> {
+        match self {
+            Self::Settled(end) => Some(end),
+            Self::Open | Self::Queued => None,
+        }
+    }
+}
 
 /// An access record in progress.
 pub(super) struct AccessRecord(Box<AccessRecordInner>);
@@ -284,8 +303,11 @@ impl Drop for AccessRecordInner {
             let now = self.server.engine.clock().now();
             self.entry.status = StatusCode::from_u16(CLIENT_LEFT).unwrap_or(StatusCode::REQUEST_TIMEOUT);
             if let (Some(attempt), Some(settled)) = (&mut self.entry.attempt, &self.settled) {
-                // What is not settled yet is dropped as well.
-                attempt.settled = Some(settled.get().unwrap_or_else(|| AttemptEnd::dropped(now)));
+                attempt.settled = match settled.get() {
+                    // It is dropped as well.
+                    AttemptProgress::Open => Some(AttemptEnd::dropped(now)),
+                    progress => progress.end(),
+                };
             }
             self.emit(now);
         }
@@ -300,7 +322,7 @@ impl AtEnd for AccessRecordInner {
         self.entry.bytes = bytes;
         self.entry.complete = complete;
         if let (Some(attempt), Some(settled)) = (&mut self.entry.attempt, &self.settled) {
-            attempt.settled = settled.get();
+            attempt.settled = settled.get().end();
         }
         self.emit(now);
     }

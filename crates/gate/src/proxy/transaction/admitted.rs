@@ -1,7 +1,7 @@
 //! An admitted attempt that is not settled yet.
 //!
 //! The rules of its routes judge the outcome, and the engine settles it. If the client hangs up, the attempt is dropped and counts as
-//! a failure, so hanging up before the response gains nothing.
+//! a failure, so hanging up before the response gains nothing. Only while it waits for a slot it was not made yet.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::access_record::EndCell;
+use super::access_record::{AttemptProgress, EndCell};
 use super::attempt_slots::AttemptSlots;
 use super::server::Server;
 use crate::engine::{OpenAttempt, Reservation};
@@ -73,7 +73,16 @@ impl AdmittedAttempt {
         let is_known =
             self.reservation.as_ref().is_some_and(|reservation| reservation.attempt.facts.is_owner);
         let clock = self.server.engine.clock();
-        AttemptSlots::take(self.concurrency_limits(), SlotRequest { prefix, is_known }, clock).await
+        self.settled.set(AttemptProgress::Queued);
+        let taken =
+            AttemptSlots::take(self.concurrency_limits(), SlotRequest { prefix, is_known }, clock).await;
+        self.settled.set(AttemptProgress::Open);
+        taken
+    }
+
+    /// It waits for no slot any more: the application has answered without.
+    pub(super) fn needs_no_slot(&self) {
+        self.settled.set(AttemptProgress::Open);
     }
 
     /// Sets the headers in which the application is told what it should know of the attempt.
@@ -134,7 +143,7 @@ impl AdmittedAttempt {
         let reservation = self.reservation.take()?;
         let (engine, rules) = (&self.server.engine, &self.config.shared.rules);
         let at = engine.store().time(now);
-        self.settled.set(Some(AttemptEnd { outcome: judged.outcome, at }));
+        self.settled.set(AttemptProgress::Settled(AttemptEnd { outcome: judged.outcome, at }));
         reservation.settle_and_claim(engine, rules, (judged, at), self.is_secure)
     }
 
@@ -170,9 +179,12 @@ impl AdmittedAttempt {
 impl Drop for AdmittedAttempt {
     fn drop(&mut self) {
         if let Some(reservation) = self.reservation.take() {
-            let engine = &self.server.engine;
-            self.settled.set(Some(AttemptEnd::dropped(engine.time())));
-            reservation.settle(engine, &self.config.shared.rules, Judgement::UNANSWERED);
+            let (engine, rules) = (&self.server.engine, &self.config.shared.rules);
+            if self.settled.get() == AttemptProgress::Queued {
+                return reservation.refund(engine, rules);
+            }
+            self.settled.set(AttemptProgress::Settled(AttemptEnd::dropped(engine.time())));
+            reservation.settle(engine, rules, Judgement::UNANSWERED);
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::future::poll_fn;
 use std::net::IpAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -27,8 +27,10 @@ use super::server::Server;
 use crate::event::Failure;
 use crate::policy::outcome::{Judgement, Outcome};
 use crate::policy::response::{BodyPrefix, ResponseView};
+use crate::policy::slots::NoSlot;
 use crate::proxy::body::{
-    BodyError, BodyStart, IncomingBody, ReadAhead, RequestBody, ResponseBody, UploadProgress, UploadState,
+    BodyError, BodyStart, HeldEnd, IncomingBody, ReadAhead, RequestBody, ResponseBody, UploadProgress,
+    UploadState,
 };
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
@@ -135,17 +137,8 @@ impl PreparedRequest {
         record.pause(server.engine.clock().now());
         let owner = self.config.shared.client.prefix_of(record.client());
         let forwarding = *self.config.group(self.group).forwarding();
-        let forwarded = match self.make_ready(server, owner, forwarding.request_buffer).await {
-            Ok(slots) => {
-                let bound = self.bound_connections(connection);
-                let (config, is_http1) = (&self.config, self.is_http1);
-                let pass_on = |head, received| pass_on_interim(config, is_http1, connection, head, received);
-                let source = RequestSource { bound: bound.as_ref(), pass_on: &pass_on };
-                let (group, client) = (config.group(self.group), record.count_at_upstream());
-                let forwarded = group.forward(&mut self.request, &self.progress, client, &source).await;
-                end_slots(slots, &forwarded);
-                forwarded
-            }
+        let forwarded = match self.read_ahead(server, owner, forwarding.request_buffer).await {
+            Ok(()) => self.forward(connection, owner, record).await,
             Err(error) => Err(error),
         };
         let answered = server.engine.clock().now();
@@ -187,29 +180,39 @@ impl PreparedRequest {
         Ok(response)
     }
 
-    /// Waits for the body, as far as it is read ahead, and for the slots that the attempt needs. They come with whether the rest
-    /// of the body is still to come.
-    async fn make_ready(
+    /// Sends the request as soon as it has the slots that it needs, and waits for the head of the response.
+    async fn forward(
         &mut self,
-        server: &Server,
+        connection: &Rc<DownstreamConnection>,
         owner: Option<IpAddr>,
-        max_bytes: usize,
-    ) -> Result<Option<(AttemptSlots, bool)>, Error> {
-        self.read_ahead(server, owner, max_bytes).await?;
-        match &self.attempt {
-            Some(attempt) if attempt.needs_slots() => {
-                // Boxed: it is rarely awaited, and would enlarge every request's future.
-                let slots = Box::pin(attempt.take_slots(owner)).await?;
-                Ok(Some((slots, self.is_awaited())))
+        record: &mut AccessRecord,
+    ) -> Result<Response<UpstreamBody>, Error> {
+        let attempt = self.attempt.as_ref().filter(|attempt| attempt.needs_slots());
+        let held_end = attempt.and_then(|_| hold_end(&mut self.request, &self.progress));
+        let taken = match attempt {
+            // Boxed: it is rarely awaited, and would enlarge every request's future.
+            Some(attempt) if held_end.is_none() => Some(Box::pin(attempt.take_slots(owner)).await?),
+            _ => None,
+        };
+        let bound = self.bound_connections(connection);
+        let (config, is_http1) = (&self.config, self.is_http1);
+        let pass_on = |head, received| pass_on_interim(config, is_http1, connection, head, received);
+        let source = RequestSource { bound: bound.as_ref(), pass_on: &pass_on };
+        let (group, client) = (config.group(self.group), record.count_at_upstream());
+        let (request, progress) = (&mut self.request, &self.progress);
+        let (forwarded, slots) = match (attempt, held_end) {
+            (Some(attempt), Some(end)) => {
+                let forwarded = group.forward(request, progress, client, &source);
+                let sent = Box::pin(with_slots_at_end(forwarded, attempt.take_slots(owner), &end)).await?;
+                attempt.needs_no_slot();
+                sent
             }
-            _ => Ok(None),
+            _ => (group.forward(request, progress, client, &source).await, taken),
+        };
+        if let Some(slots) = slots {
+            slots.end(tells_latency(&forwarded));
         }
-    }
-
-    /// Whether a part of the body is still to come from the client.
-    fn is_awaited(&self) -> bool {
-        let body = self.request.as_ref().and_then(|request| request.body.as_ref());
-        self.progress.state() != UploadState::Complete && body.is_some_and(|body| body.is_awaited())
+        forwarded
     }
 
     /// Reads what is still to come of the body, up to `max_bytes`, so that a slow client holds no connection to the upstream.
@@ -310,11 +313,35 @@ impl PreparedRequest {
     }
 }
 
-/// Gives slots back. How long a client takes for the rest of its body says nothing of the application.
-fn end_slots(slots: Option<(AttemptSlots, bool)>, forwarded: &Result<Response<UpstreamBody>, Error>) {
-    if let Some((slots, is_awaited)) = slots {
-        slots.end(!is_awaited && tells_latency(forwarded));
-    }
+/// Holds back the end of a body of which a part is still to come.
+fn hold_end(request: &mut UnsentRequest, progress: &UploadProgress) -> Option<Rc<HeldEnd>> {
+    let body = request.as_mut()?.body.as_mut()?;
+    let is_awaited = progress.state() != UploadState::Complete && body.is_awaited();
+    is_awaited.then(|| body.hold_end())
+}
+
+/// Forwards a request whose client takes its time: it needs its slots once its body is complete.
+async fn with_slots_at_end<T>(
+    forward: impl Future<Output = T>,
+    take: impl Future<Output = Result<AttemptSlots, NoSlot>>,
+    end: &HeldEnd,
+) -> Result<(T, Option<AttemptSlots>), NoSlot> {
+    let mut forward = pin!(forward);
+    let taken = async {
+        end.reached().await;
+        take.await
+    };
+    let slots = tokio::select! {
+        biased;
+        forwarded = &mut forward => {
+            // An application that has answered may still read on.
+            end.release();
+            return Ok((forwarded, None));
+        }
+        taken = taken => taken?,
+    };
+    end.release();
+    Ok((forward.await, Some(slots)))
 }
 
 /// Whether the time to this answer tells how busy the application is. What fails fast does not, and neither do errors, which
