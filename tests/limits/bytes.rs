@@ -160,6 +160,55 @@ fn addresses_of_one_account_share_its_bucket() {
     assert!(time_for(&mut second, again, 200_000) > SECOND);
 }
 
+/// Otherwise whoever sends what nobody can read downloads without a limit.
+#[test]
+fn a_body_that_hides_its_account_is_refused_where_accounts_have_a_limit() {
+    let upstream = exporting();
+    let lines = "user = \"form:user\"\n[limit";
+    let file = |mode: &str| {
+        let file = export(&format!("key = \"user\"\nrate = \"50KB/s burst 200KB\"\n{mode}"));
+        file.replace("GET /export", "POST /export").replace("[limit", lines)
+    };
+    let gate = Gate::start(&upstream.file(&file("")));
+    let export = |kind: &str, body: &str| {
+        format!(
+            "POST /export/10 HTTP/1.1\r\nHost: app.test\r\nContent-Type: application/x-www-form-urlencoded{kind}\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let unreadable = [
+        (export("", "user=alice"), 200),
+        (export("; charset=iso-2022-jp", "user=alice"), 415),
+        (export("\r\nContent-Encoding: compress", "user=alice"), 415),
+        (export("", &format!("more={}&user=alice", "x".repeat(70_000))), 413),
+    ];
+    for (request, status) in &unreadable {
+        assert_eq!(gate.ask(request.clone()).status, *status, "{request:.150}");
+    }
+    assert!(gate.reload(&upstream.file(&file("mode = \"observe\""))));
+    for (request, _) in unreadable {
+        assert_eq!(gate.ask(request).status, 200, "what only observes refuses nothing");
+    }
+}
+
+/// It is no "rapid reset": the client waited for the gate.
+#[test]
+fn a_person_may_stop_downloads_over_http_2_as_often_as_it_pleases() {
+    let (upstream, authority) = (exporting(), Authority::new());
+    let gate = authority.gate(&["app.test"], &upstream.file(&export("rate = \"1KB/s burst 1KB\"")));
+    run(async {
+        let mut client = Polite::connect(&authority, gate.tls).await;
+        for number in 0..150 {
+            let answer = client.begin(request("GET", "/export/100000"), "").await.unwrap().await;
+            let answer = answer.unwrap_or_else(|error| panic!("download {number}: {error}"));
+            assert_eq!(answer.status(), 200);
+            // Dropped, the body resets its stream.
+        }
+        assert!(client.ask(request("GET", "/other/1"), "").await.is_ok());
+    });
+}
+
 #[test]
 fn a_client_that_leaves_is_soon_gone_and_waits_in_nobodys_way() {
     let upstream = exporting();
@@ -293,6 +342,17 @@ fn a_reload_keeps_what_a_bucket_lacks_and_takes_the_new_rate() {
     assert!(gate.reload(&upstream.file(&export("rate = \"20KB/s burst 100KB\""))));
     let took = time_for(&mut gate.connect(), get(100_000), 100_000);
     assert!(took > SECOND && took < 8 * SECOND, "{took:?}");
+}
+
+#[test]
+fn an_answer_under_way_takes_the_new_rate_of_a_reload() {
+    let upstream = exporting();
+    let gate = gate(&upstream, "rate = \"1KB/s burst 100KB\"");
+    let transfer = begin(gate.connect(), 300_000);
+    assert!(eventually(5 * SECOND, || gate.metric("tollgate_answer_bytes_total", "") > 100_000.0));
+    assert!(gate.reload(&upstream.file(&export("rate = \"100KB/s burst 100KB\""))));
+    let took = transfer.join().unwrap();
+    assert!(took < 60 * SECOND, "at the former rate it would take 200 seconds: {took:?}");
 }
 
 #[test]

@@ -24,8 +24,8 @@ pub trait ByteLimit: Debug + Send + Sync {
     /// The bytes that had to wait for nothing so far, and those that waited, or would have if it did not only observe.
     fn passed(&self) -> [u64; 2];
 
-    /// The most bytes that are taken at once.
-    fn piece(&self) -> usize;
+    /// The most bytes that are taken of a bucket at once.
+    fn piece(&self, bucket: Key, now: Time) -> usize;
 
     /// Takes so many bytes of a bucket, in advance if it lacks them. They may pass after this time.
     fn take(&self, bucket: Key, bytes: usize, now: Time) -> Span;

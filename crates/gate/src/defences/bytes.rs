@@ -18,7 +18,7 @@ use tollgate_grammar::kind::{Key, Text};
 use tollgate_grammar::schema::Schema;
 use tollgate_grammar::{Mistake, Syntax, tables};
 
-use self::buckets::ByteBuckets;
+use self::buckets::{ByteBuckets, ByteTerms};
 use crate::bucket::Key as BucketKey;
 use crate::policy::key::KeyPart;
 use crate::policy::{
@@ -83,7 +83,12 @@ impl AnswerLimit {
     /// kept that are not.
     #[must_use]
     pub fn new(limit: Limit, rate: ByteRate, capacity: usize) -> Self {
-        Self { limit, rate, buckets: Arc::new(ByteBuckets::new(capacity)) }
+        let terms = ByteTerms { rate, holds: limit.mode == Mode::Enforce };
+        Self { limit, rate, buckets: Arc::new(ByteBuckets::new(capacity, terms)) }
+    }
+
+    fn terms(&self) -> ByteTerms {
+        ByteTerms { rate: self.rate, holds: self.limit.mode == Mode::Enforce }
     }
 
     /// The limit, whose buckets of attempts nobody uses.
@@ -139,6 +144,8 @@ impl AnswerLimits {
     fn notes(&self, attempt: &ReadAttempt<'_>) -> Vec<AttemptNote> {
         let mut notes = Vec::new();
         for (number, limit) in self.here() {
+            // These rules are in force: also at the end of what an operator has changed for a while.
+            limit.buckets.go_by(limit.terms());
             match attempt.buckets_of(&limit.limit) {
                 Ok(buckets) => notes.extend(buckets.iter().map(|bucket| note(*bucket, number))),
                 Err(_) if limit.limit.mode == Mode::Enforce => notes.push(TOO_MANY),
@@ -169,8 +176,10 @@ impl Defence for AnswerLimits {
     }
 
     fn needs(&self) -> Needs {
-        let accounts = self.here().any(|(_, limit)| limit.limit.is_of_accounts());
-        Needs { accounts, ..Needs::default() }
+        let of_accounts = self.here().filter(|(_, limit)| limit.limit.is_of_accounts());
+        let modes: Vec<Mode> = of_accounts.map(|(_, limit)| limit.limit.mode).collect();
+        // Otherwise a body that nobody can read would pass by no limit.
+        Needs { accounts: !modes.is_empty(), is_strict: modes.contains(&Mode::Enforce), ..Needs::default() }
     }
 
     fn note(&self, attempt: &ReadAttempt<'_>) -> Option<AttemptNote> {
@@ -206,17 +215,20 @@ impl Defence for AnswerLimits {
 
     fn with_limits(&self, change: &dyn Fn(&mut Limit)) -> Option<Arc<dyn Defence>> {
         let mut all = self.all.clone();
-        all.iter_mut().for_each(|limit| change(&mut limit.limit));
+        for limit in &mut all {
+            change(&mut limit.limit);
+            limit.buckets.go_by(limit.terms());
+        }
         Some(Arc::new(Self::new(all, self.here.clone())))
     }
 
-    /// Answers that are under way keep the rate by which they began.
     fn share(&mut self, former: &dyn Defence) {
         let Some(former) = (former as &dyn Any).downcast_ref::<Self>() else { return };
         let mut all = std::mem::take(&mut self.all);
         for limit in &mut all {
             let same = former.all.iter().find(|former| former.limit.name == limit.limit.name);
             limit.buckets = same.map_or(Arc::clone(&limit.buckets), |former| Arc::clone(&former.buckets));
+            limit.buckets.go_by(limit.terms());
         }
         *self = Self::new(all, std::mem::take(&mut self.here));
     }
@@ -244,14 +256,19 @@ impl ByteLimit for AnswerLimit {
         self.buckets.passed()
     }
 
-    fn piece(&self) -> usize {
-        let in_moment = per(self.rate, MOMENT);
-        usize::try_from(in_moment).unwrap_or(MAX_PIECE).clamp(MIN_PIECE, MAX_PIECE)
+    fn piece(&self, bucket: BucketKey, now: Time) -> usize {
+        let ByteTerms { rate, holds } = self.buckets.terms();
+        if !holds {
+            return usize::MAX;
+        }
+        let in_moment = usize::try_from(per(rate, MOMENT)).unwrap_or(MAX_PIECE).clamp(MIN_PIECE, MAX_PIECE);
+        // What is there waits for nobody.
+        in_moment.max(usize::try_from(self.buckets.held(bucket, rate, now)).unwrap_or(usize::MAX))
     }
 
     fn take(&self, bucket: BucketKey, bytes: usize, now: Time) -> Span {
-        let holds = self.limit.mode == Mode::Enforce;
-        let wait = self.buckets.take(bucket, bytes, self.rate, holds, now);
+        let ByteTerms { rate, holds } = self.buckets.terms();
+        let wait = self.buckets.take(bucket, bytes, rate, holds, now);
         if holds { wait } else { Span::ZERO }
     }
 
@@ -323,9 +340,17 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_short_for_slow_rates() {
-        let pieces = ["1GB/s", "100KB/s", "1KB/s"].map(|rate| limit(rate).piece());
-        assert_eq!(pieces, [MAX_PIECE, 2000, MIN_PIECE]);
+    fn pieces_are_short_for_slow_rates_once_the_bucket_is_empty() {
+        let now = Time::from_nanos(1);
+        let pieces = ["1GB/s", "100KB/s", "1KB/s", "1GB per 1d"].map(|rate| {
+            let limit = limit(rate);
+            let full = limit.piece(BucketKey(1), now);
+            limit.take(BucketKey(1), full, now);
+            (full, limit.piece(BucketKey(1), now))
+        });
+        let gigabyte = 1_000_000_000;
+        let expected = [(gigabyte, MAX_PIECE), (100_000, 2000), (1000, MIN_PIECE), (gigabyte, MIN_PIECE)];
+        assert_eq!(pieces, expected);
     }
 
     #[test]
@@ -347,5 +372,22 @@ mod tests {
         limits.share(&former);
         assert_eq!(limits.shared[0].take(BucketKey(1), 500, now), Span::from_secs(1));
         assert_eq!(former.shared[0].usage(now), limits.all[0].usage(now));
+        assert_eq!(
+            former.shared[0].take(BucketKey(1), 500, now),
+            Span::from_secs(2),
+            "also what is under way"
+        );
+    }
+
+    #[test]
+    fn what_is_under_way_goes_by_the_latest_rules_also_after_a_change_for_a_while() {
+        let (configured, now) = (AnswerLimits::new(vec![limit("1KB/s")], vec![0]), Time::from_nanos(1));
+        configured.shared[0].take(BucketKey(1), 1000, now);
+        let wait = || configured.shared[0].take(BucketKey(1), 500, now);
+        assert_eq!(wait(), Span::from_millis(500));
+        let changed = configured.with_limits(&|limit| limit.mode = Mode::Observe).unwrap();
+        assert_eq!(wait(), Span::ZERO, "it only counts");
+        changed.with_limits(&|limit| limit.mode = Mode::Enforce);
+        assert_eq!(wait(), Span::from_secs(1));
     }
 }

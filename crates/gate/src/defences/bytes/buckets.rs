@@ -2,13 +2,14 @@
 //!
 //! A bucket is what it lacks, and when that was so. What it lacks may be more than it holds: an answer takes in advance, and
 //! waits. So all answers of a bucket have their turn in the order in which they ask, a piece each, and none is late for good
-//! because a timer was: the bucket refills meanwhile. A bucket knows no rate, and a changed rate finds what was missing.
+//! because a timer was: the bucket refills meanwhile. A bucket knows no rate, and a changed rate finds what was missing: also
+//! answers that are under way go by the [`ByteTerms`] of the latest rules.
 //!
 //! Their number is bounded. A new one replaces the fullest.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use tollgate_grammar::byte_rate::ByteRate;
 
@@ -25,6 +26,15 @@ pub(super) struct ByteBuckets {
     forgotten: AtomicU64,
     at_once: AtomicU64,
     later: AtomicU64,
+    terms: RwLock<ByteTerms>,
+}
+
+/// By what the answers of a limit pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ByteTerms {
+    pub(super) rate: ByteRate,
+    /// Whether answers wait, and are not only counted.
+    pub(super) holds: bool,
 }
 
 #[derive(Debug, Default)]
@@ -44,10 +54,28 @@ struct ByteBucket {
 
 impl ByteBuckets {
     /// Full buckets, at most about so many that are not.
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize, terms: ByteTerms) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let (forgotten, at_once, later) = Default::default();
-        Self { shards, capacity: capacity.div_ceil(SHARDS), forgotten, at_once, later }
+        let (capacity, terms) = (capacity.div_ceil(SHARDS), RwLock::new(terms));
+        Self { shards, capacity, forgotten, at_once, later, terms }
+    }
+
+    /// The latest terms.
+    pub(super) fn terms(&self) -> ByteTerms {
+        *self.terms.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on all answers go by these terms.
+    pub(super) fn go_by(&self, terms: ByteTerms) {
+        if self.terms() != terms {
+            *self.terms.write().unwrap_or_else(PoisonError::into_inner) = terms;
+        }
+    }
+
+    /// The bytes that pass at once.
+    pub(super) fn held(&self, key: BucketKey, rate: ByteRate, now: Time) -> u64 {
+        rate.burst.saturating_sub(self.shard(key).lacks(key, rate, now).div_ceil(MILLION))
     }
 
     /// Takes so many bytes. They may pass after this time, until which `holds` is whether they wait. What nothing holds is
@@ -172,13 +200,17 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn buckets(capacity: usize) -> ByteBuckets {
+        ByteBuckets::new(capacity, ByteTerms { rate: rate("1000B/s"), holds: true })
+    }
+
     fn later(millis: u64) -> Time {
         START.after(Span::from_millis(millis))
     }
 
     #[test]
     fn what_a_bucket_holds_passes_at_once_and_the_rest_when_it_is_due() {
-        let (buckets, rate) = (ByteBuckets::new(100), rate("1000B/s burst 500B"));
+        let (buckets, rate) = (buckets(100), rate("1000B/s burst 500B"));
         let waits = [500, 100, 100].map(|bytes| buckets.take(ALICE, bytes, rate, true, START));
         assert_eq!(waits, [0, 100, 200].map(Span::from_millis), "in turn");
         assert_eq!(buckets.take(BOB, 500, rate, true, START), Span::ZERO, "another bucket");
@@ -188,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_timer_that_is_late_loses_nothing_that_the_bucket_holds() {
-        let (buckets, rate) = (ByteBuckets::new(100), rate("1MB/s burst 100KB"));
+        let (buckets, rate) = (buckets(100), rate("1MB/s burst 100KB"));
         let (mut now, mut passed) = (START, 0_u64);
         while now < later(10_000) {
             let wait = buckets.take(ALICE, 10_000, rate, true, now);
@@ -201,7 +233,7 @@ mod tests {
 
     #[test]
     fn what_did_not_pass_is_given_back() {
-        let (buckets, rate) = (ByteBuckets::new(100), rate("1000B/s burst 500B"));
+        let (buckets, rate) = (buckets(100), rate("1000B/s burst 500B"));
         assert_eq!(buckets.take(ALICE, 500, rate, true, START), Span::ZERO);
         assert_eq!(buckets.take(ALICE, 300, rate, true, START), Span::from_millis(300));
         buckets.give_back(ALICE, 300);
@@ -211,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_is_only_observed_is_not_taken_in_advance() {
-        let (buckets, rate) = (ByteBuckets::new(100), rate("1000B/s burst 500B"));
+        let (buckets, rate) = (buckets(100), rate("1000B/s burst 500B"));
         let over = (0..100).filter(|_| buckets.take(ALICE, 100, rate, false, START) > Span::ZERO).count();
         assert_eq!((over, buckets.passed()), (95, [500, 9500]));
         assert_eq!(buckets.take(ALICE, 100, rate, false, later(100)), Span::ZERO);
@@ -219,14 +251,14 @@ mod tests {
 
     #[test]
     fn a_new_rate_finds_what_is_missing() {
-        let buckets = ByteBuckets::new(100);
+        let buckets = buckets(100);
         assert_eq!(buckets.take(ALICE, 1000, rate("1000B/s"), true, START), Span::ZERO);
         assert_eq!(buckets.take(ALICE, 100, rate("100B/s burst 1000B"), true, START), Span::from_secs(1));
     }
 
     #[test]
     fn full_buckets_are_dropped_and_beyond_the_capacity_the_fullest_is_forgotten() {
-        let (buckets, rate) = (ByteBuckets::new(64 * 100), rate("1000B/s"));
+        let (buckets, rate) = (buckets(64 * 100), rate("1000B/s"));
         let of_one_shard = BucketKey;
         for number in 0..100 {
             buckets.take(of_one_shard(number), 100 + usize::try_from(number).unwrap(), rate, true, START);
@@ -242,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_largest_numbers_end_in_no_panic() {
-        let (buckets, rate) = (ByteBuckets::new(1), rate("1TB per 1ms burst 1TB"));
+        let (buckets, rate) = (buckets(1), rate("1TB per 1ms burst 1TB"));
         for now in [Time::default(), Time::from_nanos(u64::MAX), START] {
             for _ in 0..3 {
                 buckets.take(ALICE, usize::MAX, rate, true, now);

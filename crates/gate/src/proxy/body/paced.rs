@@ -36,9 +36,9 @@ impl<B> PacedBody<B> {
 
     /// Takes a piece from all buckets. Returns how long it has to wait.
     fn take_piece(&mut self) -> (Bytes, Span) {
-        let most = self.paces.iter().map(|pace| pace.limit.piece()).min().unwrap_or(usize::MAX);
-        let piece = self.rest.split_to(self.rest.len().min(most));
         let now = self.clock.now();
+        let most = self.paces.iter().map(|pace| pace.limit.piece(pace.bucket, now)).min();
+        let piece = self.rest.split_to(self.rest.len().min(most.unwrap_or(usize::MAX)));
         let waits = self.paces.iter().map(|pace| pace.limit.take(pace.bucket, piece.len(), now));
         let wait = waits.max().unwrap_or_default();
         (piece, wait)

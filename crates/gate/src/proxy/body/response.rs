@@ -27,6 +27,8 @@ struct ResponseBodyInner {
     /// What it carries of its head; the headers of the response itself are those that the gate adds.
     carried: Option<CarriedHeaders>,
     tunnel: Option<TunnelTask>,
+    /// Whether it waits for limits that count bytes.
+    is_paced: bool,
     /// What may be read ahead of the client, if that is more than nothing.
     ahead: Option<Box<ReadAhead>>,
 }
@@ -111,6 +113,18 @@ impl ResponseBody {
         self
     }
 
+    /// The same, which waits for limits that count bytes.
+    #[must_use]
+    pub(in crate::proxy) fn paced(mut self) -> Self {
+        self.0.is_paced = true;
+        self
+    }
+
+    /// Whether it waits for limits that count bytes.
+    pub(in crate::proxy) fn is_paced(&self) -> bool {
+        self.0.is_paced
+    }
+
     /// Whether all of it is here, and nothing is awaited from an upstream.
     pub(in crate::proxy) fn is_whole(&self) -> bool {
         !matches!(self.0.content, BodySource::Relayed(_))
@@ -136,7 +150,8 @@ impl ResponseBody {
 
     fn with(content: BodySource) -> Self {
         let (end, carried, tunnel, ahead) = (None, None, None, None);
-        Self(Box::new(ResponseBodyInner { content, end, bytes: 0, complete: false, carried, tunnel, ahead }))
+        let (bytes, complete, is_paced) = (0, false, false);
+        Self(Box::new(ResponseBodyInner { content, end, bytes, complete, carried, tunnel, is_paced, ahead }))
     }
 
     fn finish(&mut self, complete: bool) {

@@ -51,7 +51,7 @@ pub(super) fn relay(
         drop(inspector.map(|inspector| inspector.settle(true)));
         return match paces {
             Some((paces, clock)) if !read_ahead.is_empty() => {
-                ResponseBody::held_back(Box::new(PacedBody::new(read_ahead, paces, clock)))
+                ResponseBody::held_back(Box::new(PacedBody::new(read_ahead, paces, clock))).paced()
             }
             _ => ResponseBody::whole(read_ahead),
         };
@@ -59,7 +59,7 @@ pub(super) fn relay(
     let (timeout, config) = (BodyTimeout::for_upstream(timeout), Rc::clone(config));
     let body = RelayedBody { incoming, timeout, read_ahead, inspector, failure: None, config };
     let relayed = match paces {
-        Some((paces, clock)) => ResponseBody::relayed(Box::new(PacedBody::new(body, paces, clock))),
+        Some((paces, clock)) => ResponseBody::relayed(Box::new(PacedBody::new(body, paces, clock))).paced(),
         None => ResponseBody::relayed(Box::new(body)),
     };
     relayed.with_ahead(ahead())

@@ -47,6 +47,8 @@ pub(super) struct Streams {
 struct StreamActivity {
     /// When the head or a piece of the body was last handed over; `None` while the stream waits for the application.
     last_activity: Cell<Option<Instant>>,
+    /// Whether the response waits for limits that count bytes.
+    is_paced: Cell<bool>,
     body: RefCell<BodyAhead>,
 }
 
@@ -136,7 +138,8 @@ impl Streams {
 
     fn register(&self) -> Rc<StreamActivity> {
         self.requests.set(self.requests.get() + 1);
-        let activity = Rc::new(StreamActivity { last_activity: Cell::new(None), body: RefCell::default() });
+        let (last_activity, is_paced) = (Cell::new(None), Cell::new(false));
+        let activity = Rc::new(StreamActivity { last_activity, is_paced, body: RefCell::default() });
         self.latest.set(Some(Rc::clone(&activity)));
         activity
     }
@@ -180,6 +183,7 @@ impl Future for StreamResponse {
         complete_headers(&mut response);
         forget_id(response.headers_mut());
         self.activity.last_activity.set(Some(Instant::now()));
+        self.activity.is_paced.set(response.body().is_paced());
         Poll::Ready(Ok(response.map(|mut body| {
             let ahead = body.take_ahead();
             *self.activity.body.borrow_mut() = BodyAhead { body: Some(body), ahead, ..BodyAhead::default() };
@@ -298,11 +302,15 @@ impl Drop for StreamGuard {
         }
         streams.open_streams.set(streams.open_streams.get() - 1);
         streams.idle_since.set(Instant::now());
-        // The stream still waited for the application: the client cancelled it.
-        let is_cancelled =
-            self.activity.as_ref().is_some_and(|activity| activity.last_activity.get().is_none());
+        let waits = |activity: &&Rc<StreamActivity>| activity.last_activity.get().is_none();
         let count = streams.cancelled.get();
-        streams.cancelled.set(if is_cancelled { count + 1 } else { count.saturating_sub(1) });
+        streams.cancelled.set(match self.activity.as_ref().filter(waits) {
+            None => count.saturating_sub(1),
+            // It waited for the gate: a person has stopped a slow download.
+            Some(activity) if activity.is_paced.get() => count,
+            // It still waited for the application: the client cancelled it.
+            Some(_) => count + 1,
+        });
         if let Some(waker) = streams.waker.get() {
             waker.wake_by_ref();
         }
