@@ -312,7 +312,7 @@ tables! {
         allow: Option<List> = Example,
         max: Key<Whole<usize, 1, 10_000>>,
         rate: Key<Rate>,
-        wait: Key<Lasting<1, { 10 * SECOND }>>,
+        wait: Key<Lasting<1, { 9 * SECOND }>>,
     }
 
     /// The account at an authority to which the gate's account belongs.

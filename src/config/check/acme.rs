@@ -14,11 +14,14 @@ use super::{dns_hook, external_account, on_demand};
 use crate::net::listener::ListenAddress;
 use crate::net::tls::acme::state_name;
 use crate::net::tls::{AcmeSettings, Certificate, Trust, ValidationMethod, trust};
+use crate::time::Span;
 
 /// The settings, with the certificates that are there; `None` without the table, or after a mistake was reported.
+/// `handshake` is the time that a handshake has.
 pub(super) fn check(
     RawNamed { name, value: raw }: &RawNamed<raw::RawAcme>,
     listen: &[ListenAddress],
+    handshake: Span,
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<AcmeSettings> {
@@ -65,7 +68,7 @@ pub(super) fn check(
         })
         .collect();
     if let Some(table) = &raw.on_demand {
-        settings.on_demand = Some(on_demand::check(table, &settings, files, f)?);
+        settings.on_demand = Some(on_demand::check(table, &settings, handshake, files, f)?);
     }
     Some(settings)
 }

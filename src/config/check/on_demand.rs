@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use tollgate_grammar::kind::Checked as _;
+use tollgate_grammar::kind::{Checked as _, Key, Kind};
 use tollgate_grammar::{Findings, Located, RawNamed, Syntax as _};
 
 use super::super::raw::RawOnDemand;
-use super::super::values::{CertifiedName, RateValue};
+use super::super::values::{CertifiedName, RateValue, in_words};
 use super::files::{Files, read_file};
 use super::list_file;
 use crate::bucket::Continuous;
@@ -19,6 +19,7 @@ use crate::time::{Clock, Span};
 pub(super) fn check(
     RawNamed { name, value: raw }: &RawNamed<RawOnDemand>,
     acme: &AcmeSettings,
+    handshake: Span,
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<OnDemandSettings> {
@@ -51,13 +52,21 @@ pub(super) fn check(
         None => RATE,
     };
     let kept = if files.is_sealed { Vec::new() } else { kept(acme, &allow, max) };
-    Some(OnDemandSettings {
-        allow: Arc::new(allow),
-        max,
-        rate,
-        wait: raw.wait.checked(f).unwrap_or(WAIT),
-        kept,
-    })
+    Some(OnDemandSettings { allow: Arc::new(allow), max, rate, wait: wait(&raw.wait, handshake, f), kept })
+}
+
+/// How long a handshake waits, which needs some of its time for itself.
+fn wait<K: Kind<Raw = String, Value = Span>>(given: &Key<K>, handshake: Span, f: &mut Findings) -> Span {
+    let most = handshake.minus(HANDSHAKE).max(Span::from_millis(1));
+    let wait = given.checked(f);
+    if let (Some(given), Some(wait)) = (given, wait)
+        && wait > most
+    {
+        let message =
+            format!("`{}` is longer than a handshake of {} can wait", given.value, in_words(handshake));
+        f.error(&given.spot, message, format!("at most {}; or raise proxy.header_timeout", in_words(most)));
+    }
+    wait.unwrap_or(WAIT).min(most)
 }
 
 fn add(entry: &Located<String>, allow: &mut AllowedNames, f: &mut Findings) -> bool {
@@ -87,4 +96,6 @@ const MAX: usize = 1000;
 /// Ten an hour, and ten at once.
 const RATE: (u32, Span, u32) = (10, Span::from_secs(3600), 10);
 const WAIT: Span = Span::from_secs(8);
+/// What is left of a handshake's time for the handshake.
+const HANDSHAKE: Span = Span::from_secs(1);
 const EXAMPLE: &str = "as in allow = [\"*.example.org\"], or \"@names.txt\" with one name a line";

@@ -18,6 +18,7 @@ use crate::net::listener::ListenAddress;
 use crate::net::tls::{Certificate, TlsSettings, Trust, trust};
 use crate::policy::Policy;
 use crate::proxy::request::redirect::Redirect;
+use crate::proxy::settings::ProxySettings;
 use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
 use crate::time::{Clock, Time};
 
@@ -39,7 +40,11 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> TlsSettings 
     if let Some(table) = raw.tls.acme.as_ref().filter(|_| !is_used) {
         f.error(&table.name.spot, "no listener would use the certificates", USE_THEM);
     }
-    let acme = raw.tls.acme.as_ref().and_then(|table| acme::check(table, &cx.listen, &mut cx.files, f));
+    // Its mistakes are reported with the time-outs.
+    let header_timeout = raw.proxy.header_timeout.checked(&mut Findings::default());
+    let handshake = ProxySettings::handshake_time(header_timeout);
+    let acme = raw.tls.acme.as_ref();
+    let acme = acme.and_then(|table| acme::check(table, &cx.listen, handshake, &mut cx.files, f));
     certificates.extend(acme.iter().flat_map(|acme| &acme.domains).filter_map(|(_, own)| own.clone()));
     if raw.tls.certificates.key.is_none() && raw.tls.acme.is_none() {
         for item in cx.listens_as_written().filter(|item| is_https(&item.value)) {

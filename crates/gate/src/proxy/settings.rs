@@ -102,6 +102,14 @@ pub struct ClientRate {
     pub burst: u32,
 }
 
+impl ProxySettings {
+    /// The time that a TLS handshake has, with this `proxy.header_timeout`.
+    #[must_use]
+    pub fn handshake_time(header_timeout: Option<Span>) -> Span {
+        header_timeout.unwrap_or(HEADER_TIMEOUT).min(MAX_HANDSHAKE_TIME)
+    }
+}
+
 impl Default for ProxySettings {
     fn default() -> Self {
         Self {
@@ -109,7 +117,7 @@ impl Default for ProxySettings {
             connections: 10_000,
             client_max: 1_000,
             client_rate: Some(ClientRate { count: 1000, period: Span::from_secs(1), burst: 2000 }),
-            header_timeout: Span::from_secs(10),
+            header_timeout: HEADER_TIMEOUT,
             body_timeout: Span::from_secs(30),
             idle_timeout: Span::from_secs(75),
             connect_timeout: Span::from_secs(2),
@@ -126,3 +134,6 @@ impl Default for ProxySettings {
         }
     }
 }
+
+const HEADER_TIMEOUT: Span = Span::from_secs(10);
+const MAX_HANDSHAKE_TIME: Span = Span::from_secs(10);

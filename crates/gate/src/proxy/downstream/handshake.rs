@@ -15,7 +15,6 @@ use crate::net::tls::{Acceptor, accept, fingerprint_of};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::downstream::budget::BudgetHandle;
 use crate::proxy::settings::ProxySettings;
-use crate::time::Span;
 
 /// The encrypted stream and the fingerprint of its client, if it is asked for; `None` if the handshake fails or times out, or the connection drains.
 pub(super) async fn handshake(
@@ -25,7 +24,7 @@ pub(super) async fn handshake(
     settings: &ProxySettings,
     budget: BudgetHandle,
 ) -> Option<(NetStream, Option<String>)> {
-    let time_limit = settings.header_timeout.min(MAX_HANDSHAKE_TIME).to_std();
+    let time_limit = ProxySettings::handshake_time(Some(settings.header_timeout)).to_std();
     let mut handshake = pin!(timeout(time_limit, async {
         budget.ready_for_handshake().await;
         let fingerprint = fingerprint_of(&stream, acceptor).await;
@@ -45,5 +44,3 @@ pub(super) async fn handshake(
     connection.state.head_begins();
     stream
 }
-
-const MAX_HANDSHAKE_TIME: Span = Span::from_secs(10);
