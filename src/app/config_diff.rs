@@ -11,6 +11,7 @@ use crate::observe::settings::LogSettings;
 use crate::policy::{Limit, LimitKind, Policy, Route};
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::proxy::settings::{Forwarding, ProxySettings};
+use crate::proxy::upstream::TargetShare;
 
 /// The parts of a configuration that a reload may change.
 #[derive(Clone, Copy)]
@@ -114,10 +115,13 @@ fn forwarding(config: &RuntimeConfig, group: Option<usize>) -> Option<&Forwardin
 
 /// The settings without what routes say about forwarding.
 fn without_routes(settings: &ProxySettings) -> ProxySettings {
-    ProxySettings { forwarding: settings.forwarding.iter().take(1).copied().collect(), ..settings.clone() }
+    let forwarding = settings.forwarding.iter().take(1).copied().collect();
+    ProxySettings { forwarding, shares: Vec::new(), ..settings.clone() }
 }
 
-fn upstreams(config: &RuntimeConfig, group: Option<usize>) -> Vec<&str> {
-    let group = group.and_then(|at| config.upstreams.get(at));
-    group.into_iter().flatten().map(|health| health.name()).collect()
+/// The names of the upstreams of a group, and their shares.
+fn upstreams(config: &RuntimeConfig, group: Option<usize>) -> (Vec<&str>, &[TargetShare]) {
+    let Some(at) = group else { return (Vec::new(), &[]) };
+    let names = config.upstreams.get(at).into_iter().flatten().map(|health| health.name()).collect();
+    (names, config.settings.shares.get(at).map_or(&[], Vec::as_slice))
 }

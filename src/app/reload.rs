@@ -23,7 +23,8 @@ use super::certificates::newly_expired;
 use super::config_diff::{ConfigView, diff};
 use super::file_watcher::{FileWatcher, SettledFiles};
 use super::list_fetches::ListFetches;
-use super::name_lookups::{NameAnswer, NameLookups};
+use super::dns::look_up_within;
+use super::name_lookups::{LookupAnswer, NameLookups};
 use super::signals::SignalStream;
 use super::status::ConfigStatus;
 use super::ticks::next_tick;
@@ -127,7 +128,7 @@ impl Reload {
     }
 
     /// Takes over names of DNS that have other addresses now.
-    async fn take_names(&mut self, answers: Vec<NameAnswer>, parts: &Parts) {
+    async fn take_names(&mut self, answers: Vec<LookupAnswer>, parts: &Parts) {
         if let Some(addresses) = self.names.note(answers, parts.engine.clock().now()) {
             self.sources.addresses = addresses;
             drop(self.reload(ReloadScope::ReferencedFiles, parts).await);
@@ -155,6 +156,7 @@ impl Reload {
         let read = parts.sandbox.broker().run(move || read(sources, scope, &restart_only)).await;
         let read = read
             .unwrap_or_else(|error| LoadAttempt::broken(format!("cannot read the configuration: {error}")));
+        let read = self.with_new_names(read, parts).await;
         let changes = read.config.and_then(|(sources, config)| self.apply(sources, config, parts));
         let changed = changes.as_deref().unwrap_or_default();
         parts.observers.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
@@ -166,6 +168,27 @@ impl Reload {
             self.show_policy(parts);
         }
         Reloaded { changes, diagnostics: read.diagnostics }
+    }
+
+    /// The same attempt once the names that it brings are looked up: a request must not find an upstream without a target.
+    async fn with_new_names(&self, read: LoadAttempt, parts: &Parts) -> LoadAttempt {
+        let Ok((sources, config)) = &read.config else { return read };
+        let new = self.names.unknown(&config.process.dns);
+        if new.names.is_empty() && new.services.is_empty() {
+            return read;
+        }
+        let broker = parts.sandbox.broker();
+        let found = look_up_within(&new, LOOKUP_TIMEOUT, broker).await;
+        let mut sources = sources.clone();
+        sources.addresses.networks.extend(found.networks);
+        sources.addresses.services.extend(found.services);
+        let restart_only = self.restart_only.clone();
+        let again = broker.run(move || load_again(&sources, &restart_only).config.map(|config| (sources, config)));
+        match again.await {
+            Ok(Some(config)) => LoadAttempt { config: Ok(config), ..read },
+            // What the text names may have changed since; the next reload reads it.
+            Ok(None) | Err(_) => read,
+        }
     }
 
     fn apply(&mut self, sources: Sources, config: Config, parts: &Parts) -> Result<String, ReloadError> {
@@ -190,7 +213,7 @@ impl Reload {
             ConfigView { config: &parts.config.load(), log: &log, tls: &tls, is_watched: watched.is_some() },
         );
         self.watcher.set_paths(files);
-        self.names.set(dns);
+        self.names.set(dns, &sources.addresses, parts.engine.clock().now());
         self.lists.set(lists);
         self.own_files.set(watched);
         self.config_status.replace(&sources, parts.engine.clock().now());
@@ -323,6 +346,8 @@ fn log_alike(alike: &[&Diagnostic]) {
     }
 }
 
+/// For the names that a reload brings.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Further requests wait to be queued.
 const MAX_REQUESTS: usize = 16;
 const PERIOD: Duration = Duration::from_secs(2);

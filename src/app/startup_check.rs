@@ -4,16 +4,13 @@
 //! A store is asked what attempts ask, on its own connection and about no client's bucket; its options say what decides
 //! meanwhile. An upstream is sent nothing; whether it answers requests is left to its health.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::UnixStream;
-
 use super::Parts;
 use crate::config::StoreSettings;
-use crate::net::connector::Connector;
-use crate::proxy::upstream::{Health, UpstreamAddress};
+use crate::proxy::settings::ProxySettings;
+use crate::proxy::upstream::Health;
 use crate::store::shared::OnError;
 use crate::store::{CompareAndSwap, StoreError, probe_server};
 use crate::time::Clock;
@@ -50,17 +47,18 @@ impl Parts {
     /// Connects to all upstreams, each in a task.
     pub(super) fn tell_of_upstreams(&self) {
         let mut seen: Vec<Arc<Health>> = Vec::new();
-        for health in self.config.load().upstreams.iter().flatten() {
+        let config = self.config.load();
+        for health in config.upstreams.iter().flatten() {
             if !seen.iter().any(|known| Arc::ptr_eq(known, health)) {
                 seen.push(Arc::clone(health));
-                tokio::spawn(tell_of_upstream(Arc::clone(health), self.sandbox.connector().clone()));
+                tokio::spawn(tell_of_upstream(Arc::clone(health), Arc::clone(&config.settings)));
             }
         }
     }
 }
 
-async fn tell_of_upstream(health: Arc<Health>, connector: Connector) {
-    let why = match tokio::time::timeout(PATIENCE, connect(&health.target().address, &connector)).await {
+async fn tell_of_upstream(health: Arc<Health>, settings: Arc<ProxySettings>) {
+    let why = match tokio::time::timeout(PATIENCE, health.reach(&settings, PATIENCE)).await {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("no connection within {} s", PATIENCE.as_secs()),
@@ -69,15 +67,6 @@ async fn tell_of_upstream(health: Arc<Health>, connector: Connector) {
     tracing::warn!(
         "the upstream {upstream} cannot be reached: {why}: until it can, its requests are answered 502"
     );
-}
-
-async fn connect(address: &UpstreamAddress, connector: &Connector) -> io::Result<()> {
-    match address {
-        UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port } => {
-            connector.connect(host, *port).await.map(drop)
-        }
-        UpstreamAddress::Unix(path) => UnixStream::connect(path).await.map(drop),
-    }
 }
 
 /// What needs longer for its first connection is as good as away.

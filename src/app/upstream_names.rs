@@ -1,39 +1,53 @@
-//! Looks up the names of upstreams again and again, so that connections to addresses that a name has no longer are not used
-//! again, and a name without an answer is noticed before a request waits for one.
+//! Looks up the names of upstreams again and again, so that connections go to the addresses that a name has now, those to
+//! addresses that it has no longer are not used again, and a name without an answer is noticed before a request waits for one.
 //!
-//! What an answer means is left to `proxy::upstream::addresses`. The system's resolver tells no TTL, so the pause is fixed.
+//! What an answer means is left to `proxy::upstream::addresses`, SRV records to `name_lookups`.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-
 use super::Parts;
-use super::sandbox::Broker;
-use super::ticks::next_tick;
+use super::dns::{Found, NameResolver};
+use super::lookup_schedule::LookupSchedule;
 use crate::proxy::downstream::heartbeat::until_any_works;
 use crate::proxy::runtime_config::RuntimeConfig;
-use crate::proxy::upstream::Health;
+use crate::proxy::upstream::{Health, NameAnswer};
+use crate::time::Span;
+
+type UpstreamLookups = LookupSchedule<String, io::Result<Found<BTreeSet<IpAddr>>>>;
 
 impl Parts {
     /// Never ends.
     pub(super) async fn look_up_upstreams(&self) {
+        let mut lookups = UpstreamLookups::new();
+        let mut servers: Vec<SocketAddr> = Vec::new();
         loop {
             let config = self.config.load_full();
-            look_up_all(&config, self.sandbox.broker()).await;
+            lookups.set(named(&config).map(|(name, _)| name.to_owned()));
+            if servers != config.settings.resolver {
+                servers.clone_from(&config.settings.resolver);
+                lookups.restart();
+            }
             let has_names = named(&config).next().is_some();
-            let due = async {
-                match has_names {
-                    true => next_tick(PERIOD).await,
-                    false => std::future::pending().await,
+            let answers = async {
+                if !has_names {
+                    return std::future::pending().await;
                 }
+                lookups.until_due().await;
+                if !lookups.has_new() {
+                    until_any_works(&self.serving.heartbeats).await;
+                }
+                let resolver = NameResolver::new(&servers, self.sandbox.broker());
+                lookups.answers(|name| resolver.clone().addresses_of(name)).await
             };
             tokio::select! {
-                () = due => until_any_works(&self.serving.heartbeats).await,
+                answers = answers => for (name, answer) in answers {
+                    let pause = note(&name, &answer, &config);
+                    lookups.again_in(&name, pause);
+                },
                 () = self.until_replaced(&config) => {}
             }
         }
@@ -44,39 +58,18 @@ fn named(config: &RuntimeConfig) -> impl Iterator<Item = (&str, &Arc<Health>)> {
     config.upstreams.iter().flatten().filter_map(|health| Some((health.looked_up_name()?, health)))
 }
 
-/// Looks up each name once, on the broker's threads: a confined thread may not read the resolver's files.
-async fn look_up_all(config: &RuntimeConfig, broker: &Broker) {
-    let mut by_name: BTreeMap<&str, Vec<&Arc<Health>>> = BTreeMap::new();
-    named(config).for_each(|(name, health)| by_name.entry(name).or_default().push(health));
-    let permits = Arc::new(Semaphore::new(MAX_LOOKUPS));
-    let mut running = JoinSet::new();
-    for name in by_name.keys().map(|name| (*name).to_owned()) {
-        let (broker, permits) = (broker.clone(), Arc::clone(&permits));
-        running.spawn(async move {
-            let _permit = permits.acquire_owned().await;
-            let asked = name.clone();
-            let answer = broker.run(move || look_up(&asked)).await;
-            (name, answer.and_then(|answer| answer))
-        });
-    }
-    while let Some(done) = running.join_next().await {
-        let Ok((name, answer)) = done else { continue };
-        note(&name, &answer, by_name.get(&*name).map_or(&[][..], Vec::as_slice));
-    }
-}
-
-fn look_up(name: &str) -> io::Result<Vec<IpAddr>> {
-    let found: Vec<IpAddr> = (name, 0).to_socket_addrs()?.map(|address| address.ip()).collect();
-    match found.is_empty() {
-        true => Err(io::Error::other("it has no address")),
-        false => Ok(found),
-    }
-}
-
-fn note(name: &str, answer: &io::Result<Vec<IpAddr>>, upstreams: &[&Arc<Health>]) {
+/// Tells the upstreams of this name the answer. When to look it up again.
+fn note(name: &str, answer: &io::Result<Found<BTreeSet<IpAddr>>>, config: &RuntimeConfig) -> Duration {
+    let found = answer.as_ref().ok();
+    let addresses: Vec<IpAddr> = found.map_or_else(Vec::new, |found| found.value.iter().copied().collect());
+    let ttl = found.and_then(|found| found.ttl).map(|ttl| ttl.clamp(SHORTEST, LONGEST));
+    let has_resolver = !config.settings.resolver.is_empty();
+    // Without a TTL the system's resolver is asked for each connection, unless the configuration names another one.
+    let holds = ttl.or(has_resolver.then_some(PERIOD));
+    let holds = holds.map(|holds| Span::from_nanos(u64::try_from(holds.as_nanos()).unwrap_or(u64::MAX)));
     let mut has_changed = false;
-    for health in upstreams {
-        has_changed |= health.looked_up(answer.as_deref().ok());
+    for (_, health) in named(config).filter(|(named, _)| *named == name) {
+        has_changed |= health.looked_up(found.map(|_| NameAnswer { addresses: &addresses, holds }));
     }
     match answer {
         Ok(_) if has_changed => tracing::info!("upstream: {name} has an answer again"),
@@ -85,9 +78,12 @@ fn note(name: &str, answer: &io::Result<Vec<IpAddr>>, upstreams: &[&Arc<Health>]
         }
         Ok(_) | Err(_) => {}
     }
+    ttl.unwrap_or(PERIOD)
 }
 
-/// Between two lookups of a name.
+/// Between two lookups of a name whose answer has no TTL.
 const PERIOD: Duration = Duration::from_secs(5);
-/// Lookups under way at once.
-const MAX_LOOKUPS: usize = 16;
+/// A shorter TTL counts as this one.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// A longer TTL counts as this one.
+const LONGEST: Duration = Duration::from_secs(300);

@@ -10,8 +10,9 @@ use clap::error::ErrorKind;
 
 use super::stored_policy::with_policy;
 use super::usage_error;
+use crate::app::dns::look_up_all;
 use crate::cli::output::errln;
-use crate::config::names::look_up_all;
+use crate::config::names::DnsNames;
 use crate::config::{Config, Diagnostic, Loaded, Sources, further_places, grouped_alike, load};
 use crate::time::Clock;
 
@@ -124,13 +125,16 @@ pub(super) fn load_and_report(sources: &Sources) -> Option<Config> {
 /// The same, with the addresses of the names of DNS that the configuration has, and with the sources that have them.
 pub(super) fn load_with_addresses(sources: Sources) -> (Sources, Option<Config>) {
     let config = load_and_report(&sources);
-    let Some(dns) = config.as_ref().map(|config| &config.process.dns).filter(|dns| !dns.names.is_empty())
-    else {
+    let has_names = |dns: &&DnsNames| !dns.names.is_empty() || !dns.services.is_empty();
+    let Some(dns) = config.as_ref().map(|config| &config.process.dns).filter(has_names) else {
         return (sources, config);
     };
-    let addresses = look_up_all(&dns.names, LOOKUP_TIMEOUT);
+    let addresses = look_up_all(dns, LOOKUP_TIMEOUT);
     for name in dns.names.iter().filter(|name| addresses.addresses(name).is_empty()) {
         errln!("tollgate: {name} of [networks] has no address");
+    }
+    for name in dns.services.iter().filter(|name| addresses.targets(name).is_empty()) {
+        errln!("tollgate: the upstream srv+http://{name} has no target");
     }
     let sources = Sources { addresses, ..sources };
     // Its warnings are those that were printed.

@@ -16,7 +16,7 @@ use super::rules::RawRules;
 use super::values::{
     CertifiedName, CollectorUrl, CorsOrigin, KeyId, MailAddress, ProfileName, RequestPattern,
 };
-use super::values::{CountKind, FieldValue, LimitKey, ListenUrl, PresetName, RateOrOff, RateValue};
+use super::values::{CountKind, DnsServer, FieldValue, LimitKey, ListenUrl, PresetName, RateOrOff, RateValue};
 use super::values::{DirectoryUrl, HealthProbeValue, UpstreamHostValue, UpstreamUrl};
 use super::words;
 use crate::defences::prefixes::{Ipv4Bits, Ipv6Bits};
@@ -230,6 +230,7 @@ tables! {
         reply_timeout: Key<Timeout>,
         upstream_idle: Key<Lasting<0, DAY>>,
         upstream_max: Key<Connections>,
+        resolver: Option<List<Text<DnsServer>>> = Example,
         health_interval: Key<Lasting<SECOND, HOUR>>,
         health_timeout: Key<Lasting<1, { 60 * SECOND }>>,
         health_rises: Key<Whole<u32, 1, 100>>,

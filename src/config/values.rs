@@ -6,6 +6,7 @@
 mod acme;
 mod address;
 mod count;
+mod dns;
 mod field;
 mod health;
 mod key;
@@ -17,6 +18,7 @@ mod syslog;
 pub use acme::{CertifiedName, DirectoryUrl, Domain, KeyId, MailAddress, ProfileName};
 pub use address::{CollectorUrl, ListenUrl, UpstreamHostValue, UpstreamUrl};
 pub use count::{CountKind, CountValue};
+pub use dns::DnsServer;
 pub use field::FieldValue;
 pub use health::HealthProbeValue;
 pub use key::LimitKey;

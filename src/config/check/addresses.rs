@@ -7,10 +7,10 @@ use tollgate_grammar::{Findings, StringList, Syntax as _};
 
 use super::super::values::{ListenUrl, UpstreamUrl};
 use super::context::CheckContext;
-use super::groups::GroupTable;
+use super::groups::{CheckedGroup, GroupTable, ServiceTable};
 use super::health;
 use crate::net::listener::ListenAddress;
-use crate::proxy::upstream::{UpstreamAddress, UpstreamTarget};
+use crate::proxy::upstream::UpstreamAddress;
 
 /// `listen`, at least one where it is needed.
 pub(super) fn listen(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<ListenAddress> {
@@ -53,7 +53,7 @@ fn socket_address(address: &ListenAddress) -> Option<SocketAddr> {
 fn refuse_own(cx: &CheckContext<'_>, f: &mut Findings) {
     let of_routes = cx.raw.routes.iter().filter_map(|route| route.value.upstream.as_ref());
     for item in cx.raw.upstream.iter().chain(of_routes).flat_map(|list| &list.value) {
-        let Ok(UpstreamUrl(upstream)) = item.value.parse() else { continue };
+        let Ok(UpstreamUrl::At(upstream)) = item.value.parse() else { continue };
         if cx.listen.iter().chain(&cx.admin).any(|own| leads_to(&upstream, own)) {
             let hint = "name the application, as in upstream = \"http://127.0.0.1:8081\"";
             f.error(&item.spot, format!("`{}` is an address of this gate", item.value), hint);
@@ -81,15 +81,34 @@ pub(super) fn upstreams(cx: &CheckContext<'_>, f: &mut Findings) -> GroupTable {
     refuse_own(cx, f);
     let list = cx.raw.upstream.as_deref();
     required(list, "upstream", "http://127.0.0.1:8081", cx, f);
-    let mut groups = GroupTable::new(upstream_group(list, f));
+    let mut services = cx.groups.services.clone();
+    let first = upstream_group(list, &mut services, f);
+    let mut groups = GroupTable::new(first, services);
     health::of_all(cx.raw, &mut groups, f);
     groups
 }
 
-/// A group of upstreams among which the least busy wins.
-pub(super) fn upstream_group(list: Option<&StringList>, f: &mut Findings) -> Vec<UpstreamTarget> {
+/// A group of upstreams among which the least busy wins, or those of an SRV record.
+pub(super) fn upstream_group(
+    list: Option<&StringList>,
+    services: &mut ServiceTable,
+    f: &mut Findings,
+) -> CheckedGroup {
     let items = distinct(list, f);
-    items.into_iter().filter_map(|item| UpstreamUrl::read(item, f)).map(|url| url.0.into()).collect()
+    let is_alone = items.len() == 1;
+    let mut group = CheckedGroup::default();
+    for item in items {
+        match UpstreamUrl::read(item, f) {
+            Some(UpstreamUrl::At(address)) => group.targets.push(address.into()),
+            Some(UpstreamUrl::Service(name)) if is_alone => return services.group(name),
+            Some(UpstreamUrl::Service(_)) => {
+                let hint = "leave the others out, or add them to the records";
+                f.error(&item.spot, format!("`{}` names all upstreams already", item.value), hint);
+            }
+            None => {}
+        }
+    }
+    group
 }
 
 fn required(list: Option<&StringList>, key: &str, example: &str, cx: &CheckContext<'_>, f: &mut Findings) {

@@ -8,7 +8,7 @@ use tollgate_grammar::{Findings, SourceText, Spot};
 use super::super::Sources;
 use super::super::raw::RawFile;
 use super::files::Files;
-use super::groups::GroupTable;
+use super::groups::{CheckedGroup, GroupTable, ServiceTable};
 use super::lists::NetworkLists;
 use super::networks::Networks;
 use super::trust::TrustedServices;
@@ -67,7 +67,7 @@ impl<'r> CheckContext<'r> {
             listen: Vec::new(),
             admin: Vec::new(),
             endpoints: Vec::new(),
-            groups: GroupTable::new(Vec::new()),
+            groups: GroupTable::new(CheckedGroup::default(), ServiceTable::new(&sources.addresses)),
             client: ClientSettings::default(),
             refuse: RefuseSettings::default(),
             limits: Vec::new(),

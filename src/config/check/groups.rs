@@ -1,19 +1,33 @@
 //! The groups of upstreams that a file names, and how requests to each are forwarded.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 
+use tollgate_grammar::{Findings, Spot};
+
+use super::super::names::{MAX_NAMES, NamedAddresses, ServiceTarget};
 use crate::proxy::settings::Forwarding;
-use crate::proxy::upstream::{HealthProbe, UpstreamTarget};
+use crate::proxy::upstream::{HealthProbe, TargetShare, UpstreamAddress, UpstreamTarget};
 use crate::time::Span;
 
 /// The groups of upstreams, each with what its routes say about forwarding.
 pub(super) struct GroupTable {
     pub(super) targets: Vec<Vec<UpstreamTarget>>,
+    /// Their shares, where an SRV record names them; empty otherwise.
+    pub(super) shares: Vec<Vec<TargetShare>>,
     /// The health checks of those that have one.
     pub(super) probes: HashMap<UpstreamTarget, HealthProbe>,
+    /// What `srv+http://NAME` stands for in an `upstream`.
+    pub(super) services: ServiceTable,
     own: Vec<OwnForwarding>,
-    numbers: HashMap<(Vec<UpstreamTarget>, OwnForwarding), usize>,
+    numbers: HashMap<(CheckedGroup, OwnForwarding), usize>,
+}
+
+/// A group as one key names it.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub(super) struct CheckedGroup {
+    pub(super) targets: Vec<UpstreamTarget>,
+    pub(super) shares: Vec<TargetShare>,
 }
 
 /// What a route says about forwarding.
@@ -25,16 +39,31 @@ pub(super) struct OwnForwarding {
 
 impl GroupTable {
     /// The first group, to which requests go where no route says otherwise.
-    pub(super) fn new(first: Vec<UpstreamTarget>) -> Self {
+    pub(super) fn new(first: CheckedGroup, services: ServiceTable) -> Self {
         let own = OwnForwarding::default();
         let numbers = HashMap::from([((first.clone(), own), 0)]);
-        Self { targets: vec![first], probes: HashMap::new(), own: vec![own], numbers }
+        let CheckedGroup { targets, shares } = first;
+        Self {
+            targets: vec![targets],
+            shares: vec![shares],
+            probes: HashMap::new(),
+            services,
+            own: vec![own],
+            numbers,
+        }
+    }
+
+    /// The group of the top-level `upstream`.
+    pub(super) fn first(&self) -> Option<CheckedGroup> {
+        let (targets, shares) = (self.targets.first()?.clone(), self.shares.first()?.clone());
+        Some(CheckedGroup { targets, shares })
     }
 
     /// The number of a group, which routes with the same upstreams and forwarding share.
-    pub(super) fn number_of(&mut self, group: Vec<UpstreamTarget>, own: OwnForwarding) -> usize {
+    pub(super) fn number_of(&mut self, group: CheckedGroup, own: OwnForwarding) -> usize {
         *self.numbers.entry((group, own)).or_insert_with_key(|(group, own)| {
-            self.targets.push(group.clone());
+            self.targets.push(group.targets.clone());
+            self.shares.push(group.shares.clone());
             self.own.push(*own);
             self.targets.len() - 1
         })
@@ -65,5 +94,46 @@ impl GroupTable {
             response_buffer: if own.streams { 0 } else { of_all.response_buffer },
         };
         self.own.iter().map(by_route).collect()
+    }
+}
+
+/// The names with SRV records that upstreams have, and what is known of them.
+#[derive(Debug, Default, Clone)]
+pub(super) struct ServiceTable {
+    known: NamedAddresses,
+    names: BTreeSet<String>,
+}
+
+impl ServiceTable {
+    pub(super) fn new(known: &NamedAddresses) -> Self {
+        Self { known: known.clone(), names: BTreeSet::new() }
+    }
+
+    /// The upstreams that the records of a name list; none, if it was never found.
+    pub(super) fn group(&mut self, name: String) -> CheckedGroup {
+        let target = |target: &ServiceTarget| {
+            let (host, port) = (target.address.ip().to_string(), target.address.port());
+            UpstreamAddress::Tcp { host, port }.into()
+        };
+        let known = self.known.targets(&name);
+        let group = CheckedGroup {
+            targets: known.iter().map(target).collect(),
+            shares: known.iter().map(|target| target.share).collect(),
+        };
+        self.names.insert(name);
+        group
+    }
+
+    pub(super) fn has_names(&self) -> bool {
+        !self.names.is_empty()
+    }
+
+    /// All names.
+    pub(super) fn checked(&self, whole: &Spot, f: &mut Findings) -> BTreeSet<String> {
+        if self.names.len() > MAX_NAMES {
+            let message = format!("upstreams have {} names with SRV records: at most {MAX_NAMES}", self.names.len());
+            f.error(whole, message, "write several gates");
+        }
+        self.names.clone()
     }
 }

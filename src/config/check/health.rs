@@ -60,7 +60,8 @@ fn add(
 pub(super) fn terms(cx: &CheckContext<'_>, f: &mut Findings) -> HealthTerms {
     let raw = &cx.raw.proxy;
     let default = ProxySettings::default().health;
-    if cx.groups.probes.is_empty() {
+    // What SRV records name is not known in every check.
+    if cx.groups.probes.is_empty() && !cx.groups.services.has_names() {
         let intervals = raw.health_interval.iter().map(|key| &key.spot);
         let timeouts = raw.health_timeout.iter().map(|key| &key.spot);
         let counts = [&raw.health_rises, &raw.health_falls].into_iter().flatten().map(|key| &key.spot);

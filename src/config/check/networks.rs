@@ -61,7 +61,7 @@ impl<'r> Networks<'r> {
             let message = format!("[networks] has {} names of DNS: at most {MAX_NAMES}", names.len());
             f.error(whole, message, "write prefixes, or a file of them");
         }
-        DnsNames { names, keep: raw.dns_keep.checked(f).unwrap_or(DNS_KEEP) }
+        DnsNames { names, keep: raw.dns_keep.checked(f).unwrap_or(DNS_KEEP), ..DnsNames::default() }
     }
 
     /// The prefixes that a name or a prefix stands for.

@@ -166,15 +166,15 @@ fn upstream(raw: &raw::RawRoute, groups: &mut GroupTable, f: &mut Findings) -> O
             f.error(&list.spot, "`upstream` is empty", "leave it out to mean the top-level one");
             return None;
         }
-        Some(list) => upstream_group(Some(&**list), f),
-        None if host.is_some() || own != OwnForwarding::default() => groups.targets.first()?.clone(),
+        Some(list) => upstream_group(Some(&**list), &mut groups.services, f),
+        None if host.is_some() || own != OwnForwarding::default() => groups.first()?,
         None => {
             health::of_route(raw, &[], groups, f);
             return None;
         }
     };
-    group.iter_mut().for_each(|target| target.host.clone_from(&host));
-    health::of_route(raw, &group, groups, f);
+    group.targets.iter_mut().for_each(|target| target.host.clone_from(&host));
+    health::of_route(raw, &group.targets, groups, f);
     Some(groups.number_of(group, own))
 }
 

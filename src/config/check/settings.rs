@@ -1,11 +1,14 @@
 //! The tables that hold plain settings: `[client]`, `[refuse]`, `[proxy]`.
 
+use std::net::SocketAddr;
+
 use http::{HeaderName, StatusCode};
 use tollgate_grammar::kind::{Checked as _, Given, Like, Words as _};
-use tollgate_grammar::{Findings, Located, Syntax as _};
+use tollgate_grammar::list::distinct;
+use tollgate_grammar::{Findings, Located, StringList, Syntax as _};
 
 use super::super::raw;
-use super::super::values::{RateOrOff, RateValue, Size};
+use super::super::values::{DnsServer, RateOrOff, RateValue, Size};
 use super::super::words::ProxyProtocols;
 use super::context::CheckContext;
 use super::headers;
@@ -85,6 +88,11 @@ pub(super) fn proxy(cx: &CheckContext<'_>, f: &mut Findings) -> ProxySettings {
         upstream_max: raw.upstream_max.checked(f).unwrap_or(default.upstream_max),
         body_memory: raw.body_memory.checked(f).unwrap_or(default.body_memory),
         forwarding: groups.forwarding(forwarding(raw, f)),
+        shares: match groups.services.has_names() {
+            true => groups.shares.clone(),
+            false => Vec::new(),
+        },
+        resolver: resolver(raw.resolver.as_deref(), f),
         drain: raw.drain.checked(f).unwrap_or(default.drain),
         headers: headers::check(raw, f),
         header_case: raw.header_case.checked(f).unwrap_or_default(),
@@ -92,6 +100,22 @@ pub(super) fn proxy(cx: &CheckContext<'_>, f: &mut Findings) -> ProxySettings {
         health: health::terms(cx, f),
         ..timeouts
     }
+}
+
+/// `proxy.resolver`: at most three, as the system has.
+fn resolver(list: Option<&StringList>, f: &mut Findings) -> Vec<SocketAddr> {
+    let servers = distinct(list, f).into_iter().filter_map(|item| DnsServer::read(item, f));
+    let servers: Vec<SocketAddr> = servers.map(|DnsServer(address)| address).collect();
+    match list {
+        Some(list) if list.is_empty => {
+            f.error(&list.spot, "`resolver` is empty", "leave it out for the servers of /etc/resolv.conf");
+        }
+        Some(list) if servers.len() > MAX_SERVERS => {
+            f.error(&list.spot, format!("`resolver` has {} servers", servers.len()), "at most three");
+        }
+        _ => {}
+    }
+    servers
 }
 
 /// How requests are forwarded where no route says otherwise.
@@ -161,3 +185,6 @@ fn client_rate(text: &Given<Like<RateOrOff>>, f: &mut Findings) -> Option<Client
     }
     Some(ClientRate { count, period, burst })
 }
+
+/// Servers of DNS at most: as many as the system's resolver asks.
+const MAX_SERVERS: usize = 3;

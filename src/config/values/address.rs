@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use tollgate_grammar::{Mistake, Syntax};
 
+use super::dns::service_name;
 use crate::config::features::{self, TLS};
 use crate::net::listener::ListenAddress;
 use crate::net::socket_file::SocketFile;
@@ -20,7 +21,12 @@ pub struct ListenUrl(pub ListenAddress);
 
 /// An entry of `upstream`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpstreamUrl(pub UpstreamAddress);
+pub enum UpstreamUrl {
+    /// One upstream.
+    At(UpstreamAddress),
+    /// `srv+http://NAME`: those that the SRV records of this name list, in lower case.
+    Service(String),
+}
 
 /// `upstream_host` of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +83,7 @@ impl Syntax for ListenUrl {
 
 impl Syntax for UpstreamUrl {
     fn pattern() -> Option<String> {
-        Some(r"^(https?://\S+|unix:.+)$".to_owned())
+        Some(r"^((srv\+)?http://\S+|https://\S+|unix:.+)$".to_owned())
     }
 }
 
@@ -99,10 +105,10 @@ impl FromStr for UpstreamUrl {
     fn from_str(text: &str) -> Result<Self, Mistake> {
         refuse_credentials(text, UPSTREAM)?;
         match scheme(text) {
-            ("unix", _) => socket_path(text).map(|path| Self(UpstreamAddress::Unix(path))),
+            ("unix", _) => socket_path(text).map(|path| Self::At(UpstreamAddress::Unix(path))),
             ("http", Some(authority)) => {
                 let (host, port) = peer_host_and_port(text, authority, HTTP, UPSTREAM)?;
-                Ok(Self(UpstreamAddress::Tcp { host, port }))
+                Ok(Self::At(UpstreamAddress::Tcp { host, port }))
             }
             ("https", Some(authority)) => {
                 need_tls()?;
@@ -113,8 +119,13 @@ impl FromStr for UpstreamUrl {
                         "a DNS name or an address",
                     ));
                 }
-                Ok(Self(UpstreamAddress::Tls { host, port }))
+                Ok(Self::At(UpstreamAddress::Tls { host, port }))
             }
+            ("srv+http", Some(authority)) => service_name(text, authority).map(Self::Service),
+            ("srv+https", _) => Err(Mistake::new(
+                "no certificate can be for the servers that DNS names",
+                "write srv+http://, or https:// with the names of the servers",
+            )),
             _ => Err(Mistake::new(format!("`{text}` is not an upstream"), UPSTREAM)),
         }
     }
@@ -325,7 +336,10 @@ mod tests {
     }
 
     fn upstream(text: &str) -> String {
-        text.parse::<UpstreamUrl>().unwrap().0.to_string()
+        match text.parse().unwrap() {
+            UpstreamUrl::At(address) => address.to_string(),
+            UpstreamUrl::Service(name) => format!("SRV {name}"),
+        }
     }
 
     #[test]
@@ -373,6 +387,7 @@ mod tests {
         assert_eq!(upstream("unix:/run/php.sock"), "unix:/run/php.sock");
         assert_eq!(upstream("https://App.internal"), "https://app.internal:443");
         assert_eq!(upstream("https://[::1]:8443/"), "https://[::1]:8443");
+        assert_eq!(upstream("srv+http://_http._tcp.App.example/"), "SRV _http._tcp.app.example");
     }
 
     #[test]
@@ -440,6 +455,14 @@ mod tests {
             "systemd:a:b",
             "systemd://web",
             "systemd+http:web",
+            "srv+http://",
+            "srv+http://app.example:80",
+            "srv+http://127.0.0.1",
+            "srv+http://[::1]",
+            "srv+http://app..example",
+            "srv+http://app.example/x",
+            "srv+https://app.example",
+            "srv+unix:/run/app.sock",
         ];
         for text in wrong {
             assert!(text.parse::<ListenUrl>().is_err(), "{text:?}");
@@ -470,10 +493,10 @@ mod tests {
                 UpstreamAddress::Tcp { host: host.clone(), port },
                 UpstreamAddress::Tls { host: host.clone(), port },
             ] {
-                let url = UpstreamUrl(address);
-                let read = url.0.to_string().parse::<UpstreamUrl>();
+                let text = address.to_string();
+                let read = text.parse::<UpstreamUrl>();
                 let unnamed = !is_server_name(&host) && read.is_err();
-                prop_assert!(read == Ok(url.clone()) || unnamed, "{}", url.0);
+                prop_assert!(read == Ok(UpstreamUrl::At(address)) || unnamed, "{text}");
             }
         }
     }

@@ -4,7 +4,8 @@
 //! address that it was refused: a port that the configuration named later. The confinement itself is left to the
 //! sandbox.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,12 +32,21 @@ pub struct ConnectRequests {
 #[derive(Debug)]
 struct ConnectRequest {
     host: String,
+    /// An address that the host was found to have; `None` has it looked up.
+    ip: Option<IpAddr>,
     port: u16,
     response: oneshot::Sender<io::Result<std::net::TcpStream>>,
 }
 
-/// Names and ports that may be connected to for other threads.
-type AllowedTargets = Arc<Mutex<HashSet<(String, u16)>>>;
+/// Names and ports that may be connected to for other threads, each with how many need it.
+type AllowedTargets = Arc<Mutex<HashMap<(String, u16), usize>>>;
+
+/// Has a target allowed for as long as it lives.
+#[derive(Debug)]
+pub struct AllowedTarget {
+    target: (String, u16),
+    allowed: AllowedTargets,
+}
 
 impl Connector {
     /// For confined threads; their requests have to be [served](ConnectRequests::serve).
@@ -50,12 +60,15 @@ impl Connector {
         )
     }
 
-    /// Allows a target that a configuration names; no other is connected to for a confined thread.
-    pub fn allow(&self, host: &str, port: u16) {
-        if self.requests.is_some() {
-            let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
-            allowed.insert((host.to_owned(), port));
-        }
+    /// Allows a target that a configuration names; no other is connected to for a confined thread. `None` where every
+    /// thread may connect.
+    #[must_use]
+    pub fn allow(&self, host: &str, port: u16) -> Option<AllowedTarget> {
+        self.requests.as_ref()?;
+        let target = (host.to_owned(), port);
+        let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        *allowed.entry(target.clone()).or_default() += 1;
+        Some(AllowedTarget { target, allowed: Arc::clone(&self.allowed) })
     }
 
     /// Connects to a name or an address without brackets.
@@ -63,17 +76,50 @@ impl Connector {
     /// # Errors
     /// The error of the kernel or of the resolver.
     pub async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
-        let Some(requests) = &self.requests else { return TcpStream::connect((host, port)).await };
-        if let Ok(address) = host.parse::<IpAddr>() {
-            match TcpStream::connect((address, port)).await {
-                Err(refused) if refused.kind() == io::ErrorKind::PermissionDenied => {}
-                result => return result,
+        match host.parse() {
+            Ok(address) => self.connect_to(host, address, port).await,
+            Err(_) => match &self.requests {
+                None => TcpStream::connect((host, port)).await,
+                Some(requests) => ask(requests, host, None, port).await,
+            },
+        }
+    }
+
+    /// Connects to an address that this host was found to have.
+    ///
+    /// # Errors
+    /// The error of the kernel.
+    pub async fn connect_to(&self, host: &str, ip: IpAddr, port: u16) -> io::Result<TcpStream> {
+        match (TcpStream::connect((ip, port)).await, &self.requests) {
+            (Err(refused), Some(requests)) if refused.kind() == io::ErrorKind::PermissionDenied => {
+                ask(requests, host, Some(ip), port).await
+            }
+            (result, _) => result,
+        }
+    }
+}
+
+async fn ask(
+    requests: &mpsc::Sender<ConnectRequest>,
+    host: &str,
+    ip: Option<IpAddr>,
+    port: u16,
+) -> io::Result<TcpStream> {
+    let (response, receiver) = oneshot::channel();
+    let request = ConnectRequest { host: host.to_owned(), ip, port, response };
+    requests.send(request).await.map_err(|_| io::ErrorKind::BrokenPipe)?;
+    TcpStream::from_std(receiver.await.map_err(|_| io::ErrorKind::BrokenPipe)??)
+}
+
+impl Drop for AllowedTarget {
+    fn drop(&mut self) {
+        let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut count) = allowed.entry(self.target.clone()) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
             }
         }
-        let (response, receiver) = oneshot::channel();
-        let request = ConnectRequest { host: host.to_owned(), port, response };
-        requests.send(request).await.map_err(|_| io::ErrorKind::BrokenPipe)?;
-        TcpStream::from_std(receiver.await.map_err(|_| io::ErrorKind::BrokenPipe)??)
     }
 }
 
@@ -90,16 +136,24 @@ impl ConnectRequests {
         }
     }
 
-    fn is_allowed(&self, request: &ConnectRequest) -> bool {
+    /// A worker that is not itself may ask for any address at the port of a name. Landlock bounds only the ports as well.
+    fn is_allowed(&self, ConnectRequest { host, ip, port, .. }: &ConnectRequest) -> bool {
+        let is_its_own = ip.is_none_or(|ip| host.parse::<IpAddr>().map_or(true, |host| host == ip));
         let allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
-        allowed.contains(&(request.host.clone(), request.port))
+        is_its_own && allowed.contains_key(&(host.clone(), *port))
     }
 }
 
 impl ConnectRequest {
     async fn serve(mut self) {
+        let connect = async {
+            match self.ip {
+                Some(ip) => TcpStream::connect((ip, self.port)).await,
+                None => TcpStream::connect((&*self.host, self.port)).await,
+            }
+        };
         let result = tokio::select! {
-            result = TcpStream::connect((&*self.host, self.port)) => result.and_then(TcpStream::into_std),
+            result = connect => result.and_then(TcpStream::into_std),
             () = self.response.closed() => return,
         };
         // As above.
@@ -134,14 +188,36 @@ mod tests {
     async fn names_are_connected_to_by_the_thread_that_is_asked_and_only_those_that_were_named() {
         let ((listener, named), (_other, not_named)) = (listener(), listener());
         let (connector, requests) = Connector::delegating();
-        connector.allow("localhost", named);
+        let allowed = [(); 2].map(|()| connector.allow("localhost", named).unwrap());
         let serving = tokio::spawn(requests.serve());
         let made = connector.connect("localhost", named).await.unwrap();
         assert_eq!(made.local_addr().unwrap(), listener.accept().unwrap().1);
         let refused = connector.connect("localhost", not_named).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        let [first, second] = allowed;
+        drop(first);
+        connector.connect("localhost", named).await.unwrap();
+        drop(second);
+        assert!(connector.connect("localhost", named).await.is_err(), "no upstream has it any more");
         drop(connector);
         serving.await.unwrap();
+    }
+
+    /// As a confined worker asks after the kernel has refused it.
+    #[tokio::test]
+    async fn an_address_of_a_name_is_connected_to_for_others_and_another_one_than_named_is_not() {
+        let (listener, port) = listener();
+        let (connector, requests) = Connector::delegating();
+        let _allowed = [connector.allow("app.test", port), connector.allow("127.0.0.2", port)];
+        tokio::spawn(requests.serve());
+        let sender = connector.requests.as_ref().unwrap();
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let made = ask(sender, "app.test", Some(here), port).await.unwrap();
+        assert_eq!(made.local_addr().unwrap(), listener.accept().unwrap().1);
+        for host in ["127.0.0.2", "other.test"] {
+            let refused = ask(sender, host, Some(here), port).await.unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{host}");
+        }
     }
 
     #[tokio::test]

@@ -1,7 +1,10 @@
 //! The checked settings of `[proxy]`, and the CAs trusted for upstreams.
 
+use std::net::SocketAddr;
+
 use super::headers::filter::HeaderFilter;
 use super::headers::passed::HeaderCase;
+use super::upstream::TargetShare;
 use crate::net::proxy_protocol::ProxyProtocolVersion;
 use crate::net::tls::Trust;
 use crate::time::Span;
@@ -31,6 +34,11 @@ pub struct ProxySettings {
     pub upstream_max: usize,
     /// How requests are forwarded, by the number of their group of upstreams.
     pub forwarding: Vec<Forwarding>,
+    /// The shares of the upstreams of a group that an SRV record names, in their order, by the number of the group; empty for
+    /// any other group.
+    pub shares: Vec<Vec<TargetShare>>,
+    /// The servers of DNS that names of upstreams are looked up at; if empty, those of the system.
+    pub resolver: Vec<SocketAddr>,
     /// When health checks are due, and how many count.
     pub health: HealthTerms,
     /// Bytes for buffered bodies of requests in the whole process, and as many for those of responses; one client prefix may
@@ -124,6 +132,8 @@ impl Default for ProxySettings {
             upstream_idle: Span::from_secs(4),
             upstream_max: 512,
             forwarding: vec![Forwarding::default()],
+            shares: Vec::new(),
+            resolver: Vec::new(),
             health: HealthTerms::default(),
             body_memory: 64 * 1024 * 1024,
             drain: Span::from_secs(30),

@@ -17,6 +17,7 @@ mod http1;
 pub(super) mod plain_response;
 mod pool;
 mod reuse;
+mod shares;
 mod target;
 pub(super) mod tunnel;
 
@@ -28,8 +29,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Response};
+use smallvec::SmallVec;
 use tokio::time::Sleep;
 
+pub use self::addresses::NameAnswer;
 use self::addresses::NamedAddress;
 pub use self::backend::Backend;
 use self::backend::SentRequest;
@@ -38,6 +41,8 @@ use self::fair_queue::FairQueuePermit;
 pub use self::health::Health;
 pub use self::health_check::{HealthChange, HealthProbe};
 pub use self::http1::UpstreamBody;
+pub use self::shares::TargetShare;
+use self::shares::ShareTurns;
 pub use self::target::{UpstreamAddress, UpstreamHost, UpstreamTarget};
 use super::body::{RequestBody, UploadProgress};
 use super::buffered_socket::BufferedSocket;
@@ -57,6 +62,8 @@ pub struct UpstreamGroup {
     settings: Arc<ProxySettings>,
     forwarding: Forwarding,
     round_robin: Cell<usize>,
+    /// For upstreams that an SRV record names.
+    turns: Option<ShareTurns>,
 }
 
 /// A connection to an upstream, with its slot among `upstream_max`. Boxed when it is made, because each request moves it
@@ -84,11 +91,13 @@ pub struct ConnectionLease {
 }
 
 impl UpstreamGroup {
-    /// The group of at least one upstream with this number, and the time-outs of `settings`.
+    /// The group of these upstreams with this number, and the time-outs of `settings`.
     #[must_use]
     pub fn new(number: usize, backends: Vec<Rc<Backend>>, settings: &Arc<ProxySettings>) -> Self {
         let forwarding = settings.forwarding.get(number).copied().unwrap_or_default();
-        Self { backends, settings: Arc::clone(settings), forwarding, round_robin: Cell::new(0) }
+        let shares = settings.shares.get(number).filter(|shares| !shares.is_empty());
+        let turns = shares.map(|shares| ShareTurns::new(shares));
+        Self { backends, settings: Arc::clone(settings), forwarding, round_robin: Cell::new(0), turns }
     }
 
     /// How requests to it are forwarded.
@@ -135,17 +144,22 @@ impl UpstreamGroup {
         Err(last)
     }
 
-    /// Upstreams that are up, least busy first and equals in turn; then those that are down, in case they are back.
-    fn by_preference(&self) -> impl Iterator<Item = Rc<Backend>> {
+    /// Upstreams that are up, least busy first and equals in turn, or by their shares; then those that are down, in case
+    /// they are back.
+    fn by_preference(&self) -> SmallVec<[Rc<Backend>; 4]> {
+        let is_down = |at: usize| self.backends.get(at).is_some_and(|backend| backend.health.is_down());
+        if let Some(turns) = &self.turns {
+            return turns.next(is_down).into_iter().filter_map(|at| self.backends.get(at).cloned()).collect();
+        }
         let turn = self.round_robin.get();
         self.round_robin.set(turn.wrapping_add(1));
         let count = self.backends.len();
-        let mut order: smallvec::SmallVec<[Rc<Backend>; 4]> =
+        let mut order: SmallVec<[Rc<Backend>; 4]> =
             (0..count).map(|at| Rc::clone(&self.backends[(turn % count + at) % count])).collect();
         if count > 1 {
             order.sort_by_key(|backend| (backend.health.is_down(), backend.health.busy()));
         }
-        order.into_iter()
+        order
     }
 }
 

@@ -3,8 +3,8 @@
 //! The slot comes from `upstream`; `http1` speaks over the connection.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
@@ -16,7 +16,7 @@ use crate::event::Failure;
 use crate::net::connection_slots::ConnectionSlot;
 use crate::net::connector;
 use crate::net::stream::NetStream;
-use crate::net::tls::{self, Trust};
+use crate::net::tls;
 use crate::proxy::buffered_socket::BufferedSocket;
 use crate::proxy::settings::ProxySettings;
 
@@ -26,10 +26,9 @@ pub(super) async fn connect(
     settings: &ProxySettings,
 ) -> Result<Box<UpstreamConnection>, Failure> {
     let within = settings.connect_timeout.to_std();
-    let trust = settings.upstream_trust.as_ref();
-    let stream = timeout(within, open(health, trust, within)).await;
+    let stream = timeout(within, open(health, settings, within)).await;
     let (stream, address) = stream.map_err(|_| Failure::ConnectTimeout)??;
-    let trust = trust.filter(|_| matches!(stream, NetStream::Tls(_))).cloned();
+    let trust = settings.upstream_trust.as_ref().filter(|_| matches!(stream, NetStream::Tls(_))).cloned();
     let timer = Box::pin(tokio::time::sleep(within));
     Ok(Box::new(UpstreamConnection {
         socket: BufferedSocket::new(stream),
@@ -43,28 +42,48 @@ pub(super) async fn connect(
 /// Opens a stream, over TCP within about this time; with the address behind the upstream's name.
 pub(super) async fn open(
     health: &Health,
-    trust: Option<&Trust>,
+    settings: &ProxySettings,
     within: Duration,
 ) -> Result<Opened, Failure> {
     let UpstreamTarget { address, host: asked } = &health.target;
-    match address {
-        UpstreamAddress::Tcp { host, port } => {
-            let (stream, address) = tcp(health, host, *port, within).await?;
-            Ok((NetStream::Tcp(stream), address))
-        }
-        UpstreamAddress::Tls { host, port } => {
-            let (stream, address) = tcp(health, host, *port, within).await?;
+    let (stream, named) = transport(health, settings, within).await.map_err(|error| connect_failure(&error))?;
+    match (address, stream) {
+        (UpstreamAddress::Tls { host, .. }, NetStream::Tcp(stream)) => {
             // A configuration with such an upstream has CAs.
-            let trust = trust.ok_or(Failure::Tls)?;
+            let trust = settings.upstream_trust.as_ref().ok_or(Failure::Tls)?;
             let name = asked.as_ref().map_or(host, |asked| &asked.name);
             let stream = tls::connect(stream, name, trust).await.map_err(|error| tls_failure(&error))?;
-            Ok((stream, address))
+            Ok((stream, named))
         }
-        UpstreamAddress::Unix(path) => {
-            let stream = UnixStream::connect(path).await.map_err(|error| connect_failure(&error))?;
-            Ok((NetStream::Unix(stream), None))
-        }
+        (_, stream) => Ok((stream, named)),
     }
+}
+
+impl Health {
+    /// Connects to it within about this time, and hangs up.
+    ///
+    /// # Errors
+    /// The error of the kernel or of the resolver.
+    pub async fn reach(&self, settings: &ProxySettings, within: Duration) -> io::Result<()> {
+        transport(self, settings, within).await.map(drop)
+    }
+}
+
+async fn transport(health: &Health, settings: &ProxySettings, within: Duration) -> io::Result<Opened> {
+    let (host, port) = match &health.target.address {
+        UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port } => (host, *port),
+        UpstreamAddress::Unix(path) => return Ok((NetStream::Unix(UnixStream::connect(path).await?), None)),
+    };
+    let (stream, named) = match health.looked_up_name() {
+        Some(_) => {
+            let name = UpstreamName { health, host, port, has_resolver: !settings.resolver.is_empty() };
+            let (stream, named) = name.connect(within).await?;
+            (stream, Some(named))
+        }
+        None => (health.connector.connect(host, port).await?, None),
+    };
+    stream.set_nodelay(true)?;
+    Ok((NetStream::Tcp(stream), named))
 }
 
 /// A stream, and the address behind the name of its upstream.
@@ -79,55 +98,81 @@ fn connect_failure(error: &io::Error) -> Failure {
     }
 }
 
-async fn tcp(
-    health: &Health,
-    host: &str,
+/// The name of an upstream, which has to be looked up.
+struct UpstreamName<'h> {
+    health: &'h Health,
+    host: &'h str,
     port: u16,
-    within: Duration,
-) -> Result<(TcpStream, Option<Arc<NamedAddress>>), Failure> {
-    let opened = match health.looked_up_name() {
-        Some(_) => by_name(health, host, port, within).await.map(|(stream, address)| (stream, Some(address))),
-        None => health.connector.connect(host, port).await.map(|stream| (stream, None)),
-    };
-    let nodelay = opened.and_then(|opened| opened.0.set_nodelay(true).map(|()| opened));
-    nodelay.map_err(|error| connect_failure(&error))
+    /// Whether the configuration names the servers of DNS: these answer the application alone.
+    has_resolver: bool,
 }
 
-/// Looks the name up and connects; where the name has no answer, to its last addresses. An address that the name has no
-/// longer may be a stranger's, so it is not tried because another one refuses.
-async fn by_name(
-    health: &Health,
-    host: &str,
-    port: u16,
-    within: Duration,
-) -> io::Result<(TcpStream, Arc<NamedAddress>)> {
-    let addresses = &health.addresses;
-    let last = addresses.last();
-    let mut failed: io::Error = io::ErrorKind::TimedOut.into();
-    let is_failing = addresses.is_failing();
-    if !is_failing {
-        let lookup_share = if last.is_empty() { within } else { within * 3 / 4 };
-        match timeout(lookup_share, health.connector.connect(host, port)).await {
-            Ok(Ok(stream)) => {
-                let ip = stream.peer_addr()?.ip();
-                return Ok((stream, addresses.connected(ip, health.clock.now())));
+type OpenedByName = (TcpStream, Arc<NamedAddress>);
+
+impl UpstreamName<'_> {
+    /// Connects to the addresses of an answer that holds; without one looks the name up; where it has no answer, connects to
+    /// its last addresses. An address that the name has no longer may be a stranger's, so it is not tried because another one
+    /// refuses.
+    async fn connect(&self, within: Duration) -> io::Result<OpenedByName> {
+        let addresses = &self.health.addresses;
+        let last = addresses.last();
+        let is_failing = addresses.is_failing();
+        let share = if is_failing || last.is_empty() { within } else { within * 3 / 4 };
+        let mut failed: io::Error = io::ErrorKind::TimedOut.into();
+        if !is_failing {
+            match timeout(share, self.connect_to_answer(share)).await {
+                Ok(Ok(opened)) => return Ok(opened),
+                // The kernel's, and not the resolver's.
+                Ok(Err(error)) if error.raw_os_error().is_some() => return Err(error),
+                Ok(Err(error)) => failed = error,
+                Err(_) => {}
             }
-            // The kernel's, and not the resolver's.
-            Ok(Err(error)) if error.raw_os_error().is_some() => return Err(error),
-            Ok(Err(error)) => failed = error,
+        }
+        let left = if is_failing { within } else { within / 4 };
+        self.connect_to_any(last, left).await.map_err(|error| error.unwrap_or(failed))
+    }
+
+    /// If the addresses of the last answer refuse, the name may have moved since, so the system's resolver is asked.
+    async fn connect_to_answer(&self, within: Duration) -> io::Result<OpenedByName> {
+        let Health { addresses, clock, connector, .. } = self.health;
+        let current = match self.has_resolver {
+            true => addresses.next_current(|| clock.now()).await,
+            false => addresses.current(clock.now()),
+        };
+        match self.connect_to_any(current.unwrap_or_default(), within).await {
+            Ok(opened) => return Ok(opened),
+            Err(error) if self.has_resolver => {
+                return Err(error.unwrap_or_else(|| io::Error::other("its name has no address")));
+            }
             Err(_) => {}
         }
+        let stream = connector.connect(self.host, self.port).await?;
+        let ip = stream.peer_addr()?.ip();
+        Ok((stream, addresses.connected(ip, clock.now())))
     }
-    let left = if is_failing { within } else { within / 4 };
-    let share = left / u32::try_from(last.len()).unwrap_or(u32::MAX).max(1);
-    for address in last {
-        match timeout(share, TcpStream::connect(SocketAddr::new(address.ip, port))).await {
-            Ok(Ok(stream)) => return Ok((stream, address)),
-            Ok(Err(error)) => failed = error,
-            Err(_) => {}
+
+    /// The error is that of the kernel, if there was one.
+    async fn connect_to_any(
+        &self,
+        addresses: Vec<Arc<NamedAddress>>,
+        within: Duration,
+    ) -> Result<OpenedByName, Option<io::Error>> {
+        let share = within / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+        let mut failed = None;
+        for address in addresses {
+            let opened = timeout(share, self.health.connector.connect_to(self.host, address.ip, self.port)).await;
+            let has_failed = !matches!(opened, Ok(Ok(_)));
+            if address.has_failed.load(Relaxed) != has_failed {
+                address.has_failed.store(has_failed, Relaxed);
+            }
+            match opened {
+                Ok(Ok(stream)) => return Ok((stream, address)),
+                Ok(Err(error)) => failed = Some(error),
+                Err(_) => {}
+            }
         }
+        Err(failed)
     }
-    Err(failed)
 }
 
 fn tls_failure(error: &io::Error) -> Failure {

@@ -17,7 +17,7 @@ use super::target::authority;
 use super::{UpstreamAddress, UpstreamTarget};
 use crate::event::{Event, Events, Failure};
 use crate::net::connection_slots::ConnectionSlots;
-use crate::net::connector::Connector;
+use crate::net::connector::{AllowedTarget, Connector};
 use crate::time::{Clock, Span, Time};
 
 /// The state of one upstream that all workers share.
@@ -40,6 +40,7 @@ pub struct Health {
     /// Failures in a row, and [`ILL`].
     failures: AtomicU32,
     down_until: AtomicU64,
+    _allowed: Option<AllowedTarget>,
 }
 
 impl Health {
@@ -63,9 +64,12 @@ impl Health {
         clock: Clock,
         events: Events,
     ) -> Arc<Self> {
-        if let UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port } = &target.address {
-            connector.allow(host, *port);
-        }
+        let allowed = match &target.address {
+            UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port } => {
+                connector.allow(host, *port)
+            }
+            UpstreamAddress::Unix(_) => None,
+        };
         let name = target.to_string();
         Arc::new(Self {
             connection_limit: ConnectionSlots::new(max_connections),
@@ -82,6 +86,7 @@ impl Health {
             busy: AtomicUsize::new(0),
             failures: AtomicU32::new(0),
             down_until: AtomicU64::new(0),
+            _allowed: allowed,
         })
     }
 

@@ -102,7 +102,7 @@ impl Health {
 
     async fn probe(&self, probe: &HealthProbe, settings: &ProxySettings) -> Result<ProbeAnswer, ProbeError> {
         let within = settings.health.timeout.to_std();
-        let (stream, _) = connect::open(self, settings.upstream_trust.as_ref(), within).await?;
+        let (stream, _) = connect::open(self, settings, within).await?;
         let request = Request::builder()
             .method(&probe.method)
             .uri(probe.target.as_str())

@@ -1,0 +1,296 @@
+//! Looks a name up: in `/etc/hosts`, then at servers of DNS, whose answers say how long they hold, then by whatever else the
+//! system knows (`nsswitch.conf`: mDNS, LDAP). Servers that the configuration names are asked alone.
+//!
+//! Files are read by the broker, because the confined background may not read all of them. When a name is looked up again is left
+//! to `lookup_schedule`.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::time::Duration;
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{
+    ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts, ServerOrderingStrategy,
+};
+use hickory_resolver::lookup::Lookup;
+use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::rdata::SRV;
+use hickory_resolver::proto::rr::{Name, RData};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::sandbox::Broker;
+use crate::config::names::{DnsNames, MAX_TARGETS, NamedAddresses, ServiceTarget, first};
+use crate::proxy::upstream::TargetShare;
+
+/// Looks names up.
+#[derive(Debug, Clone)]
+pub(super) struct NameResolver {
+    /// If empty, those of `/etc/resolv.conf`.
+    servers: Vec<SocketAddr>,
+    broker: Broker,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found<T> {
+    pub(super) value: T,
+    /// How long it holds; `None` if it is not from a server of DNS.
+    pub(super) ttl: Option<Duration>,
+}
+
+impl NameResolver {
+    pub(super) fn new(servers: &[SocketAddr], broker: &Broker) -> Self {
+        Self { servers: servers.to_vec(), broker: broker.clone() }
+    }
+
+    /// At least one address.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn addresses(&self, name: &str) -> io::Result<Found<BTreeSet<IpAddr>>> {
+        let files = self.files(name).await?;
+        let mut failed = None;
+        if !files.is_host && name.parse::<IpAddr>().is_err() {
+            match self.ask_for_addresses(name, &files).await {
+                Ok(found) => return Ok(found),
+                Err(error) if !self.servers.is_empty() => return Err(error),
+                Err(error) => failed = Some(error),
+            }
+        }
+        let asked = name.to_owned();
+        let value = self.broker.run(move || system_addresses(&asked)).await?;
+        Ok(Found { value: value.map_err(|error| failed.unwrap_or(error))?, ttl: None })
+    }
+
+    /// The same without a borrow, for tasks.
+    ///
+    /// # Errors
+    /// As above.
+    pub(super) async fn addresses_of(self, name: String) -> io::Result<Found<BTreeSet<IpAddr>>> {
+        self.addresses(&name).await
+    }
+
+    /// The targets of SRV records by their addresses, at least one.
+    ///
+    /// # Errors
+    /// Why there is none; also if the addresses of a target could not be found out.
+    pub(super) async fn service(&self, name: &str) -> io::Result<Found<Vec<ServiceTarget>>> {
+        let files = self.files(name).await?;
+        let resolver = self.resolver(&files)?;
+        let lookup = within(resolver.srv_lookup(dns_name(name)?)).await?;
+        let mut ttl = ttl_of(&lookup);
+        let mut records: Vec<SRV> = lookup.answers().iter().filter_map(|record| service_record(&record.data)).collect();
+        records.sort_by_key(|record| record.priority);
+        records.truncate(MAX_TARGETS);
+        let mut lookups = JoinSet::new();
+        for record in records {
+            let resolver = self.clone();
+            lookups.spawn(async move { (resolver.addresses(&record.target.to_ascii()).await, record) });
+        }
+        let mut targets = BTreeSet::new();
+        for (found, record) in lookups.join_all().await {
+            let found = match found {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                found => found?,
+            };
+            ttl = ttl.min(found.ttl.or(ttl));
+            let share = TargetShare { priority: record.priority, weight: record.weight };
+            let address = |ip: IpAddr| SocketAddr::new(ip.to_canonical(), record.port);
+            targets.extend(found.value.into_iter().map(|ip| ServiceTarget { share, address: address(ip) }));
+        }
+        let mut seen = BTreeSet::new();
+        let value: Vec<_> =
+            targets.into_iter().filter(|target| seen.insert(target.address)).take(MAX_TARGETS).collect();
+        match value.is_empty() {
+            true => Err(io::Error::new(io::ErrorKind::NotFound, "it has no target")),
+            false => Ok(Found { value, ttl }),
+        }
+    }
+
+    async fn files(&self, name: &str) -> io::Result<ResolverFiles> {
+        let name = name.trim_end_matches('.').to_owned();
+        self.broker.run(move || ResolverFiles::read(&name)).await
+    }
+
+    async fn ask_for_addresses(&self, name: &str, files: &ResolverFiles) -> io::Result<Found<BTreeSet<IpAddr>>> {
+        let resolver = self.resolver(files)?;
+        let found = within(resolver.lookup_ip(dns_name(name)?)).await?;
+        let value: BTreeSet<IpAddr> = found.iter().map(|ip| ip.to_canonical()).collect();
+        match value.is_empty() {
+            true => Err(io::Error::new(io::ErrorKind::NotFound, "it has no address")),
+            false => Ok(Found { value, ttl: ttl_of(found.as_lookup()) }),
+        }
+    }
+
+    /// A new one each time: `/etc/resolv.conf` may have changed, and answers are kept elsewhere.
+    fn resolver(&self, files: &ResolverFiles) -> io::Result<TokioResolver> {
+        let mut options = ResolverOpts::default();
+        options.use_hosts_file = ResolveHosts::Never;
+        options.cache_size = 0;
+        options.attempts = 1;
+        options.timeout = SERVER_TIMEOUT;
+        options.num_concurrent_reqs = 1;
+        options.server_ordering_strategy = ServerOrderingStrategy::UserProvidedOrder;
+        let mut search = Vec::new();
+        let servers: Vec<SocketAddr> = if self.servers.is_empty() {
+            let (system, _) = resolv_conf::Config::parse_with_errors(&files.resolv_conf);
+            options.ndots = usize::try_from(system.ndots).unwrap_or(1);
+            let suffixes = system.get_last_search_or_domain().take(MAX_SEARCH);
+            search.extend(suffixes.filter_map(|suffix| Name::from_ascii(suffix).ok()));
+            system.nameservers.iter().take(MAX_SERVERS).map(|ip| SocketAddr::new(ip.into(), 53)).collect()
+        } else {
+            self.servers.clone()
+        };
+        if servers.is_empty() {
+            return Err(io::Error::other("/etc/resolv.conf names no server"));
+        }
+        let config = ResolverConfig::from_parts(None, search, servers.into_iter().map(server).collect());
+        let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+        builder.with_options(options).build().map_err(io::Error::other)
+    }
+}
+
+/// What the system's files say about a name.
+struct ResolverFiles {
+    /// Whether `/etc/hosts` has the name.
+    is_host: bool,
+    resolv_conf: Vec<u8>,
+}
+
+impl ResolverFiles {
+    fn read(name: &str) -> Self {
+        let mut hosts = String::new();
+        // Without the file, as far as it can be read.
+        let _ = File::open("/etc/hosts").and_then(|file| file.take(MAX_HOSTS).read_to_string(&mut hosts));
+        Self { is_host: has_host(&hosts, name), resolv_conf: fs::read("/etc/resolv.conf").unwrap_or_default() }
+    }
+}
+
+fn has_host(hosts: &str, name: &str) -> bool {
+    let names = |line: &str| {
+        let line = line.split('#').next().unwrap_or_default();
+        line.split_whitespace().skip(1).any(|host| host.eq_ignore_ascii_case(name))
+    };
+    hosts.lines().any(names)
+}
+
+fn server(address: SocketAddr) -> NameServerConfig {
+    let with_port = |mut connection: ConnectionConfig| {
+        connection.port = address.port();
+        connection
+    };
+    let connections = vec![with_port(ConnectionConfig::udp()), with_port(ConnectionConfig::tcp())];
+    NameServerConfig::new(address.ip(), true, connections)
+}
+
+fn dns_name(name: &str) -> io::Result<Name> {
+    Name::from_ascii(name).map_err(io::Error::other)
+}
+
+/// `NotFound` if the servers say that there is no such name or record.
+async fn within<T>(lookup: impl Future<Output = Result<T, NetError>>) -> io::Result<T> {
+    match timeout(LOOKUP_TIMEOUT, lookup).await {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(error)) if error.is_no_records_found() || error.is_nx_domain() => {
+            Err(io::Error::new(io::ErrorKind::NotFound, "DNS has no such name"))
+        }
+        Ok(Err(error)) => Err(io::Error::other(error.to_string())),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+fn ttl_of(lookup: &Lookup) -> Option<Duration> {
+    lookup.answers().iter().map(|record| Duration::from_secs(record.ttl.into())).min()
+}
+
+/// A record with a target; `.` is none (RFC 2782).
+fn service_record(data: &RData) -> Option<SRV> {
+    match data {
+        RData::SRV(record) if record.port != 0 && !record.target.is_root() => Some(record.clone()),
+        _ => None,
+    }
+}
+
+/// Asks the system's resolver, which may take many seconds.
+fn system_addresses(name: &str) -> io::Result<BTreeSet<IpAddr>> {
+    let found: BTreeSet<IpAddr> =
+        (name, 0).to_socket_addrs()?.map(|address| address.ip().to_canonical()).collect();
+    match found.is_empty() {
+        true => Err(io::Error::other("it has no address")),
+        false => Ok(found),
+    }
+}
+
+/// Looks up all names of a configuration at once, and gives up those that take longer than this in all. A name that has no
+/// answer is missing.
+pub(super) async fn look_up_within(dns: &DnsNames, limit: Duration, broker: &Broker) -> NamedAddresses {
+    let resolver = NameResolver::new(&dns.servers, broker);
+    let mut networks = JoinSet::new();
+    for name in dns.names.clone() {
+        let resolver = resolver.clone();
+        networks.spawn(timeout(limit, async move { (resolver.addresses(&name).await, name) }));
+    }
+    let mut services = JoinSet::new();
+    for name in dns.services.clone() {
+        let resolver = resolver.clone();
+        services.spawn(timeout(limit, async move { (resolver.service(&name).await, name) }));
+    }
+    let networks = networks.join_all().await.into_iter().flatten();
+    let services = services.join_all().await.into_iter().flatten();
+    NamedAddresses {
+        networks: networks.filter_map(|(found, name)| Some((name, first(found.ok()?.value)))).collect(),
+        services: services.filter_map(|(found, name)| Some((name, found.ok()?.value))).collect(),
+    }
+}
+
+/// The same on a thread that nothing confines, and without a runtime.
+#[must_use]
+pub fn look_up_all(dns: &DnsNames, limit: Duration) -> NamedAddresses {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return NamedAddresses::default();
+    };
+    let found = runtime.block_on(look_up_within(dns, limit, &Broker::not_needed()));
+    // A thread may still wait for the system's resolver.
+    runtime.shutdown_background();
+    found
+}
+
+/// For a server before the next one is asked.
+const SERVER_TIMEOUT: Duration = Duration::from_millis(1500);
+/// For all servers and suffixes.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+/// Servers and suffixes of `/etc/resolv.conf` that count.
+const MAX_SERVERS: usize = 3;
+const MAX_SEARCH: usize = 6;
+/// Bytes of `/etc/hosts`.
+const MAX_HOSTS: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_the_hosts_file_is_found_in_any_case_and_not_in_comments() {
+        let hosts = "127.0.0.1 localhost\n192.0.2.1\tApp.test app # db.test\n#192.0.2.2 off.test\n";
+        let has = |name| has_host(hosts, name);
+        assert!(has("localhost") && has("app.test") && has("APP"));
+        assert!(!has("db.test") && !has("off.test") && !has("192.0.2.1") && !has(""));
+    }
+
+    #[tokio::test]
+    async fn names_of_this_machine_and_addresses_are_found_without_a_server() {
+        let nowhere = [SocketAddr::from(([127, 0, 0, 1], 1))];
+        let resolver = NameResolver::new(&nowhere, &Broker::not_needed());
+        for (name, address) in [("localhost", [127, 0, 0, 1]), ("192.0.2.7", [192, 0, 2, 7])] {
+            let found = resolver.addresses(name).await.unwrap();
+            assert!(found.ttl.is_none() && found.value.contains(&IpAddr::from(address)), "{name}");
+        }
+        let error = resolver.addresses("app.test").await.unwrap_err();
+        assert_ne!(error.kind(), io::ErrorKind::NotFound, "nobody said that there is no such name");
+        assert!(resolver.service("_http._tcp.app.test").await.is_err());
+    }
+}
