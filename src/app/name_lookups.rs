@@ -162,14 +162,6 @@ impl LookedUpName {
             (Self::Service(_), Ok(None) | Err(_)) => RETRY_OF_SERVICE,
         }
     }
-
-    /// As the configuration has it.
-    fn shown(&self) -> String {
-        match self {
-            Self::Network(name) => format!("[networks]: {name}"),
-            Self::Service(name) => format!("upstream: {name}"),
-        }
-    }
 }
 
 impl FoundPlaces {
@@ -201,29 +193,42 @@ impl LastAnswer {
     fn found(&mut self, name: &LookedUpName, places: FoundPlaces, now: Time) {
         let count = places.count();
         let places = places.first();
-        if self.places.as_ref() != Some(&places) {
-            tracing::info!("{} is {} now", name.shown(), places.shown());
-            if count > places.count() {
-                tracing::warn!("{} has {count} addresses, and only {MAX_ADDRESSES} count", name.shown());
+        let (is_other, shown) = (self.places.as_ref() != Some(&places), places.shown());
+        match name {
+            LookedUpName::Network(name) if is_other => {
+                tracing::info!("[networks]: {name} is {shown} now");
+                if count > places.count() {
+                    tracing::warn!("[networks]: {name} has {count} addresses, and only {MAX_ADDRESSES} count");
+                }
             }
-        } else if self.is_failing {
-            tracing::info!("{} has an answer again", name.shown());
+            LookedUpName::Network(name) if self.is_failing => {
+                tracing::info!("[networks]: {name} has an answer again");
+            }
+            LookedUpName::Service(name) if is_other => tracing::info!("upstream: {name} is {shown} now"),
+            LookedUpName::Service(name) if self.is_failing => {
+                tracing::info!("upstream: {name} has an answer again");
+            }
+            LookedUpName::Network(_) | LookedUpName::Service(_) => {}
         }
         *self = Self { places: Some(places), at: now, is_failing: false };
     }
 
     fn missed(&mut self, name: &LookedUpName, error: &io::Error, dns: &DnsNames, now: Time) {
-        let is_network = matches!(name, LookedUpName::Network(_));
-        let is_over = is_network && now.since(self.at) >= dns.keep && self.places.is_some();
-        if is_over {
-            self.places = None;
-            tracing::warn!(
-                "{} has had no answer for client.dns_keep ({error}): its addresses are dropped",
-                name.shown()
-            );
-        } else if !self.is_failing {
-            let count = self.places.as_ref().map_or(0, FoundPlaces::count);
-            tracing::warn!("{} has no answer ({error}): {count} earlier addresses are kept", name.shown());
+        let count = self.places.as_ref().map_or(0, FoundPlaces::count);
+        match name {
+            LookedUpName::Network(name) if now.since(self.at) >= dns.keep && self.places.is_some() => {
+                self.places = None;
+                tracing::warn!(
+                    "[networks]: {name} has had no answer for client.dns_keep ({error}): its addresses are dropped"
+                );
+            }
+            _ if self.is_failing => {}
+            LookedUpName::Network(name) => {
+                tracing::warn!("[networks]: {name} has no answer ({error}): {count} earlier addresses are kept");
+            }
+            LookedUpName::Service(name) => {
+                tracing::warn!("upstream: {name} has no answer ({error}): its last addresses are used");
+            }
         }
         self.is_failing = true;
     }

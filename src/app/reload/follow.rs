@@ -205,6 +205,7 @@ impl Reload {
         let read = parts.sandbox.broker().run(move || check(sources, &restart_only)).await;
         let read =
             read.unwrap_or_else(|error| LoadAttempt::broken(format!("cannot read the policy: {error}")));
+        let read = self.with_new_names(read, parts).await;
         let changes = read.config.and_then(|(sources, config)| self.apply(sources, config, parts));
         let changed = changes.as_deref().unwrap_or_default();
         parts.observers.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
