@@ -4,24 +4,25 @@
 //! Files are read by the broker, because the confined background may not read all of them. When a name is looked up again is left
 //! to `lookup_schedule`.
 
+#[cfg(not(feature = "dns"))]
+mod absent;
+#[cfg(feature = "dns")]
+mod client;
+
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
-use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{
-    ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts, ServerOrderingStrategy,
-};
-use hickory_resolver::lookup::Lookup;
-use hickory_resolver::net::NetError;
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::proto::rr::rdata::SRV;
-use hickory_resolver::proto::rr::{Name, RData};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+#[cfg(not(feature = "dns"))]
+use self::absent::DnsClient;
+#[cfg(feature = "dns")]
+use self::client::DnsClient;
 use super::sandbox::Broker;
 use crate::config::names::{DnsNames, MAX_TARGETS, NamedAddresses, ServiceTarget, first};
 use crate::proxy::upstream::TargetShare;
@@ -42,6 +43,14 @@ pub(super) struct Found<T> {
     pub(super) ttl: Option<Duration>,
 }
 
+/// An SRV record.
+#[cfg_attr(not(feature = "dns"), allow(dead_code, reason = "no client makes one"))]
+struct ServiceRecord {
+    share: TargetShare,
+    target: String,
+    port: u16,
+}
+
 impl NameResolver {
     pub(super) fn new(servers: &[SocketAddr], broker: &Broker) -> Self {
         Self { servers: servers.to_vec(), broker: broker.clone() }
@@ -55,10 +64,11 @@ impl NameResolver {
         let files = self.files(name).await?;
         let mut failed = None;
         if !files.is_host && name.parse::<IpAddr>().is_err() {
-            match self.ask_for_addresses(name, &files).await {
+            let asked = async { DnsClient::new(&self.servers, &files.resolv_conf)?.addresses(name).await };
+            match within(asked).await {
                 Ok(found) => return Ok(found),
                 Err(error) if !self.servers.is_empty() => return Err(error),
-                Err(error) => failed = Some(error),
+                Err(error) => failed = cfg!(feature = "dns").then_some(error),
             }
         }
         let asked = name.to_owned();
@@ -80,26 +90,23 @@ impl NameResolver {
     /// Why there is none; also if the addresses of a target could not be found out.
     pub(super) async fn service(&self, name: &str) -> io::Result<Found<Vec<ServiceTarget>>> {
         let files = self.files(name).await?;
-        let resolver = self.resolver(&files)?;
-        let lookup = within(resolver.srv_lookup(dns_name(name)?)).await?;
-        let mut ttl = ttl_of(&lookup);
-        let mut records: Vec<SRV> = lookup.answers().iter().filter_map(|record| service_record(&record.data)).collect();
-        records.sort_by_key(|record| record.priority);
+        let asked = async { DnsClient::new(&self.servers, &files.resolv_conf)?.service(name).await };
+        let Found { value: mut records, mut ttl } = within(asked).await?;
+        records.sort_by_key(|record| (record.share.priority, Reverse(record.share.weight)));
         records.truncate(MAX_TARGETS);
         let mut lookups = JoinSet::new();
         for record in records {
             let resolver = self.clone();
-            lookups.spawn(async move { (resolver.addresses(&record.target.to_ascii()).await, record) });
+            lookups.spawn(async move { (resolver.addresses(&record.target).await, record) });
         }
         let mut targets = BTreeSet::new();
-        for (found, record) in lookups.join_all().await {
+        for (found, ServiceRecord { share, port, .. }) in lookups.join_all().await {
             let found = match found {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 found => found?,
             };
             ttl = ttl.min(found.ttl.or(ttl));
-            let share = TargetShare { priority: record.priority, weight: record.weight };
-            let address = |ip: IpAddr| SocketAddr::new(ip.to_canonical(), record.port);
+            let address = |ip: IpAddr| SocketAddr::new(ip.to_canonical(), port);
             targets.extend(found.value.into_iter().map(|ip| ServiceTarget { share, address: address(ip) }));
         }
         let mut seen = BTreeSet::new();
@@ -114,43 +121,6 @@ impl NameResolver {
     async fn files(&self, name: &str) -> io::Result<ResolverFiles> {
         let name = name.trim_end_matches('.').to_owned();
         self.broker.run(move || ResolverFiles::read(&name)).await
-    }
-
-    async fn ask_for_addresses(&self, name: &str, files: &ResolverFiles) -> io::Result<Found<BTreeSet<IpAddr>>> {
-        let resolver = self.resolver(files)?;
-        let found = within(resolver.lookup_ip(dns_name(name)?)).await?;
-        let value: BTreeSet<IpAddr> = found.iter().map(|ip| ip.to_canonical()).collect();
-        match value.is_empty() {
-            true => Err(io::Error::new(io::ErrorKind::NotFound, "it has no address")),
-            false => Ok(Found { value, ttl: ttl_of(found.as_lookup()) }),
-        }
-    }
-
-    /// A new one each time: `/etc/resolv.conf` may have changed, and answers are kept elsewhere.
-    fn resolver(&self, files: &ResolverFiles) -> io::Result<TokioResolver> {
-        let mut options = ResolverOpts::default();
-        options.use_hosts_file = ResolveHosts::Never;
-        options.cache_size = 0;
-        options.attempts = 1;
-        options.timeout = SERVER_TIMEOUT;
-        options.num_concurrent_reqs = 1;
-        options.server_ordering_strategy = ServerOrderingStrategy::UserProvidedOrder;
-        let mut search = Vec::new();
-        let servers: Vec<SocketAddr> = if self.servers.is_empty() {
-            let (system, _) = resolv_conf::Config::parse_with_errors(&files.resolv_conf);
-            options.ndots = usize::try_from(system.ndots).unwrap_or(1);
-            let suffixes = system.get_last_search_or_domain().take(MAX_SEARCH);
-            search.extend(suffixes.filter_map(|suffix| Name::from_ascii(suffix).ok()));
-            system.nameservers.iter().take(MAX_SERVERS).map(|ip| SocketAddr::new(ip.into(), 53)).collect()
-        } else {
-            self.servers.clone()
-        };
-        if servers.is_empty() {
-            return Err(io::Error::other("/etc/resolv.conf names no server"));
-        }
-        let config = ResolverConfig::from_parts(None, search, servers.into_iter().map(server).collect());
-        let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
-        builder.with_options(options).build().map_err(io::Error::other)
     }
 }
 
@@ -178,41 +148,8 @@ fn has_host(hosts: &str, name: &str) -> bool {
     hosts.lines().any(names)
 }
 
-fn server(address: SocketAddr) -> NameServerConfig {
-    let with_port = |mut connection: ConnectionConfig| {
-        connection.port = address.port();
-        connection
-    };
-    let connections = vec![with_port(ConnectionConfig::udp()), with_port(ConnectionConfig::tcp())];
-    NameServerConfig::new(address.ip(), true, connections)
-}
-
-fn dns_name(name: &str) -> io::Result<Name> {
-    Name::from_ascii(name).map_err(io::Error::other)
-}
-
-/// `NotFound` if the servers say that there is no such name or record.
-async fn within<T>(lookup: impl Future<Output = Result<T, NetError>>) -> io::Result<T> {
-    match timeout(LOOKUP_TIMEOUT, lookup).await {
-        Ok(Ok(found)) => Ok(found),
-        Ok(Err(error)) if error.is_no_records_found() || error.is_nx_domain() => {
-            Err(io::Error::new(io::ErrorKind::NotFound, "DNS has no such name"))
-        }
-        Ok(Err(error)) => Err(io::Error::other(error.to_string())),
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
-    }
-}
-
-fn ttl_of(lookup: &Lookup) -> Option<Duration> {
-    lookup.answers().iter().map(|record| Duration::from_secs(record.ttl.into())).min()
-}
-
-/// A record with a target; `.` is none (RFC 2782).
-fn service_record(data: &RData) -> Option<SRV> {
-    match data {
-        RData::SRV(record) if record.port != 0 && !record.target.is_root() => Some(record.clone()),
-        _ => None,
-    }
+async fn within<T>(lookup: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(LOOKUP_TIMEOUT, lookup).await.map_err(|_| io::ErrorKind::TimedOut)?
 }
 
 /// Asks the system's resolver, which may take many seconds.
@@ -259,13 +196,8 @@ pub fn look_up_all(dns: &DnsNames, limit: Duration) -> NamedAddresses {
     found
 }
 
-/// For a server before the next one is asked.
-const SERVER_TIMEOUT: Duration = Duration::from_millis(1500);
 /// For all servers and suffixes.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
-/// Servers and suffixes of `/etc/resolv.conf` that count.
-const MAX_SERVERS: usize = 3;
-const MAX_SEARCH: usize = 6;
 /// Bytes of `/etc/hosts`.
 const MAX_HOSTS: u64 = 16 << 20;
 

@@ -13,6 +13,8 @@ pub struct Feature {
 pub const TLS: Feature = Feature { name: "tls", is_built: cfg!(feature = "tls") };
 /// Certificates that an authority issues to the gate itself.
 pub const ACME: Feature = Feature { name: "acme", is_built: cfg!(feature = "acme") };
+/// Answers of DNS with their TTL, and SRV records.
+pub const DNS: Feature = Feature { name: "dns", is_built: cfg!(feature = "dns") };
 /// The export to a collector.
 pub const OTEL: Feature = Feature { name: "otel", is_built: cfg!(feature = "otel") };
 

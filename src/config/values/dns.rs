@@ -6,6 +6,7 @@ use std::str::FromStr;
 use tollgate_grammar::{Mistake, Syntax};
 
 use super::address::{host_and_port, is_host};
+use crate::config::features::{self, DNS};
 
 /// An entry of `proxy.resolver`: an address, with port 53 if it names none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +16,7 @@ impl FromStr for DnsServer {
     type Err = Mistake;
 
     fn from_str(text: &str) -> Result<Self, Mistake> {
+        need_dns()?;
         let not_one = || Mistake::new(format!("`{text}` is not the address of a server"), SERVER);
         if let Ok(ip) = text.parse::<IpAddr>() {
             return Ok(Self(SocketAddr::new(ip, 53)));
@@ -36,6 +38,7 @@ impl Syntax for DnsServer {
 
 /// A name that can have SRV records, in lower case.
 pub(super) fn service_name(text: &str, authority: &str) -> Result<String, Mistake> {
+    need_dns()?;
     let name = authority.strip_suffix('/').unwrap_or(authority);
     if name.contains(':') && !name.contains(['[', '/']) {
         return Err(Mistake::new(format!("`{text}` has a port"), "the SRV records of the name have the ports"));
@@ -46,6 +49,10 @@ pub(super) fn service_name(text: &str, authority: &str) -> Result<String, Mistak
         true => Ok(name.to_ascii_lowercase()),
         false => Err(Mistake::new(format!("`{name}` cannot have SRV records"), SERVICE)),
     }
+}
+
+fn need_dns() -> Result<(), Mistake> {
+    DNS.missing().map_or(Ok(()), |missing| Err(Mistake::new(missing, features::HINT)))
 }
 
 const SERVER: &str = "as in \"127.0.0.1\" or \"[::1]:5353\"";
