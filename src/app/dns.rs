@@ -136,7 +136,10 @@ impl ResolverFiles {
         let mut hosts = String::new();
         // Without the file, as far as it can be read.
         let _ = File::open("/etc/hosts").and_then(|file| file.take(MAX_HOSTS).read_to_string(&mut hosts));
-        Self { is_host: has_host(&hosts, name), resolv_conf: fs::read("/etc/resolv.conf").unwrap_or_default() }
+        Self {
+            is_host: has_host(&hosts, name),
+            resolv_conf: fs::read("/etc/resolv.conf").unwrap_or_default(),
+        }
     }
 }
 

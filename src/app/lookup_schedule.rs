@@ -143,7 +143,10 @@ mod tests {
     use super::*;
 
     /// The names that are looked up next, and the second at which that is done.
-    async fn next(schedule: &mut LookupSchedule<&'static str, ()>, start: Instant) -> (Vec<&'static str>, u64) {
+    async fn next(
+        schedule: &mut LookupSchedule<&'static str, ()>,
+        start: Instant,
+    ) -> (Vec<&'static str>, u64) {
         let answers = schedule.answers(async |_| {}).await;
         (answers.into_iter().map(|(name, ())| name).collect(), start.elapsed().as_secs())
     }

@@ -64,7 +64,11 @@ impl NameLookups {
         let mut former = std::mem::take(&mut self.known);
         let known = |name: LookedUpName| {
             let answer = former.remove(&name);
-            let answer = answer.unwrap_or_else(|| LastAnswer { places: found.places(&name), at: now, is_failing: false });
+            let answer = answer.unwrap_or_else(|| LastAnswer {
+                places: found.places(&name),
+                at: now,
+                is_failing: false,
+            });
             (name, answer)
         };
         self.known = all_of(&dns).map(known).collect();
@@ -198,7 +202,9 @@ impl LastAnswer {
             LookedUpName::Network(name) if is_other => {
                 tracing::info!("[networks]: {name} is {shown} now");
                 if count > places.count() {
-                    tracing::warn!("[networks]: {name} has {count} addresses, and only {MAX_ADDRESSES} count");
+                    tracing::warn!(
+                        "[networks]: {name} has {count} addresses, and only {MAX_ADDRESSES} count"
+                    );
                 }
             }
             LookedUpName::Network(name) if self.is_failing => {
@@ -224,7 +230,9 @@ impl LastAnswer {
             }
             _ if self.is_failing => {}
             LookedUpName::Network(name) => {
-                tracing::warn!("[networks]: {name} has no answer ({error}): {count} earlier addresses are kept");
+                tracing::warn!(
+                    "[networks]: {name} has no answer ({error}): {count} earlier addresses are kept"
+                );
             }
             LookedUpName::Service(name) => {
                 tracing::warn!("upstream: {name} has no answer ({error}): its last addresses are used");
@@ -345,9 +353,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn names_that_only_the_system_knows_are_looked_up_every_minute_and_new_ones_at_once() {
         let keep = Span::from_secs(60);
-        let names = |name: &str| {
-            DnsNames { names: BTreeSet::from([name.to_owned()]), keep, ..DnsNames::default() }
-        };
+        let names =
+            |name: &str| DnsNames { names: BTreeSet::from([name.to_owned()]), keep, ..DnsNames::default() };
         let mut lookups = NameLookups::new(names("127.0.0.1"), &NamedAddresses::default(), at(0));
         let broker = Broker::not_needed();
         let start = tokio::time::Instant::now();

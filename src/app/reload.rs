@@ -21,9 +21,9 @@ use self::follow::Follower;
 use self::report::GateReporter;
 use super::certificates::newly_expired;
 use super::config_diff::{ConfigView, diff};
+use super::dns::look_up_within;
 use super::file_watcher::{FileWatcher, SettledFiles};
 use super::list_fetches::ListFetches;
-use super::dns::look_up_within;
 use super::name_lookups::{LookupAnswer, NameLookups};
 use super::signals::SignalStream;
 use super::status::ConfigStatus;
@@ -183,7 +183,8 @@ impl Reload {
         sources.addresses.networks.extend(found.networks);
         sources.addresses.services.extend(found.services);
         let restart_only = self.restart_only.clone();
-        let again = broker.run(move || load_again(&sources, &restart_only).config.map(|config| (sources, config)));
+        let again =
+            broker.run(move || load_again(&sources, &restart_only).config.map(|config| (sources, config)));
         match again.await {
             Ok(Some(config)) => LoadAttempt { config: Ok(config), ..read },
             // What the text names may have changed since; the next reload reads it.

@@ -16,7 +16,9 @@ use super::rules::RawRules;
 use super::values::{
     CertifiedName, CollectorUrl, CorsOrigin, KeyId, MailAddress, ProfileName, RequestPattern,
 };
-use super::values::{CountKind, DnsServer, FieldValue, LimitKey, ListenUrl, PresetName, RateOrOff, RateValue};
+use super::values::{
+    CountKind, DnsServer, FieldValue, LimitKey, ListenUrl, PresetName, RateOrOff, RateValue,
+};
 use super::values::{DirectoryUrl, HealthProbeValue, UpstreamHostValue, UpstreamUrl};
 use super::words;
 use crate::defences::prefixes::{Ipv4Bits, Ipv6Bits};

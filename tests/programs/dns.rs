@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use support::servers::Process;
 use support::{
-    Client, Gate, ONE_AN_HOUR, Reply, Upstream, eventually, free_port, get_with, installed, new_directory, post_with,
+    Client, Gate, ONE_AN_HOUR, Reply, Upstream, eventually, free_port, get_with, installed, new_directory,
+    post_with,
 };
 
 /// A server of DNS for names below `test`.
@@ -172,7 +173,8 @@ fn srv(target: &str, at: &Upstream, priority: u16, weight: u16) -> String {
 fn srv_records_name_upstreams_by_priority_and_weight_and_are_followed_without_a_lost_get() {
     let mut dns = DnsServer::new();
     let [three, one, spare, moved] = [(); 4].map(|()| Upstream::start());
-    let hosts: Vec<String> = ["a", "b", "c", "d"].iter().map(|name| host(&format!("{name}.test"), 1, 1)).collect();
+    let hosts: Vec<String> =
+        ["a", "b", "c", "d"].iter().map(|name| host(&format!("{name}.test"), 1, 1)).collect();
     let records = |targets: &[String]| [&hosts[..], targets].concat();
     // The server is not there yet.
     let gate = Gate::start(&format!(
@@ -204,7 +206,9 @@ fn srv_records_name_upstreams_by_priority_and_weight_and_are_followed_without_a_
     assert_eq!(counts(&[&spare, &moved], || get(10)), [0, 10]);
 
     dns.end();
-    assert!(eventually(Duration::from_secs(30), || gate.messages().contains("_http._tcp.app.test has no answer")));
+    assert!(eventually(Duration::from_secs(30), || gate
+        .messages()
+        .contains("_http._tcp.app.test has no answer")));
     assert_eq!(counts(&[&spare, &moved], || get(10)), [0, 10], "the last answer is kept");
     let upstreams = gate.metrics().lines().filter(|line| line.starts_with("tollgate_upstream_up{")).count();
     assert_eq!(upstreams, 1, "{}", gate.metrics());
@@ -240,7 +244,9 @@ fn a_network_follows_the_ttl_of_its_name() {
             client.answer().status
         })
     };
-    let exempt = |last: &[u8]| last.iter().map(|last| (*last, two_from(*last) == [200, 200])).collect::<BTreeMap<_, _>>();
+    let exempt = |last: &[u8]| {
+        last.iter().map(|last| (*last, two_from(*last) == [200, 200])).collect::<BTreeMap<_, _>>()
+    };
     assert_eq!(exempt(&[3, 5, 6]), BTreeMap::from([(3, true), (5, true), (6, false)]));
     dns.serve(5, &[host("home.test", 4, 5), host("office.test", 5, 3600)]);
     assert!(eventually(Duration::from_secs(30), || gate.messages().contains("home.test is 127.0.0.4 now")));

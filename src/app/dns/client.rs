@@ -36,7 +36,8 @@ impl DnsClient {
             options.ndots = usize::try_from(system.ndots).unwrap_or(1);
             let suffixes = system.get_last_search_or_domain().take(MAX_SEARCH);
             search.extend(suffixes.filter_map(|suffix| Name::from_ascii(suffix).ok()));
-            servers.extend(system.nameservers.iter().take(MAX_SERVERS).map(|ip| SocketAddr::new(ip.into(), 53)));
+            servers
+                .extend(system.nameservers.iter().take(MAX_SERVERS).map(|ip| SocketAddr::new(ip.into(), 53)));
         }
         if servers.is_empty() {
             return Err(io::Error::other("/etc/resolv.conf names no server"));

@@ -131,7 +131,8 @@ impl ServiceTable {
     /// All names.
     pub(super) fn checked(&self, whole: &Spot, f: &mut Findings) -> BTreeSet<String> {
         if self.names.len() > MAX_NAMES {
-            let message = format!("upstreams have {} names with SRV records: at most {MAX_NAMES}", self.names.len());
+            let message =
+                format!("upstreams have {} names with SRV records: at most {MAX_NAMES}", self.names.len());
             f.error(whole, message, "write several gates");
         }
         self.names.clone()

@@ -41,7 +41,10 @@ pub(super) fn service_name(text: &str, authority: &str) -> Result<String, Mistak
     need_dns()?;
     let name = authority.strip_suffix('/').unwrap_or(authority);
     if name.contains(':') && !name.contains(['[', '/']) {
-        return Err(Mistake::new(format!("`{text}` has a port"), "the SRV records of the name have the ports"));
+        return Err(Mistake::new(
+            format!("`{text}` has a port"),
+            "the SRV records of the name have the ports",
+        ));
     }
     let labels = || name.strip_suffix('.').unwrap_or(name).split('.');
     let is_name = is_host(name) && name.parse::<IpAddr>().is_err();
@@ -74,7 +77,9 @@ mod tests {
         ] {
             assert_eq!(read(text).as_deref(), Ok(address));
         }
-        for text in ["", "dns.example", "127.0.0.1:0", "127.0.0.1:53/", "udp://127.0.0.1", "0.0.0.0", "127.0.0.1:x"] {
+        for text in
+            ["", "dns.example", "127.0.0.1:0", "127.0.0.1:53/", "udp://127.0.0.1", "0.0.0.0", "127.0.0.1:x"]
+        {
             assert!(read(text).is_err(), "{text:?}");
         }
     }

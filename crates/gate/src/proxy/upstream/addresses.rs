@@ -87,12 +87,15 @@ impl NameAddresses {
         Some(addresses)
     }
 
-    /// The same of an answer that holds, or of the next one.
+    /// The same of an answer that holds, or of the next one; `None` at once if the last lookup had no answer.
     pub(super) async fn next_current(&self, now: impl Fn() -> Time) -> Option<Vec<Arc<NamedAddress>>> {
         let mut changed = pin!(self.changes.notified());
         changed.as_mut().enable();
         if let Some(current) = self.current(now()) {
             return Some(current);
+        }
+        if self.lock().is_failing {
+            return None;
         }
         changed.await;
         self.current(now())
@@ -114,7 +117,8 @@ impl NameAddresses {
         let addresses = answer.addresses.iter().take(MAX_ADDRESSES).map(|ip| table.see(*ip, now)).collect();
         table.current = answer.holds.map(|holds| (addresses, now.after(holds.plus(LATE))));
         table.is_failing = false;
-        let keep = answer.holds.map_or(KEEP, |holds| Span::from_nanos(holds.times(3).as_nanos() / 2).min(KEEP));
+        let keep =
+            answer.holds.map_or(KEEP, |holds| Span::from_nanos(holds.times(3).as_nanos() / 2).min(KEEP));
         let AddressTable { seen, .. } = &mut *table;
         seen.retain(|seen| seen.stays(now, keep));
     }
@@ -223,7 +227,8 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_connected_to_in_turn_while_it_holds_and_an_address_goes_with_the_second_answer_without_it() {
+    fn an_answer_is_connected_to_in_turn_while_it_holds_and_an_address_goes_with_the_second_answer_without_it()
+     {
         let known = NameAddresses::default();
         known.answered(answer(&[ip(1), ip(2)], Some(4)), at(0));
         let current = known.current(at(5)).unwrap();
@@ -247,6 +252,8 @@ mod tests {
         let (next, ()) = tokio::join!(known.next_current(|| at(0)), answers);
         assert_eq!(ips(&next.unwrap()), [ip(1)]);
         assert_eq!(ips(&known.next_current(|| at(1)).await.unwrap()), [ip(1)], "at once");
+        known.lock().is_failing = true;
+        assert!(known.next_current(|| at(9)).await.is_none());
     }
 
     #[test]

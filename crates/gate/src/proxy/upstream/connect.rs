@@ -46,7 +46,8 @@ pub(super) async fn open(
     within: Duration,
 ) -> Result<Opened, Failure> {
     let UpstreamTarget { address, host: asked } = &health.target;
-    let (stream, named) = transport(health, settings, within).await.map_err(|error| connect_failure(&error))?;
+    let (stream, named) =
+        transport(health, settings, within).await.map_err(|error| connect_failure(&error))?;
     match (address, stream) {
         (UpstreamAddress::Tls { host, .. }, NetStream::Tcp(stream)) => {
             // A configuration with such an upstream has CAs.
@@ -160,7 +161,8 @@ impl UpstreamName<'_> {
         let share = within / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
         let mut failed = None;
         for address in addresses {
-            let opened = timeout(share, self.health.connector.connect_to(self.host, address.ip, self.port)).await;
+            let opened =
+                timeout(share, self.health.connector.connect_to(self.host, address.ip, self.port)).await;
             let has_failed = !matches!(opened, Ok(Ok(_)));
             if address.has_failed.load(Relaxed) != has_failed {
                 address.has_failed.store(has_failed, Relaxed);
