@@ -458,11 +458,7 @@ mod tests {
             "srv+http://",
             "srv+http://app.example:80",
             "srv+http://127.0.0.1",
-            "srv+http://[::1]",
-            "srv+http://app..example",
-            "srv+http://app.example/x",
             "srv+https://app.example",
-            "srv+unix:/run/app.sock",
         ];
         for text in wrong {
             assert!(text.parse::<ListenUrl>().is_err(), "{text:?}");
