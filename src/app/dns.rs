@@ -37,7 +37,7 @@ pub(super) struct NameResolver {
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found<T> {
+pub(super) struct DnsFound<T> {
     pub(super) value: T,
     /// How long it holds; `None` if it is not from a server of DNS.
     pub(super) ttl: Option<Duration>,
@@ -60,7 +60,7 @@ impl NameResolver {
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) async fn addresses(&self, name: &str) -> io::Result<Found<BTreeSet<IpAddr>>> {
+    pub(super) async fn addresses(&self, name: &str) -> io::Result<DnsFound<BTreeSet<IpAddr>>> {
         let files = self.files(name).await?;
         let mut failed = None;
         if !files.is_host && name.parse::<IpAddr>().is_err() {
@@ -73,14 +73,14 @@ impl NameResolver {
         }
         let asked = name.to_owned();
         let value = self.broker.run(move || system_addresses(&asked)).await?;
-        Ok(Found { value: value.map_err(|error| failed.unwrap_or(error))?, ttl: None })
+        Ok(DnsFound { value: value.map_err(|error| failed.unwrap_or(error))?, ttl: None })
     }
 
     /// The same without a borrow, for tasks.
     ///
     /// # Errors
     /// As above.
-    pub(super) async fn addresses_of(self, name: String) -> io::Result<Found<BTreeSet<IpAddr>>> {
+    pub(super) async fn addresses_of(self, name: String) -> io::Result<DnsFound<BTreeSet<IpAddr>>> {
         self.addresses(&name).await
     }
 
@@ -88,10 +88,10 @@ impl NameResolver {
     ///
     /// # Errors
     /// Why there is none; also if the addresses of a target could not be found out.
-    pub(super) async fn service(&self, name: &str) -> io::Result<Found<Vec<ServiceTarget>>> {
+    pub(super) async fn service(&self, name: &str) -> io::Result<DnsFound<Vec<ServiceTarget>>> {
         let files = self.files(name).await?;
         let asked = async { DnsClient::new(&self.servers, &files.resolv_conf)?.service(name).await };
-        let Found { value: mut records, mut ttl } = within(asked).await?;
+        let DnsFound { value: mut records, mut ttl } = within(asked).await?;
         records.sort_by_key(|record| (record.share.priority, Reverse(record.share.weight)));
         records.truncate(MAX_TARGETS);
         let mut lookups = JoinSet::new();
@@ -114,7 +114,7 @@ impl NameResolver {
             targets.into_iter().filter(|target| seen.insert(target.address)).take(MAX_TARGETS).collect();
         match value.is_empty() {
             true => Err(io::Error::new(io::ErrorKind::NotFound, "it has no target")),
-            false => Ok(Found { value, ttl }),
+            false => Ok(DnsFound { value, ttl }),
         }
     }
 

@@ -8,7 +8,7 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::dns::{Found, NameResolver};
+use super::dns::{DnsFound, NameResolver};
 use super::lookup_schedule::LookupSchedule;
 use super::sandbox::Broker;
 use crate::config::names::{DnsNames, MAX_ADDRESSES, NamedAddresses, ServiceTarget, first};
@@ -18,7 +18,7 @@ use crate::time::Time;
 pub(super) struct NameLookups {
     dns: DnsNames,
     known: BTreeMap<LookedUpName, LastAnswer>,
-    schedule: LookupSchedule<LookedUpName, io::Result<Found<FoundPlaces>>>,
+    schedule: LookupSchedule<LookedUpName, io::Result<DnsFound<FoundPlaces>>>,
 }
 
 /// A name, and what it is for.
@@ -38,7 +38,7 @@ pub(super) enum FoundPlaces {
 }
 
 /// A name and its answer.
-pub(super) type LookupAnswer = (LookedUpName, io::Result<Found<FoundPlaces>>);
+pub(super) type LookupAnswer = (LookedUpName, io::Result<DnsFound<FoundPlaces>>);
 
 /// The last answer that had an address.
 #[derive(Debug, Default)]
@@ -132,15 +132,15 @@ fn all_of(dns: &DnsNames) -> impl Iterator<Item = LookedUpName> {
     networks.chain(dns.services.iter().cloned().map(LookedUpName::Service))
 }
 
-async fn look_up(resolver: NameResolver, name: LookedUpName) -> io::Result<Found<FoundPlaces>> {
+async fn look_up(resolver: NameResolver, name: LookedUpName) -> io::Result<DnsFound<FoundPlaces>> {
     match name {
         LookedUpName::Network(name) => {
-            let Found { value, ttl } = resolver.addresses(&name).await?;
-            Ok(Found { value: FoundPlaces::Addresses(value), ttl })
+            let DnsFound { value, ttl } = resolver.addresses(&name).await?;
+            Ok(DnsFound { value: FoundPlaces::Addresses(value), ttl })
         }
         LookedUpName::Service(name) => {
-            let Found { value, ttl } = resolver.service(&name).await?;
-            Ok(Found { value: FoundPlaces::Targets(value), ttl })
+            let DnsFound { value, ttl } = resolver.service(&name).await?;
+            Ok(DnsFound { value: FoundPlaces::Targets(value), ttl })
         }
     }
 }
@@ -156,7 +156,7 @@ impl NamedAddresses {
 
 impl LookedUpName {
     /// When to look it up again.
-    fn pause(&self, answer: &io::Result<Found<FoundPlaces>>) -> Duration {
+    fn pause(&self, answer: &io::Result<DnsFound<FoundPlaces>>) -> Duration {
         let ttl = answer.as_ref().map(|found| found.ttl);
         match (self, ttl) {
             (Self::Network(_), Ok(Some(ttl))) => ttl.clamp(SHORTEST, LONGEST),
@@ -287,7 +287,7 @@ mod tests {
         answer: io::Result<BTreeSet<IpAddr>>,
         seconds: u64,
     ) -> Option<BTreeSet<IpAddr>> {
-        let answer = answer.map(|addresses| Found { value: FoundPlaces::Addresses(addresses), ttl: None });
+        let answer = answer.map(|addresses| DnsFound { value: FoundPlaces::Addresses(addresses), ttl: None });
         let changed = lookups.note(vec![(LookedUpName::Network(NAME.to_owned()), answer)], at(seconds));
         changed.map(|names| names.addresses(NAME))
     }
@@ -301,7 +301,7 @@ mod tests {
         let mut lookups = lookups(&[1, 2]);
         assert_eq!(note(&mut lookups, Ok(addresses(&[2, 1])), 60), None);
         assert_eq!(note(&mut lookups, Ok(addresses(&[3])), 120), Some(addresses(&[3])));
-        let other = Found { value: FoundPlaces::Addresses(addresses(&[9])), ttl: None };
+        let other = DnsFound { value: FoundPlaces::Addresses(addresses(&[9])), ttl: None };
         let other = (LookedUpName::Network("other.example.org".to_owned()), Ok(other));
         assert_eq!(lookups.note(vec![other], at(130)), None);
     }
@@ -332,7 +332,7 @@ mod tests {
         let name = || LookedUpName::Service(NAME.to_owned());
         let share = TargetShare { priority: 1, weight: 2 };
         let target = ServiceTarget { share, address: ([203, 0, 113, 1], 8080).into() };
-        let found = Found { value: FoundPlaces::Targets(vec![target]), ttl: None };
+        let found = DnsFound { value: FoundPlaces::Targets(vec![target]), ttl: None };
         let changed = lookups.note(vec![(name(), Ok(found))], at(1)).unwrap();
         assert_eq!(changed.targets(NAME), [target]);
         assert_eq!(lookups.note(vec![(name(), Err(io::Error::other("gone")))], at(9_999)), None);
@@ -342,7 +342,7 @@ mod tests {
     fn a_ttl_is_followed_within_bounds() {
         let pause = |name: &LookedUpName, ttl: Option<u64>| {
             let (value, ttl) = (FoundPlaces::Targets(Vec::new()), ttl.map(Duration::from_secs));
-            name.pause(&Ok(Found { value, ttl })).as_secs()
+            name.pause(&Ok(DnsFound { value, ttl })).as_secs()
         };
         let (network, service) = (LookedUpName::Network(String::new()), LookedUpName::Service(String::new()));
         let ttls = [Some(0), Some(2), Some(7), Some(900), Some(86_400), None];

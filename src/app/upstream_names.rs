@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Parts;
-use super::dns::{Found, NameResolver};
+use super::dns::{DnsFound, NameResolver};
 use super::lookup_schedule::LookupSchedule;
 use crate::proxy::downstream::heartbeat::until_any_works;
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::proxy::upstream::{Health, NameAnswer};
 use crate::time::Span;
 
-type UpstreamLookups = LookupSchedule<String, io::Result<Found<BTreeSet<IpAddr>>>>;
+type UpstreamLookups = LookupSchedule<String, io::Result<DnsFound<BTreeSet<IpAddr>>>>;
 
 impl Parts {
     /// Never ends.
@@ -59,7 +59,7 @@ fn named(config: &RuntimeConfig) -> impl Iterator<Item = (&str, &Arc<Health>)> {
 }
 
 /// Tells the upstreams of this name the answer. When to look it up again.
-fn note(name: &str, answer: &io::Result<Found<BTreeSet<IpAddr>>>, config: &RuntimeConfig) -> Duration {
+fn note(name: &str, answer: &io::Result<DnsFound<BTreeSet<IpAddr>>>, config: &RuntimeConfig) -> Duration {
     let found = answer.as_ref().ok();
     let addresses: Vec<IpAddr> = found.map_or_else(Vec::new, |found| found.value.iter().copied().collect());
     let ttl = found.and_then(|found| found.ttl).map(|ttl| ttl.clamp(SHORTEST, LONGEST));

@@ -54,7 +54,6 @@ use tollgate_grammar::kind::Checked as _;
 use tollgate_grammar::{Findings, SourceText};
 
 use self::context::CheckContext;
-use super::names::DnsNames;
 use super::preset::Applications;
 use super::raw;
 use super::{Config, FrontSettings, ProcessSettings, Sources};
@@ -96,8 +95,6 @@ pub(super) fn check(
     let policy = pages::with_pardon(&cx, owners.put_into(policy), f).with_lookup(lookup);
     let policy_copy = policy::check(&cx, &store, f);
     let operators = admin::operators(&mut cx, &policy, policy_copy.is_none(), f);
-    let dns = cx.networks.dns(&raw.client, &cx.whole, f);
-    let (services, servers) = (cx.groups.services.checked(&cx.whole, f), proxy.resolver.clone());
     Config {
         front: FrontSettings { redirect: tls::redirect(&cx, f), listen: cx.listen, tls },
         upstreams: cx.groups.targets,
@@ -107,7 +104,7 @@ pub(super) fn check(
             observes: cx.observes,
             files: cx.files.read,
             lists: cx.lists.fetched,
-            dns: DnsNames { services, servers, ..dns },
+            dns: cx.networks.dns(&raw.client, &cx.groups.services, &proxy.resolver, &cx.whole, f),
             trusted_services: cx.services.services(),
             is_watched: raw.reload.checked(f).unwrap_or(false),
             policy_copy,

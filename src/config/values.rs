@@ -5,6 +5,7 @@
 
 mod acme;
 mod address;
+mod authority;
 mod count;
 mod dns;
 mod field;

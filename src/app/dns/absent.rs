@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Found, ServiceRecord};
+use super::{DnsFound, ServiceRecord};
 use crate::config::features::without;
 
 /// There is none.
@@ -15,11 +15,11 @@ impl DnsClient {
         Err(io::Error::other(without("dns")))
     }
 
-    pub(super) async fn addresses(&self, _name: &str) -> io::Result<Found<BTreeSet<IpAddr>>> {
+    pub(super) async fn addresses(&self, _name: &str) -> io::Result<DnsFound<BTreeSet<IpAddr>>> {
         match *self {}
     }
 
-    pub(super) async fn service(&self, _name: &str) -> io::Result<Found<Vec<ServiceRecord>>> {
+    pub(super) async fn service(&self, _name: &str) -> io::Result<DnsFound<Vec<ServiceRecord>>> {
         match *self {}
     }
 }

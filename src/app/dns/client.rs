@@ -14,7 +14,7 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{Name, RData};
 
-use super::{Found, ServiceRecord};
+use super::{DnsFound, ServiceRecord};
 use crate::proxy::upstream::TargetShare;
 
 /// For one lookup.
@@ -48,17 +48,17 @@ impl DnsClient {
     }
 
     /// At least one address. The error is `NotFound` if the servers say that there is none.
-    pub(super) async fn addresses(&self, name: &str) -> io::Result<Found<BTreeSet<IpAddr>>> {
+    pub(super) async fn addresses(&self, name: &str) -> io::Result<DnsFound<BTreeSet<IpAddr>>> {
         let found = self.0.lookup_ip(dns_name(name)?).await.map_err(error)?;
         let value: BTreeSet<IpAddr> = found.iter().map(|ip| ip.to_canonical()).collect();
         match value.is_empty() {
             true => Err(io::Error::new(io::ErrorKind::NotFound, NONE)),
-            false => Ok(Found { value, ttl: ttl_of(found.as_lookup()) }),
+            false => Ok(DnsFound { value, ttl: ttl_of(found.as_lookup()) }),
         }
     }
 
     /// Those that have a target; `.` is none (RFC 2782).
-    pub(super) async fn service(&self, name: &str) -> io::Result<Found<Vec<ServiceRecord>>> {
+    pub(super) async fn service(&self, name: &str) -> io::Result<DnsFound<Vec<ServiceRecord>>> {
         let found = self.0.srv_lookup(dns_name(name)?).await.map_err(error)?;
         let record = |data: &RData| match data {
             RData::SRV(record) if record.port != 0 && !record.target.is_root() => Some(ServiceRecord {
@@ -69,7 +69,7 @@ impl DnsClient {
             _ => None,
         };
         let value = found.answers().iter().filter_map(|answer| record(&answer.data)).collect();
-        Ok(Found { value, ttl: ttl_of(&found) })
+        Ok(DnsFound { value, ttl: ttl_of(&found) })
     }
 }
 

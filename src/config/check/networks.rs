@@ -1,6 +1,7 @@
 //! `[networks]`: names for prefixes, and the meaning of an entry of `exempt`, `rates` or `trust`.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use ipnet::IpNet;
 use tollgate_grammar::diagnostic::suggest;
@@ -11,6 +12,7 @@ use super::super::names::{DnsNames, MAX_NAMES, NamedAddresses};
 use super::super::raw::RawClient;
 use super::super::values::{Domain, Prefix};
 use super::files::Files;
+use super::groups::ServiceTable;
 use super::list_file;
 use crate::time::Span;
 
@@ -54,14 +56,22 @@ impl<'r> Networks<'r> {
         Self(networks.collect())
     }
 
-    /// All names of DNS, and `client.dns_keep`.
-    pub(super) fn dns(&self, raw: &RawClient, whole: &Spot, f: &mut Findings) -> DnsNames {
+    /// All names of DNS, with those of upstreams, and `client.dns_keep`.
+    pub(super) fn dns(
+        &self,
+        raw: &RawClient,
+        services: &ServiceTable,
+        servers: &[SocketAddr],
+        whole: &Spot,
+        f: &mut Findings,
+    ) -> DnsNames {
         let names: BTreeSet<String> = self.0.iter().flat_map(|network| network.dns.iter().cloned()).collect();
         if names.len() > MAX_NAMES {
             let message = format!("[networks] has {} names of DNS: at most {MAX_NAMES}", names.len());
             f.error(whole, message, "write prefixes, or a file of them");
         }
-        DnsNames { names, keep: raw.dns_keep.checked(f).unwrap_or(DNS_KEEP), ..DnsNames::default() }
+        let keep = raw.dns_keep.checked(f).unwrap_or(DNS_KEEP);
+        DnsNames { names, services: services.checked(whole, f), servers: servers.to_vec(), keep }
     }
 
     /// The prefixes that a name or a prefix stands for.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use tollgate_grammar::{Mistake, Syntax};
 
-use super::address::{host_and_port, is_host};
+use super::authority::{host_and_port, is_host};
 use crate::config::features::{self, DNS};
 
 /// An entry of `proxy.resolver`: an address, with port 53 if it names none.

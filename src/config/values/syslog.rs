@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use tollgate_grammar::{Mistake, Syntax};
 
-use super::address::{host_and_port, is_host, socket_path};
+use super::address::socket_path;
+use super::authority::{host_and_port, is_host};
 use crate::observe::settings::SyslogAddress;
 
 /// Where a syslog server receives.
