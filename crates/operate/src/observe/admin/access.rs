@@ -135,7 +135,7 @@ impl AdminAccess {
             check_write(method, headers)?;
             Ok(Some(token))
         };
-        check().map_err(|error| Box::new(error.into_response()))
+        check().map_err(|error: AccessError| Box::new(error.into_response()))
     }
 
     /// Whether the request can come from a page of another site.
