@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod hidden;
+#[cfg(test)]
 mod legacy;
 mod localized;
 
