@@ -18,7 +18,7 @@ use crate::policy::slots::{
 use crate::time::{Span, Time};
 
 use self::gradient::Gradient;
-use self::queue::{PrefixShare, SlotQueue};
+use self::queue::{SlotQueue, SlotShare};
 
 /// The limit of one route.
 #[derive(Debug)]
@@ -147,7 +147,7 @@ impl SlotState {
     /// Whether there is a slot for it.
     fn may_take(&self, request: SlotRequest) -> bool {
         self.in_flight < self.gradient.allowed(request.is_known)
-            && share_of(request, &self.of_prefixes, &self.gradient) != PrefixShare::All
+            && share_of(request, &self.of_prefixes, &self.gradient) != SlotShare::All
     }
 
     /// Gives free slots to those who wait.
@@ -220,14 +220,14 @@ fn share_of(
     SlotRequest { prefix, is_known }: SlotRequest,
     of_prefixes: &HashMap<Option<IpAddr>, u32>,
     gradient: &Gradient,
-) -> PrefixShare {
+) -> SlotShare {
     let own = of_prefixes.get(&prefix).copied().unwrap_or_default();
     let allowed = gradient.allowed(is_known);
     let most = allowed.saturating_sub((allowed / 4).max(1)).max(1);
     match own {
-        _ if own >= most && prefix.is_some() => PrefixShare::All,
-        _ if own >= gradient.limit().div_ceil(2) => PrefixShare::Half,
-        _ => PrefixShare::Less,
+        _ if own >= most && prefix.is_some() => SlotShare::All,
+        _ if own >= gradient.limit().div_ceil(2) => SlotShare::Half,
+        _ => SlotShare::Less,
     }
 }
 

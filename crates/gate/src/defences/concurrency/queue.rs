@@ -31,7 +31,7 @@ type Prefix = Option<IpAddr>;
 
 /// What a prefix has of the slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum PrefixShare {
+pub(super) enum SlotShare {
     Less,
     /// It waits for those that have less.
     Half,
@@ -71,7 +71,7 @@ impl SlotQueue {
     pub(super) fn pop(
         &mut self,
         strangers_may: bool,
-        share_of: impl Fn(SlotRequest) -> PrefixShare,
+        share_of: impl Fn(SlotRequest) -> SlotShare,
     ) -> Option<(SlotRequest, Arc<QueuedTurn>)> {
         let is_strangers_turn = self.known_in_row >= MAX_KNOWN_IN_ROW;
         for is_known in [!is_strangers_turn, is_strangers_turn] {
@@ -107,9 +107,9 @@ impl WaitingPrefixes {
         self.count += 1;
     }
 
-    fn pop(&mut self, share_of: impl Fn(Prefix) -> PrefixShare) -> Option<(Prefix, Arc<QueuedTurn>)> {
+    fn pop(&mut self, share_of: impl Fn(Prefix) -> SlotShare) -> Option<(Prefix, Arc<QueuedTurn>)> {
         let first = |most| self.turns.iter().position(|&prefix| share_of(prefix) <= most);
-        let at = first(PrefixShare::Less).or_else(|| first(PrefixShare::Half))?;
+        let at = first(SlotShare::Less).or_else(|| first(SlotShare::Half))?;
         let prefix = self.turns.remove(at)?;
         let waiting = self.waiting.get_mut(&prefix)?;
         let turn = waiting.pop_front()?;
@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn pop(queue: &mut SlotQueue) -> Option<(bool, u8)> {
-        let (request, _) = queue.pop(true, |_| PrefixShare::Less)?;
+        let (request, _) = queue.pop(true, |_| SlotShare::Less)?;
         let Some(IpAddr::V4(address)) = request.prefix else { return None };
         Some((request.is_known, address.octets()[3]))
     }
@@ -195,7 +195,7 @@ mod tests {
         let mut queue = SlotQueue::default();
         push(&mut queue, false, 1);
         (0..8).for_each(|_| drop(push(&mut queue, true, 2)));
-        let popped = std::iter::from_fn(|| queue.pop(false, |_| PrefixShare::Less));
+        let popped = std::iter::from_fn(|| queue.pop(false, |_| SlotShare::Less));
         let known = popped.filter(|(request, _)| request.is_known);
         assert_eq!((known.count(), queue.len()), (8, 1));
     }
@@ -208,13 +208,13 @@ mod tests {
         }
         let mut next = |share| {
             let is_first = |waiting| waiting == request(false, 1);
-            queue.pop(true, |waiting| if is_first(waiting) { share } else { PrefixShare::Less })
+            queue.pop(true, |waiting| if is_first(waiting) { share } else { SlotShare::Less })
         };
         let mut client = |share| next(share).map(|(request, _)| request);
-        assert_eq!(client(PrefixShare::Half), Some(request(false, 2)));
-        assert_eq!(client(PrefixShare::Half), Some(request(false, 1)));
-        assert_eq!(client(PrefixShare::All), None, "it has all that one may have");
-        assert_eq!(client(PrefixShare::Half), Some(request(false, 1)));
+        assert_eq!(client(SlotShare::Half), Some(request(false, 2)));
+        assert_eq!(client(SlotShare::Half), Some(request(false, 1)));
+        assert_eq!(client(SlotShare::All), None, "it has all that one may have");
+        assert_eq!(client(SlotShare::Half), Some(request(false, 1)));
     }
 
     #[test]

@@ -223,14 +223,14 @@ fn a_flood_of_quick_answers_opens_no_way_for_slow_work() {
     assert!(figures.limit <= 12 && latency <= 700, "{figures:?}, {latency} ms");
 }
 
-/// A hundred and sixty would have to wait for no longer than anybody notices; slow work among them would wait for ever.
+/// Eighty would have to wait for no longer than anybody notices; slow work among them would wait for ever.
 #[test]
 fn quick_answers_open_no_more_than_twice_what_the_application_does_at_once() {
-    let mut world = World::new(16, millis(1)).with_clients(1000);
-    world.run(4);
+    let mut world = World::new(16, millis(2)).with_clients(1000);
+    world.run(2);
     let (answered, _) = world.run(1);
     let figures = world.limit.figures();
-    assert!((16..=40).contains(&figures.limit) && answered >= 15_500, "{figures:?}, {answered} answers");
+    assert!((16..=40).contains(&figures.limit) && answered >= 7_700, "{figures:?}, {answered} answers");
 }
 
 #[test]
