@@ -20,7 +20,7 @@ use tollgate::event::{
 };
 use tollgate::observe::access_log::AccessLines;
 use tollgate::observe::client_format::ClientFormatter;
-use tollgate::observe::decision_log::DecisionLines;
+use tollgate::observe::decision_log::{DecisionLines, TollgateForm};
 use tollgate::observe::heavy_hitters::HeavyHitters;
 use tollgate::observe::line_log::LineLog;
 use tollgate::observe::metrics::Metrics;
@@ -146,7 +146,7 @@ fn refused_entry() -> AccessLogEntry {
 fn refusals(criterion: &mut Criterion) {
     let clients = || ClientFormatter::new(ClientsShown::Full, PrefixLengths::default());
     let target = LogTarget::File("/dev/null".into());
-    let lines = DecisionLines::new(&target, clients());
+    let lines = DecisionLines::new(&target, clients(), TollgateForm);
     let log = LineLog::open("decision log", target, lines, Counter::default(), Clock::system()).unwrap();
     let listeners: [(&str, Arc<dyn EventListener>); 2] = [
         ("refused: summary", Arc::new(RefusalSummary::new(clients()))),

@@ -10,11 +10,13 @@ use super::ticks::next_tick;
 use crate::event::EventListener;
 use crate::observe::access_log::AccessLines;
 use crate::observe::client_format::ClientFormatter;
-use crate::observe::decision_log::DecisionLines;
-use crate::observe::line_log::LineLog;
+use crate::observe::decision_log::ecs::EcsForm;
+use crate::observe::decision_log::ocsf::OcsfForm;
+use crate::observe::decision_log::{DecisionLines, TollgateForm};
+use crate::observe::line_log::{LineFormat, LineLog};
 use crate::observe::metrics::Metrics;
 use crate::observe::refusal_summary::RefusalSummary;
-use crate::observe::settings::{DecisionLog, LogSettings};
+use crate::observe::settings::{DecisionLog, DecisionSchema, LogSettings, LogTarget};
 use crate::time::Clock;
 
 /// The logs that are in use.
@@ -43,10 +45,19 @@ impl GateLogs {
                 .push(Arc::new(opened.map_err(|error| AppStartError::AccessLog(target.clone(), error))?));
         }
         if let DecisionLog::Every(target) = &log.decisions {
-            let (lines, dropped) = (DecisionLines::new(target, clients.clone()), metrics.decisions_dropped());
-            let opened = LineLog::open("decision log", target.clone(), lines, dropped, clock.clone());
-            line_logs
-                .push(Arc::new(opened.map_err(|error| AppStartError::DecisionLog(target.clone(), error))?));
+            let clients = clients.clone();
+            let opened = match log.schema {
+                DecisionSchema::Tollgate => {
+                    decision_log(target, DecisionLines::new(target, clients, TollgateForm), metrics, clock)
+                }
+                DecisionSchema::Ocsf => {
+                    decision_log(target, DecisionLines::new(target, clients, OcsfForm::new()), metrics, clock)
+                }
+                DecisionSchema::Ecs => {
+                    decision_log(target, DecisionLines::new(target, clients, EcsForm::new()), metrics, clock)
+                }
+            };
+            line_logs.push(Arc::new(opened?));
         }
         let wants_summary = log.decisions == DecisionLog::Summary;
         let refusal_summary = wants_summary.then(|| Arc::new(RefusalSummary::new(clients.clone())));
@@ -84,6 +95,16 @@ impl GateLogs {
         self.line_logs.iter().for_each(|log| log.close());
         self.refusal_summary.iter().for_each(|summary| summary.finish());
     }
+}
+
+fn decision_log(
+    target: &LogTarget,
+    lines: impl LineFormat + 'static,
+    metrics: &Metrics,
+    clock: &Clock,
+) -> Result<LineLog, AppStartError> {
+    LineLog::open("decision log", target.clone(), lines, metrics.decisions_dropped(), clock.clone())
+        .map_err(|error| AppStartError::DecisionLog(target.clone(), error))
 }
 
 /// A line about the end of refusals comes at most this late.

@@ -256,12 +256,14 @@ tables! {
         style: Key<Word<words::AccessLogStyles>>,
         clients: Key<Word<words::ShownClients>>,
         decisions: Key<Free>,
+        schema: Key<Word<words::DecisionSchemas>>,
     }
 
     /// OpenTelemetry.
     pub(in crate::config) RawOtel {
         endpoint: Key<Text<CollectorUrl>> = Example,
         sample: Key<Share<1_000_000>>,
+        logs: Key<Word<words::OnOff>>,
     }
 
     /// For operators.

@@ -64,8 +64,11 @@ impl RestartOnly {
         let StoreSettings { address, names, secrets, options, capacity, snapshot } = &self.store;
         let collector =
             |otel: &Option<OtelSettings>| otel.as_ref().map(|otel| (otel.host.clone(), otel.port));
-        let sample = |otel: &Option<OtelSettings>| otel.as_ref().map(|otel| otel.sample_ppm);
-        let LogSettings { format, access, decisions, style, level: _, clients: _ } = &self.log;
+        let exported =
+            |otel: &Option<OtelSettings>| otel.as_ref().map(|otel| (otel.sample_ppm, otel.logs)).unzip();
+        let ((sample, logs), (new_sample, new_logs)) = (exported(&self.otel), exported(&new.otel));
+        let has_both = self.otel.is_some() && new.otel.is_some();
+        let LogSettings { format, access, decisions, schema, style, level: _, clients: _ } = &self.log;
         for (key, stays) in [
             ("listen", same(&self.listen, &new.listen)),
             ("endpoint", self.endpoints == new.endpoints),
@@ -85,12 +88,11 @@ impl RestartOnly {
             ("log.format", *format == new.log.format),
             ("log.access", *access == new.log.access),
             ("log.decisions", *decisions == new.log.decisions),
+            ("log.schema", *schema == new.log.schema),
             ("log.style", *style == new.log.style),
             ("otel.endpoint", collector(&self.otel) == collector(&new.otel)),
-            (
-                "otel.sample",
-                self.otel.is_none() || new.otel.is_none() || sample(&self.otel) == sample(&new.otel),
-            ),
+            ("otel.sample", !has_both || sample == new_sample),
+            ("otel.logs", !has_both || logs == new_logs),
         ] {
             if !stays {
                 let spot = spot_of(key, root).unwrap_or_else(|| Spot::whole(file));
@@ -167,11 +169,12 @@ mod tests {
                 ("log.access", "access.log"),
                 ("log.style", "json"),
                 ("log.decisions", "-"),
+                ("log.schema", "ocsf"),
                 ("otel.endpoint", "http://127.0.0.1:4318"),
                 ("sandbox", "off"),
             ],
         );
-        assert_eq!(found.len(), 10, "{found:?}");
+        assert_eq!(found.len(), 11, "{found:?}");
         assert_eq!(
             found[0],
             "error: `listen` cannot change while the gate runs\n --> gate.toml:1:10\n  |\n\
@@ -183,6 +186,7 @@ mod tests {
             "log.access",
             "log.decisions",
             "log.format",
+            "log.schema",
             "log.style",
             "otel.endpoint",
             "proxy.threads",

@@ -7,7 +7,7 @@ use crate::bucket::PeriodStart;
 use crate::net::proxy_protocol::ProxyProtocolVersion;
 use crate::net::tls::{MinVersion, ValidationMethod};
 use crate::observe::admin::OperatorRole;
-use crate::observe::settings::{AccessLogStyle, ClientsShown, LogFormat, LogLevel};
+use crate::observe::settings::{AccessLogStyle, ClientsShown, DecisionSchema, LogFormat, LogLevel};
 use crate::policy::canonical::Case;
 use crate::policy::{ChargeOn, Mode, Unit};
 use crate::proxy::endpoint::EndpointKind;
@@ -153,6 +153,14 @@ words! {
     pub(super) AccessLogStyles: AccessLogStyle {
         "combined" => AccessLogStyle::Combined,
         "json" => AccessLogStyle::Json,
+    }
+}
+words! {
+    /// How a line about a decision is written.
+    pub(super) DecisionSchemas: DecisionSchema {
+        "tollgate" => DecisionSchema::Tollgate,
+        "ocsf" => DecisionSchema::Ocsf,
+        "ecs" => DecisionSchema::Ecs,
     }
 }
 words! {

@@ -333,7 +333,11 @@ fn logs_that_cannot_tell_are_refused_with_what_would() {
 }
 
 #[test]
-fn a_running_gates_own_logs_are_read() {
+fn a_running_gates_own_logs_are_read_in_every_schema() {
+    ["tollgate", "ocsf", "ecs"].into_iter().for_each(a_running_gates_own_logs_are_read);
+}
+
+fn a_running_gates_own_logs_are_read(schema: &str) {
     let application = Upstream::answering(|request, _| {
         let is_right = request.ends_with(b"right");
         Reply::text(if is_right {
@@ -343,6 +347,7 @@ fn a_running_gates_own_logs_are_read() {
         })
     });
     let log = "[log]\naccess = \"{dir}/access.log\"\nstyle = \"json\"\ndecisions = \"{dir}/decisions.log\"\n";
+    let log = format!("{log}schema = \"{schema}\"\n");
     let gate = Gate::start(&format!("{}{log}", application.file(FILE)));
     let mut client = gate.connect();
     for (number, password) in
@@ -367,4 +372,15 @@ fn a_running_gates_own_logs_are_read() {
         assert_eq!((site["site"].as_str().unwrap(), counts), ("login", [7, 2, 1, 4]), "{report:#}");
         assert_eq!(site["worst"][0]["client"], "198.51.100.7");
     }
+    // `replay` decides the attempts of the same log as the gate did, with accounts by their hashes.
+    let mut command = Command::new(binary());
+    command.current_dir(&gate.directory);
+    let said =
+        command.args(["replay", "--output", "json", "-c", "gate.toml", "decisions.log"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(report["log"]["formats"][0], "decisions of tollgate", "{schema}: {report:#}");
+    let same = serde_json::json!({
+        "compared": 7, "refused_then": 0, "refused_now": 0, "other_limit": 0, "uncounted_then": 0,
+    });
+    assert_eq!(report["policies"][0]["gate"], same, "{schema}: {report:#}");
 }

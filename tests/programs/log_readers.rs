@@ -13,14 +13,28 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
+/// Every `log.schema`, and what a client sends as the id of its request to put another into such a log.
+const SCHEMAS: [(&str, &str); 3] = [
+    (
+        "tollgate",
+        "a\",\"route\":\"login\",\"limit\":\"address\",\"verdict\":\"refuse\",\"client\":\"203.0.113.66\",\"",
+    ),
+    (
+        "ocsf",
+        "a\"},\"disposition_id\":2,\"policy\":{\"name\":\"a\"},\"src_endpoint\":{\"ip\":\"203.0.113.66\"},\"",
+    ),
+    (
+        "ecs",
+        "a\"}},\"event\":{\"action\":\"refuse\",},\"rule\":{\"name\":\"a\"},\"source\":{\"ip\":\"203.0.113.66\"},\"",
+    ),
+];
+
 /// The log of a gate at which one client is refused `refused` times, after a client that tries to put others into it.
-fn log(refused: usize) -> (Gate, PathBuf) {
+fn log(refused: usize, (schema, forged): (&str, &str)) -> (Gate, PathBuf) {
     let application = Upstream::start();
-    let log = "[log]\ndecisions = \"{dir}/decisions.log\"\n";
+    let log = format!("[log]\ndecisions = \"{{dir}}/decisions.log\"\nschema = \"{schema}\"\n");
     let gate = Gate::start(&format!("{}{log}", application.file(FILE)));
     let mut client = gate.connect();
-    let forged =
-        "a\",\"route\":\"login\",\"limit\":\"address\",\"verdict\":\"refuse\",\"client\":\"203.0.113.66\",\"";
     let mut send = |request: &str| {
         client.send(request);
         client.answer();
@@ -43,7 +57,11 @@ fn log(refused: usize) -> (Gate, PathBuf) {
 
 #[test]
 fn fail2ban_finds_the_refused_clients_and_no_others() {
-    let (_gate, path) = log(3);
+    SCHEMAS.into_iter().for_each(fail2ban_finds_the_refused_clients);
+}
+
+fn fail2ban_finds_the_refused_clients(schema: (&str, &str)) {
+    let (_gate, path) = log(3, schema);
     let filter = root().join("contrib/fail2ban/filter.d/tollgate.conf");
     // A zone of its own: the times of the log are UTC wherever the program runs.
     let output = installed("fail2ban-regex", "fail2ban")
@@ -70,8 +88,16 @@ fn fail2ban_finds_the_refused_clients_and_no_others() {
 fn crowdsec_bans_the_client_that_goes_on() {
     let programs = root().join("target/tools/crowdsec");
     let binary = programs.join("usr/bin/crowdsec");
-    let (_gate, path) = log(150);
     let directory = new_directory();
+    let path = directory.join("decisions.log");
+    // One log in all schemas, of another client in each.
+    let mut lines = String::new();
+    for (number, schema) in SCHEMAS.into_iter().enumerate() {
+        let (_gate, path) = log(150, schema);
+        let text = fs::read_to_string(path).unwrap();
+        lines += &text.replace("198.51.100.7\"", &format!("198.51.100.{}7\"", number + 1));
+    }
+    fs::write(&path, lines).unwrap();
     let config = crowdsec_config(&programs, &directory);
     let credentials = directory.join("credentials.yaml");
     let added = installed(programs.join("usr/bin/cscli").to_str().unwrap(), "scripts/fetch-crowdsec")
@@ -91,8 +117,11 @@ fn crowdsec_bans_the_client_that_goes_on() {
         .output()
         .unwrap();
     let text = said(&output);
-    assert!(text.contains("Ip 198.51.100.7 performed 'tollgate/refused'"), "{text}");
-    assert_eq!(text.matches(" performed '").count(), 1, "{text}");
+    for number in 1..=SCHEMAS.len() {
+        let words = format!("Ip 198.51.100.{number}7 performed 'tollgate/refused'");
+        assert!(text.contains(&words), "{words}: {text}");
+    }
+    assert_eq!(text.matches(" performed '").count(), SCHEMAS.len(), "{text}");
     let _ = fs::remove_dir_all(directory);
 }
 

@@ -17,6 +17,7 @@ mod access_log_readers;
 mod acme;
 mod apache_bench;
 mod client_certificates;
+mod decision_schemas;
 mod dns;
 mod evict_flush;
 mod fingerprints;

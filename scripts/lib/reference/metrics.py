@@ -38,6 +38,7 @@ LABELS = {
     "tollgate_in_flight_refused_total": "route",
     "tollgate_in_flight_waiting": "route",
     "tollgate_lease_answers_total": "limit",
+    "tollgate_log_records_dropped_total": "",
     "tollgate_mirror_answers_total": "limit",
     "tollgate_panics_total": "",
     "tollgate_policy_refused": "",

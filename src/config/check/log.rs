@@ -1,4 +1,4 @@
-//! `[log]` and `[otel]`: levels, formats, where lines go, and where spans and metrics are exported to.
+//! `[log]` and `[otel]`: levels, formats, where lines go, and where spans, metrics and decisions are exported to.
 
 use std::path::Path;
 
@@ -20,11 +20,13 @@ pub(super) fn log(raw: &raw::RawLog, base: &Path, f: &mut Findings) -> LogSettin
         None => Some(LogTarget::StandardOutput),
     };
     refuse_one_target(raw.decisions.as_deref(), access.as_ref(), &decisions, f);
+    refuse_schema_without_lines(raw, f);
     LogSettings {
         level: raw.level.checked(f).unwrap_or_default(),
         format: raw.format.checked(f).unwrap_or_default(),
         access,
         decisions,
+        schema: raw.schema.checked(f).unwrap_or_default(),
         style: raw.style.checked(f).unwrap_or_default(),
         clients: raw.clients.checked(f).unwrap_or_default(),
     }
@@ -76,12 +78,24 @@ fn refuse_one_target(
     }
 }
 
+/// A schema where `decisions` writes no lines.
+fn refuse_schema_without_lines(raw: &raw::RawLog, f: &mut Findings) {
+    let writes_none = raw.decisions.as_deref().is_none_or(|text| matches!(&*text.value, "" | "summary"));
+    if let Some(schema) = raw.schema.as_deref().filter(|_| writes_none) {
+        let message = "`schema` is about lines that `decisions` does not write";
+        f.error(&schema.spot, message, "decisions = \"decisions.log\"");
+    }
+}
+
 /// `[otel]`: `None` exports nothing; an empty endpoint means the same.
 pub(super) fn otel(raw: &raw::RawOtel, f: &mut Findings) -> Option<OtelSettings> {
     let sample_ppm = raw.sample.checked(f).unwrap_or(DEFAULT_SAMPLE_PPM);
+    let logs = raw.logs.checked(f).unwrap_or(false);
     let Some(endpoint) = raw.endpoint.as_ref().filter(|endpoint| !endpoint.value.is_empty()) else {
-        if let Some(sample) = &raw.sample {
-            f.error(&sample.spot, "`otel.endpoint` is missing", "endpoint = \"http://127.0.0.1:4318\"");
+        let spots =
+            [raw.sample.as_ref().map(|given| &given.spot), raw.logs.as_ref().map(|given| &given.spot)];
+        for spot in spots.into_iter().flatten() {
+            f.error(spot, "`otel.endpoint` is missing", "endpoint = \"http://127.0.0.1:4318\"");
         }
         return None;
     };
@@ -89,7 +103,7 @@ pub(super) fn otel(raw: &raw::RawOtel, f: &mut Findings) -> Option<OtelSettings>
         f.error(&endpoint.spot, missing, features::HINT);
     }
     let CollectorUrl { host, port } = endpoint.checked(f)?;
-    Some(OtelSettings { host, port, sample_ppm })
+    Some(OtelSettings { host, port, sample_ppm, logs })
 }
 
 /// One request of a hundred.

@@ -1,4 +1,4 @@
-//! Spans and metrics reach a receiver that decodes them with OpenTelemetry's own classes; traces go on to the upstream.
+//! Spans, metrics and decisions reach a receiver that decodes them with OpenTelemetry's own classes; traces go on to the upstream.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::monitoring::python;
 use support::servers::{Process, wait_for};
-use support::{Gate, Upstream, eventually, free_port, new_directory, post_with};
+use support::{Gate, Upstream, application, eventually, free_port, new_directory, post_with};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
@@ -53,6 +53,15 @@ fn gate(upstream: &Upstream, port: u16) -> Gate {
     Gate::start(
         &upstream.file(&format!("{tables}[otel]\nendpoint = \"http://127.0.0.1:{port}\"\nsample = 0.0\n")),
     )
+}
+
+/// A gate that sends its decisions, too.
+fn gate_with_logs(upstream: &Upstream, port: u16, clients: &str) -> Gate {
+    let tables = "[route.login]\nmatch = \"POST /login\"\nuser = \"form:user\"\n[limit.address]\nrate = \"1 per 1h\"\n\
+                  [limit.account]\nkey = \"user\"\nrate = \"9 per 1h\"\n";
+    let log = format!("[log]\nclients = \"{clients}\"\n");
+    let otel = format!("[otel]\nendpoint = \"http://127.0.0.1:{port}\"\nsample = 0.0\nlogs = \"on\"\n");
+    Gate::start(&upstream.file(&format!("{tables}{log}{otel}")))
 }
 
 fn traced(flags: &str) -> String {
@@ -114,6 +123,59 @@ fn all_metrics_arrive_under_their_names_when_the_gate_ends() {
         added["buckets"].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).collect();
     assert_eq!((buckets.iter().sum::<u64>(), added["value"].as_u64()), (2, Some(2)), "{added}");
     assert_eq!(added["bounds"].as_u64(), Some(buckets.len() as u64 - 1));
+}
+
+#[test]
+fn every_decision_arrives_as_a_log_record_of_its_trace() {
+    let receiver = Receiver::start(free_port());
+    let upstream = Upstream::start();
+    let gate = gate_with_logs(&upstream, receiver.port, "full");
+    let attempt = |flags| {
+        let lines = format!("traceparent: 00-{TRACE}-{CALLER}-{flags}\r\n");
+        application::post("/login", &lines, "user=anna&password=planted")
+    };
+    // Also where the span is not sampled.
+    assert_eq!((gate.ask(attempt("00")).status, gate.ask(attempt("01")).status), (200, 429));
+    assert!(eventually(PATIENCE, || receiver.received("logs").len() >= 4), "two limits on two attempts");
+    let records = receiver.received("logs");
+    assert_eq!(records.len(), 4);
+    let shown = format!("{records:?}");
+    assert!(!shown.contains("planted") && !shown.contains("anna"), "{shown}");
+    for record in &records {
+        let named = (&record["service"], &record["event"], &record["trace_id"]);
+        assert_eq!(named, (&"tollgate".into(), &"tollgate.decision".into(), &TRACE.into()), "{record}");
+        assert!(record["took"].as_u64().unwrap() > 0 && record["span_id"] != CALLER, "{record}");
+        assert_eq!(record["attributes"]["client.address"], "127.0.0.1", "{record}");
+    }
+    let refusal = records.iter().find(|record| record["attributes"]["tollgate.verdict"] == "refuse").unwrap();
+    assert_eq!(refusal["severity"], serde_json::json!([13, "WARN"]));
+    assert_eq!(refusal["body"], "refuse: address");
+    assert!(refusal["attributes"]["tollgate.wait"].as_f64().unwrap() > 3_000.0, "{refusal}");
+    let admitted = records.iter().find(|record| record["attributes"]["tollgate.limit"] == "account").unwrap();
+    assert_eq!(admitted["severity"], serde_json::json!([9, "INFO"]));
+    assert_eq!(admitted["attributes"]["tollgate.left"], 8, "{admitted}");
+    assert_eq!(admitted["attributes"]["user.hash"].as_str().unwrap().len(), 12);
+}
+
+#[test]
+fn log_records_that_find_no_collector_are_counted_and_none_is_sent_unless_the_file_says_so() {
+    let (upstream, port) = (Upstream::start(), free_port());
+    let gate = gate_with_logs(&upstream, port, "hash");
+    assert_eq!(gate.ask(traced("00")).status, 200);
+    let dropped = || gate.metric("tollgate_log_records_dropped_total", "");
+    assert!(eventually(PATIENCE, || dropped() > 0.0), "{} dropped", dropped());
+    let lost = dropped();
+    let receiver = Receiver::start(port);
+    assert_eq!(gate.ask(traced("00")).status, 429);
+    assert!(eventually(PATIENCE, || !receiver.received("logs").is_empty()));
+    assert!(!format!("{:?}", receiver.received("logs")).contains("127.0.0.1"), "clients are hashes");
+    assert_eq!(dropped(), lost);
+    let mut silent = self::gate(&upstream, port);
+    assert_eq!(silent.ask(traced("01")).status, 200);
+    let before = receiver.received("logs").len();
+    silent.signal("TERM");
+    assert!(silent.exit_status(PATIENCE).is_some());
+    assert_eq!((receiver.received("spans").len(), receiver.received("logs").len()), (1, before));
 }
 
 #[test]

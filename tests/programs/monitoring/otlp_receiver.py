@@ -1,6 +1,6 @@
 """Receives OTLP over HTTP and decodes it with the official protobuf classes of OpenTelemetry.
 
-Usage: otlp_receiver.py PORT FILE. Appends one JSON object a line to FILE: {"spans": [...]} or {"metrics": [...]}.
+Usage: otlp_receiver.py PORT FILE. Appends one JSON object a line to FILE: {"spans": [...]}, {"metrics": [...]} or {"logs": [...]}.
 What does not decode is answered 400 and written as {"error": ...}.
 """
 
@@ -8,6 +8,7 @@ import json
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
@@ -61,7 +62,25 @@ def metrics(body):
                 }
 
 
+def logs(body):
+    message = ExportLogsServiceRequest.FromString(body)
+    for resource in message.resource_logs:
+        for scope in resource.scope_logs:
+            for record in scope.log_records:
+                yield {
+                    "service": plain(resource.resource.attributes)["service.name"],
+                    "event": record.event_name,
+                    "severity": [record.severity_number, record.severity_text],
+                    "body": record.body.string_value,
+                    "trace_id": record.trace_id.hex(),
+                    "span_id": record.span_id.hex(),
+                    "took": record.observed_time_unix_nano - record.time_unix_nano,
+                    "attributes": plain(record.attributes),
+                }
+
+
 FORMS = {
+    "/v1/logs": ("logs", logs, ExportLogsServiceResponse),
     "/v1/traces": ("spans", spans, ExportTraceServiceResponse),
     "/v1/metrics": ("metrics", metrics, ExportMetricsServiceResponse),
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use siphasher::sip::SipHasher13;
 
+use super::json_fields::put;
 use super::settings::ClientsShown;
 use crate::event::BucketOwner;
 use crate::net::ip_text::push_ip;
@@ -68,6 +69,27 @@ impl ClientFormatter {
             }
             (Client::Ip(ip) | Client::BehindProxy(ip), ClientsShown::Hash) => write_hex(self.hash(ip), line),
         }
+    }
+
+    /// Appends an object of the client's address or of its hash, with the name for each; nothing for a client without an
+    /// address.
+    pub(super) fn write_member(
+        &self,
+        client: Client,
+        line: &mut Vec<u8>,
+        object: &'static str,
+        [address, hash]: [&'static str; 2],
+    ) {
+        let Some(ip) = client.ip() else { return };
+        let PackedFormat { shown, lengths } = self.format();
+        let name = if shown == ClientsShown::Hash { hash } else { address };
+        put(line, &[",\"", object, "\":{\"", name, "\":\""]);
+        match shown {
+            ClientsShown::Full => push_ip(ip, line),
+            ClientsShown::Prefix => push_ip(lengths.mask(ip), line),
+            ClientsShown::Hash => write_hex(self.hash(ip), line),
+        }
+        put(line, &["\"}"]);
     }
 
     /// The client as text, for rare messages.

@@ -1,37 +1,75 @@
 //! The log of every decision: one JSON object a line for each limit of each attempt.
 //!
-//! What an object holds is left to `decision_line`, how lines reach a file or a server to `line_log`. For a syslog server
-//! each line begins with a header.
+//! What an object holds is left to a [`DecisionForm`], how lines reach a file or a server to `line_log`. For a syslog
+//! server each line begins with a header.
 
+pub mod ecs;
+pub mod ocsf;
+mod security_event;
 mod syslog_header;
+
+use std::fmt::Debug;
 
 use self::syslog_header::SyslogHeader;
 use super::client_format::ClientFormatter;
 use super::decision_line;
 use super::line_log::LineFormat;
 use super::settings::LogTarget;
-use crate::event::AccessLogEntry;
+use crate::event::{AccessLogEntry, AttemptRecord, LimitRecord};
 
 /// Formats one line for each limit of an attempt.
 #[derive(Debug)]
-pub struct DecisionLines {
+pub struct DecisionLines<F> {
     clients: ClientFormatter,
     header: Option<SyslogHeader>,
+    form: F,
 }
 
-impl DecisionLines {
-    /// Lines for this target, with clients as `clients` writes them.
+/// How a decision is written as an object.
+pub trait DecisionForm: Debug + Send + Sync {
+    /// Appends the object without a line feed; `second` as for [`LineFormat::write`].
+    fn write(
+        &self,
+        line: &mut Vec<u8>,
+        second: &str,
+        clients: &ClientFormatter,
+        entry: &AccessLogEntry,
+        attempt: &AttemptRecord,
+        record: &LimitRecord,
+    );
+}
+
+/// The gate's own form: `log.schema = "tollgate"`.
+#[derive(Debug)]
+pub struct TollgateForm;
+
+impl DecisionForm for TollgateForm {
+    fn write(
+        &self,
+        line: &mut Vec<u8>,
+        second: &str,
+        clients: &ClientFormatter,
+        entry: &AccessLogEntry,
+        attempt: &AttemptRecord,
+        record: &LimitRecord,
+    ) {
+        decision_line::write(line, second, clients, entry, attempt, record);
+    }
+}
+
+impl<F: DecisionForm> DecisionLines<F> {
+    /// Lines in this form for this target, with clients as `clients` writes them.
     #[must_use]
-    pub fn new(target: &LogTarget, clients: ClientFormatter) -> Self {
+    pub fn new(target: &LogTarget, clients: ClientFormatter, form: F) -> Self {
         let header = match target {
             LogTarget::Syslog(_) => Some(SyslogHeader::of_this_process()),
             LogTarget::StandardOutput | LogTarget::File(_) => None,
         };
-        Self { clients, header }
+        Self { clients, header, form }
     }
 }
 
-impl LineFormat for DecisionLines {
+impl<F: DecisionForm> LineFormat for DecisionLines<F> {
     fn second(&self) -> &'static str {
         "%Y-%m-%dT%H:%M:%S"
     }
@@ -43,7 +81,7 @@ impl LineFormat for DecisionLines {
             if let Some(header) = &self.header {
                 header.write(text, second, entry.at, record.decision);
             }
-            decision_line::write(text, second, &self.clients, entry, attempt, record);
+            self.form.write(text, second, &self.clients, entry, attempt, record);
             text.push(b'\n');
             lines += 1;
         }
@@ -61,7 +99,8 @@ mod tests {
     fn written(target: &LogTarget, entry: &AccessLogEntry) -> (Vec<String>, u64) {
         let mut text = Vec::new();
         let clients = ClientFormatter::new(ClientsShown::Full, PrefixLengths::default());
-        let count = DecisionLines::new(target, clients).write(&mut text, "2026-11-20T23:21:52", entry);
+        let count =
+            DecisionLines::new(target, clients, TollgateForm).write(&mut text, "2026-11-20T23:21:52", entry);
         (String::from_utf8(text).unwrap().lines().map(str::to_owned).collect(), count)
     }
 

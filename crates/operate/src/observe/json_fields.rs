@@ -48,10 +48,26 @@ pub(super) fn key(line: &mut Vec<u8>, name: &str) {
 /// A field with text; `null` without one.
 pub(super) fn text(line: &mut Vec<u8>, name: &str, value: Option<&[u8]>) {
     key(line, name);
-    let Some(value) = value else { return put(line, &["null"]) };
+    match value {
+        Some(value) => quoted(line, value),
+        None => put(line, &["null"]),
+    }
+}
+
+/// Appends text as a string.
+#[inline]
+pub(super) fn quoted(line: &mut Vec<u8>, value: &[u8]) {
     line.push(b'"');
     escape::json(value, line);
     line.push(b'"');
+}
+
+/// A field with an object of one text.
+pub(super) fn member(line: &mut Vec<u8>, object: &'static str, name: &'static str, value: &[u8]) {
+    key(line, object);
+    put(line, &["{\"", name, "\":"]);
+    quoted(line, value);
+    line.push(b'}');
 }
 
 /// Appends a whole number.

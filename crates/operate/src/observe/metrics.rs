@@ -59,6 +59,7 @@ pub struct Metrics {
     lines_dropped: Counter,
     decisions_dropped: Counter,
     spans_dropped: Counter,
+    log_records_dropped: Counter,
 }
 
 type Label = [(&'static str, &'static str); 1];
@@ -112,6 +113,7 @@ impl Metrics {
             lines_dropped: Counter::default(),
             decisions_dropped: Counter::default(),
             spans_dropped: Counter::default(),
+            log_records_dropped: Counter::default(),
         };
         metrics.register();
         for reason in REASONS {
@@ -180,6 +182,12 @@ impl Metrics {
         self.spans_dropped.clone()
     }
 
+    /// The counter of log records that were not exported, for the exporter to increment.
+    #[must_use]
+    pub fn log_records_dropped(&self) -> Counter {
+        self.log_records_dropped.clone()
+    }
+
     /// The routes in force, and what came of their attempts since the start.
     pub(super) fn routes_page(&self) -> RoutesPage {
         let engine = self.engine.get().and_then(Weak::upgrade);
@@ -243,6 +251,7 @@ impl Metrics {
                 &self.decisions_dropped,
             ),
             ("tollgate_spans_dropped", "Spans that were not exported", &self.spans_dropped),
+            ("tollgate_log_records_dropped", "Decisions that were not exported", &self.log_records_dropped),
         ] {
             registry.register(name, help, metric.clone());
         }

@@ -1,39 +1,45 @@
-//! Exports spans and metrics to an OpenTelemetry collector: OTLP over HTTP, in protobuf.
+//! Exports spans, metrics and decisions to an OpenTelemetry collector: OTLP over HTTP, in protobuf.
 //!
-//! A sampled request builds its span and goes on; its own thread sends them, once a second, and all metrics four
-//! times a minute. What the collector does not take is dropped and counted: nothing is sent twice, and no request
+//! A sampled request builds its span and goes on, an attempt the log records of its decisions; a thread sends them, once a
+//! second, and all metrics four times a minute. What the collector does not take is dropped and counted: nothing is sent twice, and no request
 //! waits. Reading and writing `traceparent` is left to the proxy.
 
 mod connection;
+mod log_record;
 mod metrics;
+mod queue;
 mod resource;
 mod span;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 use opentelemetry_proto::tonic::metrics::v1::{ResourceMetrics, ScopeMetrics};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span as OtelSpan};
-use prometheus_client::metrics::counter::Counter;
 use prost::Message;
 
 use self::connection::Collector;
+use self::queue::{ExportQueue, QueuedExports};
 use super::client_format::ClientFormatter;
 use super::metrics::Metrics;
 use super::settings::OtelSettings;
 use crate::event::{Event, EventListener};
 use crate::time::{Clock, Span, Time};
 
-/// Exports spans and metrics.
+/// Exports spans, metrics and decisions.
 #[derive(Debug)]
 pub struct OtelExporter {
-    spans: SyncSender<OtelSpan>,
+    spans: ExportQueue<OtelSpan>,
+    /// Unless `otel.logs` is off.
+    logs: Option<ExportQueue<LogRecord>>,
     clients: ClientFormatter,
-    dropped: Counter,
     /// Told once that the gate ends.
     stop: SyncSender<()>,
     /// Disconnected when the thread has ended.
@@ -44,12 +50,13 @@ pub struct OtelExporter {
 struct ExportLoop {
     collector: Collector,
     resource: Resource,
-    spans: Receiver<OtelSpan>,
+    spans: QueuedExports<OtelSpan>,
+    logs: QueuedExports<LogRecord>,
     metrics: Arc<Metrics>,
-    dropped: Counter,
     clock: Clock,
     started: Time,
-    is_failing: bool,
+    /// The paths whose last export was not taken.
+    failing: BTreeSet<&'static str>,
 }
 
 impl OtelExporter {
@@ -63,25 +70,26 @@ impl OtelExporter {
         metrics: Arc<Metrics>,
         clock: Clock,
     ) -> io::Result<Self> {
-        let (spans, queued) = sync_channel(MAX_QUEUED);
+        let (spans, queued) = ExportQueue::new(metrics.spans_dropped());
+        let (logs, queued_logs) = ExportQueue::new(metrics.log_records_dropped());
         let (stop, stopped) = sync_channel(1);
         let (alive, ended) = sync_channel(0);
-        let dropped = metrics.spans_dropped();
         let mut export = ExportLoop {
             collector: Collector::new(settings)?,
             resource: resource::resource(),
             spans: queued,
+            logs: queued_logs,
             metrics,
-            dropped: dropped.clone(),
             started: clock.now(),
             clock,
-            is_failing: false,
+            failing: BTreeSet::new(),
         };
         std::thread::Builder::new().name("otel".to_owned()).spawn(move || {
             export.run(&stopped);
             drop(alive);
         })?;
-        Ok(Self { spans, clients, dropped, stop, ended: Mutex::new(ended) })
+        let logs = settings.logs.then_some(logs);
+        Ok(Self { spans, logs, clients, stop, ended: Mutex::new(ended) })
     }
 
     /// Sends what is left and ends the thread; waits at most two seconds. Later spans are lost.
@@ -96,9 +104,13 @@ impl OtelExporter {
 impl EventListener for OtelExporter {
     fn on_event(&self, event: &Event<'_>) {
         let Event::RequestCompleted(entry) = event else { return };
-        let Some(request) = entry.span.as_deref().filter(|span| span.is_sampled) else { return };
-        if self.spans.try_send(span::span_of(entry, request, &self.clients)).is_err() {
-            self.dropped.inc();
+        if let (Some(logs), Some(attempt)) = (&self.logs, entry.attempt.as_deref()) {
+            for record in &attempt.limits {
+                logs.push(|| log_record::record_of(entry, attempt, record, &self.clients));
+            }
+        }
+        if let Some(request) = entry.span.as_deref().filter(|span| span.is_sampled) {
+            self.spans.push(|| span::span_of(entry, request, &self.clients));
         }
     }
 }
@@ -108,8 +120,10 @@ impl ExportLoop {
         for period in 1_u64.. {
             let ends = stopped.recv_timeout(PERIOD.to_std()) != Err(RecvTimeoutError::Timeout);
             self.export_spans();
+            self.export_logs();
             if ends {
                 self.export_spans();
+                self.export_logs();
             }
             if ends || period % METRICS_PERIODS == 0 {
                 self.export_metrics();
@@ -122,7 +136,7 @@ impl ExportLoop {
 
     /// Sends one batch: a flood of sampled requests costs the collector no more than one each second.
     fn export_spans(&mut self) {
-        let spans: Vec<_> = self.spans.try_iter().take(MAX_BATCH).collect();
+        let spans = self.spans.batch();
         if spans.is_empty() {
             return;
         }
@@ -135,7 +149,27 @@ impl ExportLoop {
         }];
         let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
         if !self.send("/v1/traces", body) {
-            self.dropped.inc_by(count);
+            self.metrics.spans_dropped().inc_by(count);
+        }
+    }
+
+    /// Sends one batch, as of spans.
+    fn export_logs(&mut self) {
+        let log_records = self.logs.batch();
+        if log_records.is_empty() {
+            return;
+        }
+        let count = u64::try_from(log_records.len()).unwrap_or(u64::MAX);
+        let scope_logs =
+            vec![ScopeLogs { scope: Some(resource::scope()), log_records, ..ScopeLogs::default() }];
+        let resource_logs = vec![ResourceLogs {
+            resource: Some(self.resource.clone()),
+            scope_logs,
+            ..ResourceLogs::default()
+        }];
+        let body = ExportLogsServiceRequest { resource_logs }.encode_to_vec();
+        if !self.send("/v1/logs", body) {
+            self.metrics.log_records_dropped().inc_by(count);
         }
     }
 
@@ -152,27 +186,31 @@ impl ExportLoop {
         self.send("/v1/metrics", ExportMetricsServiceRequest { resource_metrics }.encode_to_vec());
     }
 
-    /// Whether the collector took it. Says when it stops and when it begins again to do so.
+    /// Whether the collector took it. Says when it stops and when it takes all exports again: one that has no use for logs
+    /// is told of once.
     fn send(&mut self, path: &'static str, body: Vec<u8>) -> bool {
-        let result = self.collector.post(path, body);
-        match &result {
-            Err(error) if !self.is_failing => {
-                tracing::warn!("the collector of otel.endpoint took no export: {error}");
+        let was_failing = !self.failing.is_empty();
+        match self.collector.post(path, body) {
+            Err(error) => {
+                self.failing.insert(path);
+                if !was_failing {
+                    tracing::warn!(path, "the collector of otel.endpoint took no export: {error}");
+                }
+                false
             }
-            Ok(()) if self.is_failing => tracing::info!("the collector of otel.endpoint takes exports again"),
-            _ => {}
+            Ok(()) => {
+                self.failing.remove(path);
+                if was_failing && self.failing.is_empty() {
+                    tracing::info!("the collector of otel.endpoint takes exports again");
+                }
+                true
+            }
         }
-        self.is_failing = result.is_err();
-        result.is_ok()
     }
 }
 
-/// Between two batches of spans.
+/// Between two batches.
 const PERIOD: Span = Span::from_secs(1);
 /// Periods between two exports of metrics.
 const METRICS_PERIODS: u64 = 15;
-/// Spans that wait for the next batch.
-const MAX_QUEUED: usize = 2_048;
-/// Spans of one batch.
-const MAX_BATCH: usize = 1_024;
 const CLOSE_TIMEOUT: Span = Span::from_secs(2);

@@ -14,6 +14,8 @@ pub struct LogSettings {
     pub access: Option<LogTarget>,
     /// Where decisions are written.
     pub decisions: DecisionLog,
+    /// How a line about a decision is written.
+    pub schema: DecisionSchema,
     /// The style of lines in the access log.
     pub style: AccessLogStyle,
     /// How addresses are written.
@@ -29,6 +31,8 @@ pub struct OtelSettings {
     pub port: u16,
     /// The share of requests without a `traceparent` whose spans are exported, in millionths; at most a million.
     pub sample_ppm: u32,
+    /// Whether decisions are exported as log records.
+    pub logs: bool,
 }
 
 /// Severity of the program's own messages.
@@ -100,6 +104,18 @@ pub enum DecisionLog {
     Every(LogTarget),
     /// Nowhere.
     Off,
+}
+
+/// How a line about a decision is written: `log.schema`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DecisionSchema {
+    /// The gate's own form.
+    #[default]
+    Tollgate,
+    /// The Open Cybersecurity Schema Framework.
+    Ocsf,
+    /// The Elastic Common Schema.
+    Ecs,
 }
 
 /// The style of lines in the access log.

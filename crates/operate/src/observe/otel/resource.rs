@@ -32,6 +32,16 @@ pub(super) fn text(key: &str, value: &str) -> KeyValue {
     attribute(key, Value::StringValue(value.to_owned()))
 }
 
+/// Whether something is so.
+pub(super) fn boolean(key: &str, value: bool) -> KeyValue {
+    attribute(key, Value::BoolValue(value))
+}
+
+/// A number with a fraction.
+pub(super) fn double(key: &str, value: f64) -> KeyValue {
+    attribute(key, Value::DoubleValue(value))
+}
+
 /// A number.
 pub(super) fn number(key: &str, value: i64) -> KeyValue {
     attribute(key, Value::IntValue(value))

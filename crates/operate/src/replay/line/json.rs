@@ -1,9 +1,10 @@
 //! Logs of JSON objects: tollgate's own, Caddy's, Traefik's, and nginx' with variables by their own names.
 //!
-//! Fields are known by name, wherever they are; all others are skipped. nginx and Caddy write the time of the end of
+//! Fields are known by name, wherever they are; all others are skipped. The schemas of the decision log have some in objects. nginx and Caddy write the time of the end of
 //! the response, so the duration is subtracted where the line has it.
 
 mod gate_line;
+mod schema_object;
 mod value;
 
 use std::borrow::Cow;
@@ -11,6 +12,7 @@ use std::borrow::Cow;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 pub use self::gate_line::{AttemptId, GateLine};
+use self::schema_object::SchemaObject;
 use self::value::JsonValue;
 use super::{DecisionFields, GateFields, LineError, LoggedRequest, client, request_line, timestamp};
 use crate::defences::OWNERS;
@@ -53,6 +55,8 @@ pub(super) struct JsonFields<'a> {
     is_owner: JsonValue<'a>,
     is_alarmed: JsonValue<'a>,
     is_of_gate: bool,
+    /// Whether it is an event of OCSF or ECS.
+    is_of_schema: bool,
 }
 
 pub(super) fn parse(line: &[u8]) -> Result<LoggedRequest<'_>, LineError> {
@@ -80,7 +84,10 @@ impl<'de> Visitor<'de> for FieldReader<'_, 'de> {
                 ("request", _) => map.next_value_seed(value::RequestSeed(self.0))?,
                 ("resp_headers", _) => map.next_value_seed(value::LocationSeed(&mut self.0.location))?,
                 (_, Some(slot)) => *slot = map.next_value()?,
-                (_, None) => drop(map.next_value::<IgnoredAny>()?),
+                (name, None) => match SchemaObject::of(name).filter(|_| self.0.is_of_schema) {
+                    Some(object) => map.next_value_seed(object.reader(self.0))?,
+                    None => drop(map.next_value::<IgnoredAny>()?),
+                },
             }
         }
         Ok(())
@@ -139,6 +146,11 @@ impl<'a> JsonFields<'a> {
             name if name == OWNERS.key => &mut self.is_owner,
             "added_us" => {
                 self.is_of_gate = true;
+                return None;
+            }
+            // Before any of the objects, also in a line whose names are sorted.
+            "class_uid" | "ecs" => {
+                self.is_of_schema = true;
                 return None;
             }
             _ => return None,

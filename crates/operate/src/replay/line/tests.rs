@@ -175,6 +175,37 @@ fn a_line_of_the_gates_own_logs_tells_what_came_of_an_attempt() {
     assert_eq!(parse_gate_line(b"203.0.113.9 - -"), Err(LineError::BadJson));
 }
 
+/// The same decision in the forms of `log.schema`.
+const SCHEMAS: [&str; 3] = [
+    r#"{"time":"2026-11-20T23:21:52.043Z","request_id":"a1","route":"login","limit":"account","verdict":"refuse","client":"203.0.113.9","account":"123456789abc","left":0,"wait":21.500,"outcome":null,"device":true,"attack":false,"bait":false,"failures":3,"nanoseconds":43000000,"decided_us":41.733,"settled_us":null}"#,
+    r#"{"time_dt":"2026-11-20T23:21:52.043Z","time":1795216912043,"class_uid":3002,"category_uid":3,"activity_id":1,"type_uid":300201,"is_remote":true,"severity_id":2,"action_id":2,"disposition_id":2,"status_id":2,"service":{"name":"login"},"policy":{"name":"account"},"src_endpoint":{"ip":"203.0.113.9"},"user":{"uid":"123456789abc"},"http_request":{"uid":"a1"},"metadata":{"version":"1.8.0","product":{"name":"tollgate"},"profiles":["datetime"],"uid":"7","correlation_uid":"a1"},"unmapped":{"nanoseconds":43000000,"route":"login","limit":"account","verdict":"refuse","left":0,"wait":21.500,"outcome":null,"device":true,"attack":false,"bait":false,"failures":3,"decided_us":41.733,"settled_us":null}}"#,
+    r#"{"@timestamp":"2026-11-20T23:21:52.043Z","ecs":{"version":"9.4.0"},"event":{"kind":"event","duration":41733,"id":"7"},"rule":{"name":"account"},"source":{"ip":"203.0.113.9"},"user":{"hash":"123456789abc"},"service":{"name":"tollgate"},"trace":{"id":"5"},"http":{"request":{"id":"a1"}},"tollgate":{"nanoseconds":43000000,"route":"login","limit":"account","verdict":"refuse","left":0,"wait":21.500,"outcome":null,"device":true,"attack":false,"bait":false,"failures":3,"decided_us":41.733,"settled_us":null}}"#,
+];
+
+#[test]
+fn every_schema_of_the_decision_log_tells_the_same() {
+    let [own, ocsf, ecs] = SCHEMAS.map(|line| parse_gate_line(line.as_bytes()).unwrap());
+    assert_eq!((own.account, own.refused_by.as_deref()), (Some(0x1234_5678_9abc), Some("account")));
+    assert_eq!((&ocsf, &ecs), (&own, &own));
+    let [own, ocsf, ecs] = SCHEMAS.map(|line| format!("{:?}", read(line)));
+    assert_eq!((&ocsf, &ecs), (&own, &own));
+    // As a program may write it again.
+    let sorted: std::collections::BTreeMap<String, serde_json::Value> =
+        serde_json::from_str(SCHEMAS[2]).unwrap();
+    let sorted = serde_json::to_string(&sorted).unwrap();
+    assert_eq!(format!("{:?}", read(&sorted)), own);
+}
+
+#[test]
+fn objects_of_other_programs_and_what_only_has_their_names_are_passed_over() {
+    let line = br#"{"user":"","source":7,"http":[true],"remote_addr":"203.0.113.9","request":"POST /login HTTP/1.1","status":401,"ts":1795216912.5}"#;
+    let line = [&line[..9], b"\xFF", &line[9..]].concat();
+    let (request, _) = parse(&line, None).unwrap();
+    assert_eq!((request.client.ip(), request.user), ("203.0.113.9".parse().ok(), None));
+    let odd = r#"{"class_uid":3002,"user":"x","src_endpoint":[1,{}],"http":null,"unmapped":7,"time":1795216912043}"#;
+    assert_eq!(parse(odd.as_bytes(), None).err(), Some(LineError::NoClient));
+}
+
 proptest! {
     #[test]
     fn no_line_causes_a_panic(
