@@ -84,6 +84,7 @@ impl Parts {
             () = self.expire_open_attempts() => None,
             () = self.write_snapshots() => None,
             () = self.keep_history() => None,
+            () = self.supervised("rotated logs", async || self.observers.logs.remove_rotated(self.sandbox.broker(), self.engine.clock()).await) => None,
             () = self.supervised("logs", async || self.observers.logs.sweep(self.engine.clock()).await) => None,
         }
     }

@@ -13,16 +13,18 @@ use crate::observe::client_format::ClientFormatter;
 use crate::observe::decision_log::ecs::EcsForm;
 use crate::observe::decision_log::ocsf::OcsfForm;
 use crate::observe::decision_log::{DecisionLines, TollgateForm};
+use crate::observe::line_log::rotated::remove_rotated;
 use crate::observe::line_log::{LineFormat, LineLog};
 use crate::observe::metrics::Metrics;
 use crate::observe::refusal_summary::RefusalSummary;
 use crate::observe::settings::{DecisionLog, DecisionSchema, LogSettings, LogTarget};
-use crate::time::Clock;
+use crate::time::{Clock, Span};
 
 /// The logs that are in use.
 #[derive(Debug)]
 pub(super) struct GateLogs {
     line_logs: Vec<Arc<LineLog>>,
+    retention: Option<Span>,
     refusal_summary: Option<Arc<RefusalSummary>>,
 }
 
@@ -61,7 +63,7 @@ impl GateLogs {
         }
         let wants_summary = log.decisions == DecisionLog::Summary;
         let refusal_summary = wants_summary.then(|| Arc::new(RefusalSummary::new(clients.clone())));
-        Ok(Self { line_logs, refusal_summary })
+        Ok(Self { line_logs, retention: log.retention, refusal_summary })
     }
 
     /// What events go to.
@@ -90,6 +92,29 @@ impl GateLogs {
         }
     }
 
+    /// Removes rotated files that are too old, once an hour; never ends.
+    pub(super) async fn remove_rotated(&self, broker: &Broker, clock: &Clock) {
+        let Some(retention) = self.retention else { return std::future::pending().await };
+        loop {
+            for path in self.line_logs.iter().filter_map(|log| log.file()) {
+                let (path, before) = (path.to_owned(), clock.now().before(retention));
+                let name = path.display().to_string();
+                let removed = broker.run(move || remove_rotated(&path, before)).await;
+                match removed.and_then(|removed| removed) {
+                    Ok(0) => {}
+                    Ok(files) => {
+                        tracing::info!(log = name, files, "rotated logs were removed: log.retention")
+                    }
+                    Err(error) => tracing::warn!(
+                        log = name,
+                        "rotated logs stay, log.retention notwithstanding: {error}"
+                    ),
+                }
+            }
+            next_tick(BETWEEN_REMOVALS).await;
+        }
+    }
+
     /// Writes the rest, after which lines are lost.
     pub(super) fn close(&self) {
         self.line_logs.iter().for_each(|log| log.close());
@@ -107,5 +132,6 @@ fn decision_log(
         .map_err(|error| AppStartError::DecisionLog(target.clone(), error))
 }
 
+const BETWEEN_REMOVALS: Duration = Duration::from_secs(3600);
 /// A line about the end of refusals comes at most this late.
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(5);

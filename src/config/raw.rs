@@ -257,6 +257,7 @@ tables! {
         clients: Key<Word<words::ShownClients>>,
         decisions: Key<Free>,
         schema: Key<Word<words::DecisionSchemas>>,
+        retention: Key<Lasting<0, { 100 * 366 * DAY }>>,
     }
 
     /// OpenTelemetry.

@@ -68,7 +68,8 @@ impl RestartOnly {
             |otel: &Option<OtelSettings>| otel.as_ref().map(|otel| (otel.sample_ppm, otel.logs)).unzip();
         let ((sample, logs), (new_sample, new_logs)) = (exported(&self.otel), exported(&new.otel));
         let has_both = self.otel.is_some() && new.otel.is_some();
-        let LogSettings { format, access, decisions, schema, style, level: _, clients: _ } = &self.log;
+        let LogSettings { format, access, decisions, schema, style, retention, level: _, clients: _ } =
+            &self.log;
         for (key, stays) in [
             ("listen", same(&self.listen, &new.listen)),
             ("endpoint", self.endpoints == new.endpoints),
@@ -90,6 +91,7 @@ impl RestartOnly {
             ("log.decisions", *decisions == new.log.decisions),
             ("log.schema", *schema == new.log.schema),
             ("log.style", *style == new.log.style),
+            ("log.retention", *retention == new.log.retention),
             ("otel.endpoint", collector(&self.otel) == collector(&new.otel)),
             ("otel.sample", !has_both || sample == new_sample),
             ("otel.logs", !has_both || logs == new_logs),
@@ -170,11 +172,12 @@ mod tests {
                 ("log.style", "json"),
                 ("log.decisions", "-"),
                 ("log.schema", "ocsf"),
+                ("log.retention", "30d"),
                 ("otel.endpoint", "http://127.0.0.1:4318"),
                 ("sandbox", "off"),
             ],
         );
-        assert_eq!(found.len(), 11, "{found:?}");
+        assert_eq!(found.len(), 12, "{found:?}");
         assert_eq!(
             found[0],
             "error: `listen` cannot change while the gate runs\n --> gate.toml:1:10\n  |\n\
@@ -186,6 +189,7 @@ mod tests {
             "log.access",
             "log.decisions",
             "log.format",
+            "log.retention",
             "log.schema",
             "log.style",
             "otel.endpoint",

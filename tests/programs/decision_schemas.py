@@ -33,7 +33,7 @@ def ocsf_mistakes(event):
     metadata = event["metadata"]
     validator = ocsf_validator(metadata["version"], event["class_uid"], tuple(metadata["profiles"]))
     for error in validator.iter_errors(event):
-        yield f"{error.json_path}: {error.message[:300]}"
+        yield f"{error.json_path}: {error.message[-200:]}"
     # What the schema says in words: https://schema.ocsf.io/1.8.0/classes/base_event
     if event["type_uid"] != event["class_uid"] * 100 + event["activity_id"]:
         yield "type_uid is not class_uid * 100 + activity_id"

@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Output;
+use std::time::Duration;
 
 use serde_json::Value;
 use support::decisions::{attempt, objects};
@@ -16,8 +16,7 @@ use support::{Gate, Launch, Reply, Upstream, free_port, installed, new_directory
 
 /// A limit for each verdict, and a route without an application.
 const FILE: &str = r#"
-[client]
-trust = ["127.0.0.1", "unix"]
+client.trust = "127.0.0.1"
 
 [route.login]
 match = "POST /login"
@@ -28,6 +27,7 @@ otherwise = "neutral"
 
 [route.broken]
 match = "POST /broken"
+user = "form:user"
 
 [limit.address]
 rate = "6 per 1d burst 6"
@@ -36,6 +36,10 @@ exempt = ["192.0.2.0/24"]
 [limit.watched]
 rate = "2 per 1d"
 mode = "observe"
+
+[limit.account]
+key = "user"
+rate = "50 per 1d"
 "#;
 
 fn application() -> Upstream {
@@ -50,22 +54,18 @@ fn application() -> Upstream {
     })
 }
 
-/// A gate that has written this many lines about attempts of every kind.
+/// The log of a gate that had attempts of every kind, and has ended. Its directory goes with it.
 fn gate(application: &Upstream, schema: &str, clients: &str) -> (Gate, PathBuf) {
     let broken = format!("[route.broken]\nupstream = \"http://127.0.0.1:{}\"\n", free_port());
     let file = application.file(&FILE.replace("[route.broken]\n", &broken));
     // A collector, so that requests have a trace; nobody is there.
     let rest = format!(
         "[log]\ndecisions = \"{{dir}}/decisions.log\"\nschema = \"{schema}\"\nclients = \"{clients}\"\n\
-         [otel]\nendpoint = \"http://127.0.0.1:{}\"\n",
+         [otel]\nendpoint = \"http://127.0.0.1:{}\"\nsample = 1.0\n",
         free_port()
     );
-    let gate = Launch::new(&format!("{file}{rest}")).on_unix_socket_too().start();
-    let mut client = gate.connect();
-    let mut send = |request: String| {
-        client.send(request);
-        client.answer().status
-    };
+    let mut gate = Launch::new(&format!("{file}{rest}")).on_unix_socket_too().start();
+    let send = |request: String| gate.ask(request).status;
     let statuses =
         ["wrong", "good", "odd"].map(|password| send(attempt("198.51.100.7", 1, "alice", password)));
     assert_eq!(statuses, [401, 302, 200]);
@@ -84,12 +84,12 @@ fn gate(application: &Upstream, schema: &str, clients: &str) -> (Gate, PathBuf) 
     let mut unnamed = UnixStream::connect(gate.directory.join("gate.sock")).unwrap();
     let request = attempt("-", 8, "erin", "wrong").replace("X-Forwarded-For: -\r\n", "Connection: close\r\n");
     unnamed.write_all(request.as_bytes()).unwrap();
-    unnamed.shutdown(Shutdown::Write).unwrap();
     let mut answer = String::new();
     unnamed.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    gate.signal("TERM");
+    assert!(gate.exit_status(Duration::from_secs(20)).is_some());
     let path = gate.directory.join("decisions.log");
-    objects(&path, 2 * 12);
     (gate, path)
 }
 
@@ -124,9 +124,10 @@ fn every_line_is_an_event_of_its_schema() {
     }
     let output = judged(&files);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), (6 * 2 * 12).to_string());
+    let lines: Vec<Vec<Value>> = files.iter().map(|file| objects(file, 30)).collect();
+    let count: usize = lines.iter().map(Vec::len).sum();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), count.to_string());
 
-    let lines: Vec<Vec<Value>> = files.iter().map(|file| objects(file, 24)).collect();
     for (own, lines) in [("/unmapped", &lines[0]), ("/tollgate", &lines[3])] {
         let verdicts = set(["\"admit\"", "\"exempt\"", "\"observe\"", "\"refuse\""]);
         assert_eq!(values(lines, &format!("{own}/verdict")), verdicts);
@@ -153,27 +154,34 @@ fn every_line_is_an_event_of_its_schema() {
 #[test]
 fn the_judge_finds_what_is_wrong() {
     let application = application();
-    let folder = new_directory();
-    let path = folder.join("wrong.log");
     let texts = ["ocsf", "ecs"].map(|schema| {
         let (_gate, log) = gate(&application, schema, "full");
         fs::read_to_string(log).unwrap()
     });
-    for (schema, from, to, mistake) in [
-        ("ocsf", "\"category_uid\":3,", "", "'category_uid' is a required property"),
-        ("ocsf", "\"disposition_id\":1,", "\"disposition_id\":77,", "77 is not one of"),
-        ("ocsf", "\"time\":", "\"invented\":1,\"time\":", "'invented' was unexpected"),
-        ("ocsf", "\"service\":{\"name\":\"login\"},", "", "is not valid under any of the given schemas"),
-        ("ecs", "\"kind\":\"event\"", "\"kind\":\"attempt\"", "event.kind cannot be 'attempt'"),
-        ("ecs", "\"hash\":", "\"digest\":", "user.digest is not in the schema"),
-        ("ecs", ",\"intrusion_detection\"", "", "event.type has more than"),
-    ] {
-        let text = if schema == "ocsf" { &texts[0] } else { &texts[1] };
-        assert!(text.contains(from), "{from} is not in {text}");
-        fs::write(&path, text.replace(from, to)).unwrap();
-        let output = judged(std::slice::from_ref(&path));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && said.contains(mistake), "{mistake}: {said}");
+    let [ocsf, ecs] = &texts;
+    let cases = [
+        (ocsf, "\"category_uid\":3,", "", "'category_uid' is a required property"),
+        (ocsf, "\"disposition_id\":1,", "\"disposition_id\":77,", "77 is not one of"),
+        (ocsf, "\"time\":", "\"invented\":1,\"time\":", "'invented' was unexpected"),
+        (ocsf, "\"service\":{\"name\":\"login\"},", "", "is not valid under any of the given schemas"),
+        (ecs, "\"kind\":\"event\"", "\"kind\":\"attempt\"", "event.kind cannot be 'attempt'"),
+        (ecs, "\"hash\":", "\"digest\":", "user.digest is not in the schema"),
+        (ecs, ",\"intrusion_detection\"", "", "event.type has more than"),
+    ];
+    let wrong = cases.map(|(text, from, to, _)| {
+        let line =
+            text.lines().find(|line| line.contains(from)).unwrap_or_else(|| panic!("no {from} in {text}"));
+        line.replacen(from, to, 1) + "\n"
+    });
+    let folder = new_directory();
+    let path = folder.join("wrong.log");
+    fs::write(&path, wrong.concat()).unwrap();
+    let output = judged(std::slice::from_ref(&path));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let found: Vec<&str> = said.lines().collect();
+    assert_eq!((output.status.success(), found.len()), (false, cases.len()), "{said}");
+    for (found, (.., mistake)) in found.iter().zip(cases) {
+        assert!(found.contains(mistake), "{mistake}: {found}");
     }
     fs::remove_dir_all(folder).unwrap();
 }

@@ -46,6 +46,7 @@ ADVICE = {
         "Fix what the error names (`tollgate check`), then send SIGUSR2 again.",
     "policy … of … is refused, the old one stays: …":
         "Fix the policy and push it again; or fix what it needs on this machine, and `tollgate reload`.",
+    "rotated logs stay, log.retention notwithstanding: …": "Give the gate's user the right to write in that directory.",
     "sandbox: not in force: …: …": "Nothing, or a newer kernel: the gate runs without this part.",
     "store.snapshot cannot be written to …: …": "Give the gate's user the right to write in that directory.",
     "store still unavailable": "It lasts: `why` has what the store answered last.",

@@ -8,7 +8,8 @@ use tollgate_grammar::{Findings, Located, Syntax as _};
 
 use super::super::values::{CollectorUrl, SyslogTarget};
 use super::super::{features, raw};
-use crate::observe::settings::{DecisionLog, LogSettings, LogTarget, OtelSettings};
+use crate::observe::settings::{DecisionLog, DecisionSchema, LogSettings, LogTarget, OtelSettings};
+use crate::time::Span;
 
 /// `[log]`.
 pub(super) fn log(raw: &raw::RawLog, base: &Path, f: &mut Findings) -> LogSettings {
@@ -20,15 +21,19 @@ pub(super) fn log(raw: &raw::RawLog, base: &Path, f: &mut Findings) -> LogSettin
         None => Some(LogTarget::StandardOutput),
     };
     refuse_one_target(raw.decisions.as_deref(), access.as_ref(), &decisions, f);
-    refuse_schema_without_lines(raw, f);
+    let schema = raw.schema.checked(f).unwrap_or_default();
+    if schema != DecisionSchema::Tollgate {
+        refuse_schema_without_lines(raw, f);
+    }
     LogSettings {
         level: raw.level.checked(f).unwrap_or_default(),
         format: raw.format.checked(f).unwrap_or_default(),
         access,
         decisions,
-        schema: raw.schema.checked(f).unwrap_or_default(),
+        schema,
         style: raw.style.checked(f).unwrap_or_default(),
         clients: raw.clients.checked(f).unwrap_or_default(),
+        retention: raw.retention.checked(f).filter(|retention| *retention != Span::ZERO),
     }
 }
 
@@ -92,8 +97,8 @@ pub(super) fn otel(raw: &raw::RawOtel, f: &mut Findings) -> Option<OtelSettings>
     let sample_ppm = raw.sample.checked(f).unwrap_or(DEFAULT_SAMPLE_PPM);
     let logs = raw.logs.checked(f).unwrap_or(false);
     let Some(endpoint) = raw.endpoint.as_ref().filter(|endpoint| !endpoint.value.is_empty()) else {
-        let spots =
-            [raw.sample.as_ref().map(|given| &given.spot), raw.logs.as_ref().map(|given| &given.spot)];
+        let logs = raw.logs.as_ref().filter(|_| logs);
+        let spots = [raw.sample.as_ref().map(|given| &given.spot), logs.map(|given| &given.spot)];
         for spot in spots.into_iter().flatten() {
             f.error(spot, "`otel.endpoint` is missing", "endpoint = \"http://127.0.0.1:4318\"");
         }

@@ -133,3 +133,23 @@ fn check_says_that_nothing_is_refused() {
     assert!(text.contains("mode = \"observe\": every limit only observes, nothing is refused"), "{text}");
     assert_eq!(text.matches("only observed, nothing is refused").count(), 2, "{text}");
 }
+
+#[test]
+fn rotated_files_are_removed_after_the_retention_and_no_others() {
+    let (application, folder) = (Upstream::start(), new_directory());
+    let month_ago = std::time::SystemTime::now() - Duration::from_secs(31 * 86_400);
+    let names =
+        ["decisions.log.1", "decisions.log.2.gz", "decisions.log-20261020", "decisions.log.bak", "notes.1"];
+    for name in names {
+        fs::File::create(folder.join(name)).unwrap().set_modified(month_ago).unwrap();
+    }
+    fs::write(folder.join("decisions.log.0"), "of today\n").unwrap();
+    let decisions = folder.join("decisions.log");
+    let gate = gate(&application, &format!("{}\"\nretention = \"30d", decisions.display()));
+    assert!(eventually(Duration::from_secs(20), || gate.messages().contains("rotated logs were removed")));
+    let left: Vec<&str> = names.into_iter().filter(|name| folder.join(name).exists()).collect();
+    assert_eq!(left, ["decisions.log.bak", "notes.1"]);
+    assert!(folder.join("decisions.log.0").exists() && decisions.exists());
+    drop(gate);
+    fs::remove_dir_all(folder).unwrap();
+}

@@ -6,6 +6,7 @@
 //! [`LineFormat`].
 
 mod buffer;
+pub mod rotated;
 mod syslog;
 mod writer;
 
@@ -97,6 +98,15 @@ impl LineLog {
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Its file, if it is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match &self.target {
+            LogTarget::File(path) => Some(path),
+            LogTarget::StandardOutput | LogTarget::Syslog(_) => None,
+        }
     }
 
     /// Reopens the file under its name, as after `logrotate` has renamed it; later lines go there. Other targets stay.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::time::Span;
+
 /// `[log]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogSettings {
@@ -20,6 +22,8 @@ pub struct LogSettings {
     pub style: AccessLogStyle,
     /// How addresses are written.
     pub clients: ClientsShown,
+    /// How long rotated files of logs stay; `None` leaves them to others.
+    pub retention: Option<Span>,
 }
 
 /// `[otel]`.
