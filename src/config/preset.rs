@@ -323,7 +323,7 @@ macro_rules! preset {
     };
 }
 
-const PRESETS: [Preset; 44] = [
+const PRESETS: [Preset; 47] = [
     preset!("adminer"),
     preset!("airflow"),
     preset!("allauth"),
@@ -345,6 +345,7 @@ const PRESETS: [Preset; 44] = [
     preset!("jupyterhub"),
     preset!("kanboard"),
     preset!("keycloak"),
+    preset!("lam"),
     preset!("mediawiki"),
     preset!("moodle"),
     preset!("nextcloud"),
@@ -358,6 +359,7 @@ const PRESETS: [Preset; 44] = [
     preset!("qbittorrent"),
     preset!("redmine"),
     preset!("roundcube"),
+    preset!("roundup"),
     preset!("shaarli"),
     preset!("simplesamlphp"),
     preset!("snappymail"),
@@ -368,6 +370,7 @@ const PRESETS: [Preset; 44] = [
     preset!("webmin"),
     preset!("wordpress"),
     preset!("zabbix"),
+    preset!("zoneminder"),
 ];
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ PATHS = {
     "allauth": "/accounts/login/",
     "django-admin": "/admin/",
     "flask-security": "/login",
+    "simplesamlphp": "/simplesamlphp/module.php/core/authenticate.php?as=people",
     "tomcat": "/examples/jsp/security/protected/",
     "wagtail": "/admin/",
 }

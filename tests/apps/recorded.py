@@ -19,14 +19,18 @@ from cacti import Cacti
 from calibre_web import CalibreWeb
 from django_admin import DjangoAdmin
 from dokuwiki import DokuWiki
+from drupal import Drupal
 from environments import fetched
 from flask_security_forms import FlaskSecurity
 from home_assistant import HomeAssistant
 from icingaweb2 import IcingaWeb
+from joomla import Joomla
 from jupyter import Jupyter
 from jupyterhub import JupyterHub
 from kanboard import Kanboard
+from lam import AccountManager
 from mediawiki import MediaWiki
+from moodle import Moodle
 from node_red import NodeRed
 from octoprint import OctoPrint
 from pgadmin import PgAdmin
@@ -39,6 +43,7 @@ from recording import Visitor
 from redmine import Redmine
 from report import Report, Wrong
 from roundcube import Roundcube
+from roundup_tracker import Roundup
 from shaarli import Shaarli
 from simplesamlphp import SimpleSaml
 from snappymail import SnappyMail
@@ -49,13 +54,15 @@ from wagtail import Wagtail
 from webmin import Webmin
 from wordpress import WordPress
 from zabbix import Zabbix
+from zoneminder import ZoneMinder
 
 APPLICATIONS = [
     *(WordPress, PhpMyAdmin, Roundcube, MediaWiki, DjangoAdmin, Tomcat, Synapse),
     *(Jupyter, NodeRed, Allauth, FlaskSecurity, Adminer, DokuWiki, PhpLdapAdmin),
     *(IcingaWeb, Zabbix, Cacti, JupyterHub, OctoPrint, Wagtail, HomeAssistant),
     *(Airflow, PgAdmin, Webmin, SnappyMail, PostfixAdmin, TinyTinyRss, QBittorrent),
-    *(SimpleSaml, Shaarli, Redmine, CalibreWeb, Kanboard),
+    *(SimpleSaml, Shaarli, Redmine, CalibreWeb, Kanboard, Joomla, Drupal, Moodle),
+    *(AccountManager, Roundup, ZoneMinder),
 ]
 RECORDED = Path(__file__).parent.parent / "recorded"
 

@@ -141,6 +141,16 @@ fn a_list_and_the_button_of_a_form_are_sent_as_they_are() {
 }
 
 #[test]
+fn a_form_that_a_script_sends_goes_where_the_preset_says() {
+    let upstream = application(page("qbittorrent"), refusal("qbittorrent"), "HTTP/1.1 204 No Content");
+    let said = detect(&Folder::new(), &upstream, &["-"]);
+    assert!(said.err.contains(", a failure, as it should be"), "{}", said.err);
+    let [attempt] = &posts(&upstream)[..] else { panic!("one attempt") };
+    assert_eq!(attempt.target, "/api/v2/auth/login");
+    assert!(body(attempt).starts_with("username=nobody-"), "{}", body(attempt));
+}
+
+#[test]
 fn only_look_sends_no_sign_in() {
     let upstream = application(page("gitea"), refusal("gitea"), "HTTP/1.1 204 No Content");
     let said = detect(&Folder::new(), &upstream, &["--only-look"]);

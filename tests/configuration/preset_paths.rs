@@ -372,6 +372,7 @@ fn a_client_with_basic_is_charged_once_by_any_method_and_without_it_never() {
         "phpldapadmin",
         "qbittorrent",
         "redmine",
+        "roundup",
         "simplesamlphp",
         "tomcat",
         "webmin",

@@ -100,7 +100,12 @@ impl DetectedSite {
         errln!("{place}: the preset `{}`, by {}", preset.name, found.join(", "));
         arguments.preset = Some(preset.name.to_owned());
         let policy = arguments.config().context("the preset gives no configuration")?.policy;
-        let (users, passwords) = form_fields(&policy);
+        let names = form_fields(&policy);
+        let action = markers.action.as_ref().and_then(|path| resolved(&self.base, path));
+        let by_form = |pages: &[FetchedPage]| {
+            let has_passwords = !names.1.is_empty();
+            has_passwords.then(|| SignInWay::by_form(pages, &names, action.as_ref())).flatten()
+        };
         if let Some((path, body)) = &markers.json {
             let address = resolved(&self.base, path);
             let kind = address.zip(serde_json::from_str(body).ok());
@@ -110,8 +115,7 @@ impl DetectedSite {
                 .map(|(address, body)| SignInWay { page, kind: SignInKind::Json { address, body, token } }));
         }
         for path in &markers.paths {
-            let way = (!passwords.is_empty()).then(|| SignInWay::by_form(&self.pages, &users, &passwords));
-            match (way.flatten(), resolved(&self.base, path)) {
+            match (by_form(&self.pages), resolved(&self.base, path)) {
                 (Some(way), _) => return Ok(Some(way)),
                 (None, Some(address)) if !arguments.only_look => {
                     self.pages.extend(self.visitor.get(&address).await.ok());
@@ -119,10 +123,9 @@ impl DetectedSite {
                 _ => {}
             }
         }
-        let by_form = (!passwords.is_empty()).then(|| SignInWay::by_form(&self.pages, &users, &passwords));
         let basic = self.pages.iter().find(|page| asks_for_basic(page));
         let by_basic = basic.map(|page| SignInWay { page: page.address.clone(), kind: SignInKind::Basic });
-        Ok(by_form.flatten().or(by_basic))
+        Ok(by_form(&self.pages).or(by_basic))
     }
 
     /// Proposes a route for the first form with a password.
@@ -149,7 +152,8 @@ impl DetectedSite {
         arguments.patterns = vec![pattern];
         arguments.proposal = Some(proposal);
         let page = page.address.clone();
-        Ok(Some(SignInWay { page, kind: SignInKind::Form { users: Vec::new(), passwords: Vec::new() } }))
+        let kind = SignInKind::Form { users: Vec::new(), passwords: Vec::new(), action: None };
+        Ok(Some(SignInWay { page, kind }))
     }
 
     /// Tries one wrong and perhaps one right password.

@@ -27,6 +27,8 @@ pub struct PresetMarkers {
     pub paths: Vec<String>,
     /// The path and the body of a sign-in as JSON, with `NAME` and `PASSWORD` in it: `json`.
     pub json: Option<(String, String)>,
+    /// Where a script sends the form of the page: `action`.
+    pub action: Option<String>,
     /// A header, and the cookie whose value such a sign-in repeats in it: `token`.
     pub token: Option<(HeaderName, Glob)>,
     /// Whether they count only where no other preset's do: `fallback`.
@@ -72,6 +74,7 @@ impl PresetMarkers {
             }
             "header" => self.headers = texts.iter().map(header).collect::<Option<_>>()?,
             "path" => self.paths = texts,
+            "action" => self.action = texts.into_iter().next(),
             "json" => {
                 let (path, body) = texts.first()?.strip_prefix("POST ")?.split_once(' ')?;
                 self.json = Some((path.to_owned(), body.to_owned()));

@@ -26,8 +26,9 @@ pub(super) struct SignInWay {
 }
 
 pub(super) enum SignInKind {
-    /// A form with these fields for the account and the password; without names the first form with one password.
-    Form { users: Vec<String>, passwords: Vec<String> },
+    /// A form with these fields for the account and the password; without names the first form with one password. A script may
+    /// send it to another address than it says.
+    Form { users: Vec<String>, passwords: Vec<String>, action: Option<Uri> },
     /// A script's request.
     Json { address: Uri, body: Value, token: Option<(HeaderName, Glob)> },
     /// The page itself, with Basic.
@@ -53,15 +54,23 @@ pub(super) struct SignInVerdict {
 
 impl SignInWay {
     /// The form with these fields on one of the pages, the last first.
-    pub(super) fn by_form(pages: &[FetchedPage], users: &[String], passwords: &[String]) -> Option<Self> {
-        let kind = || SignInKind::Form { users: users.to_vec(), passwords: passwords.to_vec() };
+    pub(super) fn by_form(
+        pages: &[FetchedPage],
+        (users, passwords): &(Vec<String>, Vec<String>),
+        action: Option<&Uri>,
+    ) -> Option<Self> {
+        let kind = || SignInKind::Form {
+            users: users.clone(),
+            passwords: passwords.clone(),
+            action: action.cloned(),
+        };
         let pages = pages.iter().rev().filter(|page| form_of(page, users, passwords).is_some());
         pages.map(|page| Self { page: page.address.clone(), kind: kind() }).next()
     }
 
     /// Whether the account has to be a mail address, as far as the form says.
     pub(super) fn takes_mail(&self, page: &FetchedPage) -> bool {
-        let SignInKind::Form { users, passwords } = &self.kind else { return false };
+        let SignInKind::Form { users, passwords, .. } = &self.kind else { return false };
         form_of(page, users, passwords).is_some_and(|(form, fields)| form.takes_mail(fields))
     }
 
@@ -73,9 +82,9 @@ impl SignInWay {
         SignInCredentials { user, password }: &SignInCredentials,
     ) -> Option<SignInRequest> {
         match &self.kind {
-            SignInKind::Form { users, passwords } => {
+            SignInKind::Form { users, passwords, action } => {
                 let (form, fields) = form_of(page, users, passwords)?;
-                let address = resolved(&page.address, &form.action)?;
+                let address = action.clone().or_else(|| resolved(&page.address, &form.action))?;
                 let body = form.body(fields, user, password);
                 Some(SignInRequest::post(address, &page.address, "application/x-www-form-urlencoded", body))
             }
