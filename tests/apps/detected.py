@@ -28,6 +28,7 @@ PATHS = {
     "adminer": "/adminer.php",
     "allauth": "/accounts/login/",
     "django-admin": "/admin/",
+    "drupal": "/user/login",
     "flask-security": "/login",
     "simplesamlphp": "/simplesamlphp/module.php/core/authenticate.php?as=people",
     "tomcat": "/examples/jsp/security/protected/",
