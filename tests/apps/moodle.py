@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from environments import PLACE
 from person import OTHER, OTHERS_PASSWORD, PASSWORD, USER
-from processes import accepts, call, running, wait_until
+from processes import accepts, call, running, url, wait_until
 from recording import Note
 from wordpress import SETTINGS, database
 
@@ -20,7 +20,7 @@ $CFG->dbtype = 'mariadb'; $CFG->dblibrary = 'native'; $CFG->dbhost = 'localhost'
 $CFG->dbname = 'wordpress'; $CFG->dbuser = 'wordpress'; $CFG->dbpass = getenv('APP_DB_PASSWORD');
 $CFG->dboptions = ['dbsocket' => getenv('APP_DB_SOCKET'), 'dbcollation' => 'utf8mb4_general_ci'];
 $CFG->wwwroot = '{site}'; $CFG->dataroot = '{data}'; $CFG->directorypermissions = 02777;
-$CFG->noemailever = true; $CFG->lockoutthreshold = 0;
+$CFG->noemailever = true; $CFG->reverseproxy = {proxy}; $CFG->lockoutthreshold = 0;
 require_once(__DIR__ . '/lib/setup.php');
 """
 PEOPLE = """<?php
@@ -57,12 +57,16 @@ class Moodle:
         root, data = directory / "root", directory / "data-of-moodle"
         shutil.copytree(PLACE / "moodle", root, symlinks=True, ignore=shutil.ignore_patterns("tests", "*.map"))
         data.mkdir()
-        (root / "config.php").write_text(CONFIG.replace("{site}", site).replace("{data}", str(data)))
+        words = {"{site}": site, "{data}": str(data), "{proxy}": "false" if site == url(address) else "true"}
+        config = CONFIG
+        for word, value in words.items():
+            config = config.replace(word, value)
+        (root / "config.php").write_text(config)
         (root / "people.php").write_text(PEOPLE)
-        zip_extension = next((EXTENSIONS).glob("usr/lib/php/*/zip.so"))
+        zip_extension = next(EXTENSIONS.glob("usr/lib/php/*/zip.so"))
         php = ["php", *SETTINGS, "-d", f"extension={zip_extension}", "-d", "max_input_vars=5000", "-d", "memory_limit=512M"]
         with database(directory) as env:
-            env["LD_LIBRARY_PATH"] = str(next((EXTENSIONS).glob("usr/lib/*/libzip.so.4")).parent)
+            env["LD_LIBRARY_PATH"] = str(next(EXTENSIONS.glob("usr/lib/*/libzip.so.4")).parent)
             words = {"adminuser": "admin", "adminpass": "x", "adminemail": "admin@app.example"}
             words |= {"fullname": "x", "shortname": "x"}
             options = [f"--{key}={word}" for key, word in words.items()]

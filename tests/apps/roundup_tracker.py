@@ -2,6 +2,7 @@
 
 import re
 from contextlib import contextmanager
+from urllib.parse import urlencode
 
 from environments import PLACE, python
 from person import OTHER, OTHERS_PASSWORD, PASSWORD, USER
@@ -9,6 +10,7 @@ from processes import accepts, call, running, wait_until
 from recording import Note
 
 FORM = "/"
+TOKEN = 'name="@csrf" type="hidden"\\s+value="([^"]+)'
 REST = "/rest/data/issue"
 SERVER = """
 import sys, socketserver
@@ -53,7 +55,7 @@ class Roundup:
         """The form of each page."""
         page = visitor.get(FORM)
         fields = {"__login_name": user, "__login_password": password, "@action": "Login"}
-        fields["@csrf"] = visitor.keep(page.find('name="@csrf" type="hidden"\\s+value="([^"]+)'))
+        fields["@csrf"] = visitor.keep(page.find(TOKEN))
         fields["__came_from"] = f"http://{visitor.address[0]}:{visitor.address[1]}{FORM}"
         return visitor.form(path, fields | others, note=note)
 
@@ -72,10 +74,15 @@ class Roundup:
         attempt("right-password", USER, PASSWORD)
         attempt("right-password-and-remember", USER, PASSWORD, remember="1")
         attempt("right-password-elsewhere", USER, PASSWORD, path="/user")
+        guest = visitor.another()
+        token = guest.keep(guest.get(FORM).find(TOKEN))
+        fields = {"__login_name": USER, "__login_password": PASSWORD, "@action": "login", "@csrf": token}
+        note = Note("right-password-in-the-address", "failure", USER, "roundup", "")
+        guest.form(f"{FORM}?{urlencode(fields)}", {}, note=note)
         attacker = visitor.another()
         self.attempt(attacker, OTHER, OTHERS_PASSWORD)
         note = Note("wrong-password-while-signed-in", "failure", USER, "roundup", "")
-        token = attacker.keep(attacker.get("/issue?@template=item").find('name="@csrf" type="hidden"\\s+value="([^"]+)'))
+        token = attacker.keep(attacker.get("/issue?@template=item").find(TOKEN))
         fields = {"__login_name": USER, "__login_password": "wrong", "@action": "login", "@csrf": token}
         attacker.form(FORM, fields, note=note)
         for name, path, expect, password in (
