@@ -12,7 +12,6 @@ use tollgate_grammar::diagnostic::{Dialect, suggest};
 use tollgate_grammar::document::{Located, TomlEntry, TomlTable, TomlValue};
 use tollgate_grammar::duration::DAY;
 use tollgate_grammar::kind::{Checked as _, Free, Given, Key, Lasting, Text, Whole, Word};
-use tollgate_grammar::schema::Schema;
 use tollgate_grammar::table::{FromEntry, KeyType, string};
 use tollgate_grammar::{
     Diagnostic, Findings, Mistake, RawItem, RawKey, RawTable as _, SourceKind, SourceText, Spot, Syntax,
@@ -307,7 +306,7 @@ struct HeaderLines(Vec<(HeaderName, HeaderValue)>);
 
 impl FromEntry for HeaderLines {
     fn entry_type() -> KeyType {
-        KeyType::Value(Box::new(Schema::default()))
+        KeyType::Value(Box::default())
     }
 
     fn from_entry(TomlEntry { node, .. }: &TomlEntry, f: &mut Findings) -> Option<Self> {
