@@ -82,7 +82,7 @@ class Drupal:
         attempt("right-password", "success", USER, PASSWORD)
         attempt("spelling-capitals", "success", USER.upper(), PASSWORD, spelling_of=USER)
         attempt("right-password-wrong-form", "failure", USER, PASSWORD, form_id="user_login_block")
-        note = Note("right-password-below-index", "success", USER, "drupal", "")
+        note = Note("right-password-below-index", "success", USER, "drupal drupal-block", "")
         self.attempt(self.evened(visitor.another()), USER, PASSWORD, note, f"/index.php{FORM}")
         attacker = self.evened(visitor.another())
         self.attempt(attacker, OTHER, OTHERS_PASSWORD)

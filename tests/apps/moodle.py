@@ -117,11 +117,12 @@ class Moodle:
         fields |= {"password": "wrong", "newpassword1": "x", "newpassword2": "x"}
         note = Note("password-again", "failure", None, "moodle-second", "Invalid login")
         owner.form("/login/change_password.php", fields, note=note)
-        for name, path, form, fields in (
-            ("lost-password", "/login/forgot_password.php", "login_forgot_password_form", {"username": USER}),
-            ("registration", "/login/signup.php", "login_signup_form", {"username": USER, "email": f"{USER}@app.example"}),
+        both = {"username": USER, "email": f"{USER}@app.example"}
+        for name, path, form, fields, user in (
+            ("lost-password", "/login/forgot_password.php", "login_forgot_password_form", {"username": USER}, USER),
+            ("registration", "/login/signup.php", "login_signup_form", both, None),
         ):
             guest = visitor.another()
             key = guest.keep(guest.get(path).find('name="sesskey" type="hidden" value="([^"]+)'))
             fields |= {"sesskey": key, f"_qf__{form}": "1", "submitbutton": "x", "submitbuttonusername": "x"}
-            guest.form(path, fields, note=Note(name, "failure", USER, "moodle-mail", ""))
+            guest.form(path, fields, note=Note(name, "failure", user, "moodle-mail", ""))
