@@ -25,6 +25,10 @@ pub(super) fn log(raw: &raw::RawLog, base: &Path, f: &mut Findings) -> LogSettin
     if schema != DecisionSchema::Tollgate {
         refuse_schema_without_lines(raw, f);
     }
+    let retention = raw.retention.checked(f).filter(|retention| *retention != Span::ZERO);
+    if retention.is_some() {
+        refuse_retention_without_files(raw, access.as_ref(), &decisions, f);
+    }
     LogSettings {
         level: raw.level.checked(f).unwrap_or_default(),
         format: raw.format.checked(f).unwrap_or_default(),
@@ -33,7 +37,7 @@ pub(super) fn log(raw: &raw::RawLog, base: &Path, f: &mut Findings) -> LogSettin
         schema,
         style: raw.style.checked(f).unwrap_or_default(),
         clients: raw.clients.checked(f).unwrap_or_default(),
-        retention: raw.retention.checked(f).filter(|retention| *retention != Span::ZERO),
+        retention,
     }
 }
 
@@ -87,8 +91,23 @@ fn refuse_one_target(
 fn refuse_schema_without_lines(raw: &raw::RawLog, f: &mut Findings) {
     let writes_none = raw.decisions.as_deref().is_none_or(|text| matches!(&*text.value, "" | "summary"));
     if let Some(schema) = raw.schema.as_deref().filter(|_| writes_none) {
-        let message = "`schema` is about lines that `decisions` does not write";
+        let message = "the decision log that `schema` is about is missing";
         f.error(&schema.spot, message, "decisions = \"decisions.log\"");
+    }
+}
+
+/// A retention where no log is a file.
+fn refuse_retention_without_files(
+    raw: &raw::RawLog,
+    access: Option<&LogTarget>,
+    decisions: &DecisionLog,
+    f: &mut Findings,
+) {
+    let has_files = matches!(access, Some(LogTarget::File(_)))
+        || matches!(decisions, DecisionLog::Every(LogTarget::File(_)));
+    if let Some(retention) = raw.retention.as_deref().filter(|_| !has_files) {
+        let message = "the log file that `retention` is about is missing";
+        f.error(&retention.spot, message, "access = \"access.log\"");
     }
 }
 
