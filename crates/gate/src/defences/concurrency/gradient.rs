@@ -213,7 +213,10 @@ impl Gradient {
         if target < self.limit {
             self.limit = target;
         } else if self.window.is_held_back {
-            self.limit = target.min(self.window.at_work(base, now).saturating_mul(2)).max(self.limit);
+            // A burst is over before its window is.
+            let free = if self.is_starting { FREE } else { 0 };
+            let most = self.window.at_work(base, now).saturating_mul(2).max(free);
+            self.limit = target.min(most).max(self.limit);
         }
     }
 
@@ -299,6 +302,8 @@ fn part(span: Span, divisor: u64) -> Span {
 const UNIT: u64 = 1000;
 /// The first limit; Netflix' begin with 20.
 pub(super) const START: u64 = 16 * UNIT;
+/// Up to here it grows at its start whatever the application does at once.
+const FREE: u64 = 64 * UNIT;
 /// The formula has no lower one: half of four, and its root.
 const LEAST: u64 = 4 * UNIT;
 pub(super) const MOST: u64 = 1024 * UNIT;
