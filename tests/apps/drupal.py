@@ -101,7 +101,7 @@ class Drupal:
                 fields["form_build_id"] = guest.keep(page.find('name="form_build_id" value="([^"]+)'))
             guest.form(path, fields, note=Note(name, "failure", USER, "drupal-mail", ""))
         note = Note("lost-password-by-json", "failure", USER, "drupal-mail", "")
-        visitor.another().json("/user/password?_format=json", {"name": USER}, note=note)
+        self.evened(visitor.another()).json("/user/password?_format=json", {"name": USER}, note=note)
         role = "/jsonapi/user_role/user_role"
         role = visitor.another().basic(role, USER, PASSWORD).json("data", 0, "links", "self", "href")
         role = f"/{role.split('/', 3)[3]}"
