@@ -105,14 +105,15 @@ class Drupal:
         role = "/jsonapi/user_role/user_role"
         role = visitor.another().basic(role, USER, PASSWORD).json("data", 0, "links", "self", "href")
         role = f"/{role.split('/', 3)[3]}"
-        visitor.keep(role.rsplit("/", 1)[1], "made-up")
         for name, path, expect, password in (
             ("right", role, "neutral", PASSWORD),
             ("wrong", role, "failure", "wrong"),
             ("wrong-on-an-open-page", "/jsonapi", "neutral", "wrong"),
         ):
             note = Note(f"basic-{name}", expect, USER, "drupal-api", "")
-            self.evened(visitor.another()).basic(path, USER, password, note=note)
+            guest = self.evened(visitor.another())
+            guest.keep(role.rsplit("/", 1)[1])
+            guest.basic(path, USER, password, note=note)
 
     @staticmethod
     def evened(visitor):
