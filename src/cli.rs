@@ -93,7 +93,7 @@ enum CliCommand {
     Explain(explain::ExplainArgs),
     /// Show what the limits would have refused, by access logs
     Replay(replay::ReplayArgs),
-    /// Decide the cases of a file, requests with expected decisions, on a clock of their own; exits with 1 if any differs
+    /// Decide the requests of a file on a simulated clock; exits with 1 if a decision is not the expected one
     Test(test::TestArgs),
     /// Write a first configuration with a ladder of limits
     Init(init::InitArgs),

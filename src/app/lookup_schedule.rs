@@ -1,6 +1,6 @@
 //! Looks up each of some names again when its last answer's time is over.
 //!
-//! Who looks up, what an answer means and how long it holds is left to the callers.
+//! The callers look up, know what an answer means, and say how long it holds.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `tollgate test`: whether a configuration decides cases as their file says.
+//! `tollgate test`: decides the cases of a file by a configuration, and compares with what the cases expect.
 
 use std::io;
 use std::path::{Path, PathBuf};

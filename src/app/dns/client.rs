@@ -1,4 +1,4 @@
-//! Asks servers of DNS for addresses and SRV records, each time anew: answers are kept elsewhere, for as long as they say.
+//! Asks servers of DNS for addresses and SRV records. It keeps no answer: its callers do, for the answer's TTL.
 
 use std::collections::BTreeSet;
 use std::io;

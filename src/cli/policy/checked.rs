@@ -13,7 +13,7 @@ use crate::config::{
 /// A text that may become the policy, and the store that it goes to.
 pub(super) struct CheckedPolicy {
     pub(super) text: String,
-    /// With what it says; `None` after a mistake.
+    /// With its settings; `None` after a mistake.
     pub(super) store: Option<(StoreSettings, Config)>,
 }
 

@@ -73,7 +73,7 @@ pub(super) fn operators(
             }
             Some(other) => {
                 let message = format!("`{}` has the same token as `{}`", token.name, other.name);
-                f.error(&item.spot, message, "a token of its own shows who made a change");
+                f.error(&item.spot, message, "with a separate token for each, the log shows who made a change");
             }
             None if tokens.len() > MAX_TOKENS => {
                 f.error(&item.spot, "too many tokens", format!("at most {MAX_TOKENS}"));
@@ -183,5 +183,5 @@ const MIN_TOKEN_LEN: usize = 16;
 const MAKE_ONE: &str = "at least 16 characters; `openssl rand -base64 32` makes a good one";
 /// Each request is compared with all of them.
 const MAX_TOKENS: usize = 100;
-const OWN_NAME: &str = "each token has a name of its own; that of `admin.token` is `admin`";
+const OWN_NAME: &str = "every token needs another name; that of `admin.token` is `admin`";
 const EXAMPLE: &str = "as in { name = \"desk\", role = \"unlock\", token = \"${file:desk.token}\" }";

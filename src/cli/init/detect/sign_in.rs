@@ -27,7 +27,7 @@ pub(super) struct SignInWay {
 
 pub(super) enum SignInKind {
     /// A form with these fields for the account and the password; without names the first form with one password. A script may
-    /// send it to another address than it says.
+    /// send it to another address than the form's `action`.
     Form { users: Vec<String>, passwords: Vec<String>, action: Option<Uri> },
     /// A script's request.
     Json { address: Uri, body: Value, token: Option<(HeaderName, Glob)> },

@@ -341,7 +341,7 @@ fn a_client_that_leaves_the_queue_frees_its_place_and_gets_no_slot() {
     assert_eq!(limit.figures().waiting, 0);
 }
 
-/// They wait for no slow request of somebody who came when nobody else was there.
+/// So others need not wait for the slow requests of a client that was alone before.
 #[test]
 fn one_client_leaves_a_quarter_of_the_slots_to_others() {
     let limit = AdaptiveLimit::new();

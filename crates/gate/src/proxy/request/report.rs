@@ -66,7 +66,7 @@ struct WrittenAnswer {
 }
 
 impl WrittenAnswer {
-    /// `None` if it cannot be the head of an answer. Nothing is left out or mended: a rule could depend on it.
+    /// `None` if it cannot be the head of an answer. Nothing is left out or corrected: a rule could depend on it.
     fn head(self) -> Option<ReportedEnd> {
         let mut headers = HeaderMap::new();
         for (name, value) in self.headers {

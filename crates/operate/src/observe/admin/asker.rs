@@ -1,4 +1,4 @@
-//! Who asks for a page: what they may do, what they may see, and why they change something.
+//! The caller of a page: what they may do, what they may see, and why they change something.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

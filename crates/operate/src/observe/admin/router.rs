@@ -28,7 +28,7 @@ pub(super) enum Caller {
 }
 
 impl Caller {
-    /// Who asks; `None` for pages that are open to all. Others get the answer.
+    /// The caller; `None` for pages that are open to all. Callers without the right get the answer.
     fn asker<B>(
         self,
         admin: &Admin,

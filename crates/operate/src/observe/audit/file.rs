@@ -86,7 +86,7 @@ impl AuditFile {
         Err(WriteAuditError::Locked)
     }
 
-    /// Goes on in the file that has the name now, after a line of its own if it is empty.
+    /// Goes on in the file that has the name now, after a first line if it is empty.
     pub(super) fn reopen(
         &mut self,
         path: &Path,

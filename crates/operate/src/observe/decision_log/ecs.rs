@@ -18,7 +18,7 @@ use crate::event::{AccessLogEntry, AttemptRecord, LimitDecision, LimitRecord, Re
 pub struct EcsForm(EventIds);
 
 impl EcsForm {
-    /// With ids of its own.
+    /// With new event ids.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "no two are the same")]
     pub fn new() -> Self {

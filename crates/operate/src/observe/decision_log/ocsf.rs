@@ -17,7 +17,7 @@ use crate::event::{AccessLogEntry, AttemptRecord, LimitDecision, LimitRecord};
 pub struct OcsfForm(EventIds);
 
 impl OcsfForm {
-    /// With ids of its own.
+    /// With new event ids.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "no two are the same")]
     pub fn new() -> Self {

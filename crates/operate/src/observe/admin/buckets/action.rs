@@ -287,7 +287,7 @@ fn spare_orders(action: BucketAction, before: &[BucketPart]) -> Result<(), Admin
         None => Ok(()),
         Some(bucket) => {
             let detail = format!(
-                "`{}` has a rate or a ban of its own here, which only the role `operate` may replace or end",
+                "`{}` has a rate or a ban for this bucket, which only the role `operate` may replace or end",
                 bucket.limit
             );
             Err(AdminProblem::new(StatusCode::FORBIDDEN, detail))
