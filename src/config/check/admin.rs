@@ -73,7 +73,11 @@ pub(super) fn operators(
             }
             Some(other) => {
                 let message = format!("`{}` has the same token as `{}`", token.name, other.name);
-                f.error(&item.spot, message, "with a separate token for each, the log shows who made a change");
+                f.error(
+                    &item.spot,
+                    message,
+                    "with a separate token for each, the log shows who made a change",
+                );
             }
             None if tokens.len() > MAX_TOKENS => {
                 f.error(&item.spot, "too many tokens", format!("at most {MAX_TOKENS}"));

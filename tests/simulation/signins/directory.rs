@@ -59,13 +59,13 @@ addresses = true
 "#;
 
 /// The policy of a directory, and what it knows of its accounts.
-#[derive(Default)]
-struct Directory {
+#[derive(Debug, Default)]
+pub(super) struct Directory {
     accounts: HashMap<u64, Counted>,
-    locks: u32,
+    pub(super) locks: u32,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     failures: u32,
     last: u64,
@@ -74,7 +74,7 @@ struct Counted {
 
 impl Directory {
     /// Whether the account is signed in.
-    fn bind(&mut self, account: u64, is_right: bool, at: u64) -> bool {
+    pub(super) fn bind(&mut self, account: u64, is_right: bool, at: u64) -> bool {
         let counted = self.accounts.entry(account).or_default();
         if at < counted.locked_until {
             return false;

@@ -38,13 +38,14 @@ const START: u64 = 1_800_230_400_000_000_000;
 type MakeLimiter = fn() -> Box<dyn Limiter>;
 
 /// All limiters, by the names that the page has for them.
-const LIMITERS: [(&str, MakeLimiter); 6] = [
+const LIMITERS: [(&str, MakeLimiter); 7] = [
     ("nothing", || Box::new(Nothing)),
     ("nginx-like", || Box::new(NginxLike::default())),
     ("fail2ban-like", || Box::new(Fail2banLike::default())),
     ("tollgate before", || Box::new(Tollgate::of(YESTERDAY))),
     ("tollgate", || Box::new(Tollgate::of(&limiters::written_by_init()))),
     ("tollgate, mail tells nothing", || Box::new(Tollgate::of(&limiters::without_mail_successes()))),
+    ("tollgate, directory", || Box::new(Tollgate::of(&limiters::with_directory()))),
 ];
 
 /// As `init` wrote it before it knew accounts, with the limit by account that the documents added.
@@ -79,7 +80,7 @@ fn figures(scale: Scale) -> Value {
 
 #[test]
 fn owners_are_not_locked_out_and_guesses_are_few_with_what_init_writes() {
-    let [before, now] = [3, 4].map(|number| month(SHORT, LIMITERS[number].1));
+    let [before, now, directory] = [3, 4, 6].map(|number| month(SHORT, LIMITERS[number].1));
     println!("before: {}", before.figures());
     println!("now: {}", now.figures());
     assert!(now.sign_ins > 5_000 && now.guesses() > 5_000, "there is a month to speak of");
@@ -90,6 +91,11 @@ fn owners_are_not_locked_out_and_guesses_are_few_with_what_init_writes() {
     assert!((9..=10).contains(&now.sprayed_before_refusal()), "{}", now.sprayed_before_refusal());
     assert!(before.most_at_one_account() > 20 && before.sprayed_before_refusal() > 10, "the month is hard");
     assert!(before.owners_locked_out.len() > 1 && before.refused.len() > now.refused.len());
+    assert_eq!(
+        (before.directory.locks > 10, directory.directory.locks),
+        (true, 0),
+        "locks of a directory behind"
+    );
 }
 
 #[test]

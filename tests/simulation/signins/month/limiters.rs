@@ -197,6 +197,11 @@ pub(super) fn without_mail_successes() -> String {
     written_by_init().replace("{ status = 207 }]\n", "]\nneutral = { status = 207 }\n")
 }
 
+/// The same in front of the directory of `signins::directory`.
+pub(super) fn with_directory() -> String {
+    written_by_init() + "\n[limit.directory]\ndirectory = \"10 per 30m\"\n"
+}
+
 const ROUTES: &str = "\
 match = [\"POST /login\", \"ANY /dav/**\"]
 user = [\"form:username\", \"basic\"]

@@ -5,10 +5,12 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
+use super::START;
 use super::attackers::Attacker;
 use super::limiters::Verdict;
 use super::site::{Entrance, Try};
-use crate::signins::rules::MINUTE;
+use crate::signins::directory::Directory;
+use crate::signins::rules::{DAY, MINUTE};
 
 /// Counts of tries. Those of people have numbers, which are the same in a month without attackers.
 #[derive(Debug, Default)]
@@ -31,6 +33,8 @@ pub(super) struct Tally {
     /// Accounts at which a password was sprayed before it was refused, and whether it was.
     sprayed: BTreeMap<u64, (u64, bool)>,
     seen: HashSet<(u64, Origin)>,
+    /// What would lock accounts if it were behind the site.
+    pub(super) directory: Directory,
     number: u64,
 }
 
@@ -61,6 +65,9 @@ impl Tally {
     }
 
     pub(super) fn count(&mut self, one: &Try, day: u64, verdict: Verdict) {
+        if verdict == Verdict::Admitted {
+            self.directory.bind(one.account, one.is_right, START + day * DAY + one.at);
+        }
         match one.attacker {
             Some(attacker) => self.guess(one, attacker, day, verdict),
             None => self.person(one, verdict),
@@ -150,6 +157,7 @@ impl Tally {
             "minutes_refused": self.minutes,
             "owners_locked_out": self.owners_locked_out.len(),
             "strangers_refused_because_of_attackers": self.newcomers_refused,
+            "directory_locks": self.directory.locks,
         })
     }
 }
