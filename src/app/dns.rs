@@ -87,7 +87,7 @@ impl NameResolver {
     /// The targets of SRV records by their addresses, at least one.
     ///
     /// # Errors
-    /// Why there is none; also if the addresses of a target could not be found out.
+    /// Why there is none. Targets whose addresses could not be found out are left out, and asked for again soon.
     pub(super) async fn service(&self, name: &str) -> io::Result<DnsFound<Vec<ServiceTarget>>> {
         let files = self.files(name).await?;
         let asked = async { DnsClient::new(&self.servers, &files.resolv_conf)?.service(name).await };
@@ -99,11 +99,15 @@ impl NameResolver {
             let resolver = self.clone();
             lookups.spawn(async move { (resolver.addresses(&record.target).await, record) });
         }
-        let mut targets = BTreeSet::new();
+        let (mut targets, mut failed) = (BTreeSet::new(), None);
         for (found, ServiceRecord { share, port, .. }) in lookups.join_all().await {
             let found = match found {
+                Ok(found) => found,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                found => found?,
+                Err(error) => {
+                    (failed, ttl) = (Some(error), Some(Duration::ZERO));
+                    continue;
+                }
             };
             ttl = ttl.min(found.ttl.or(ttl));
             let address = |ip: IpAddr| SocketAddr::new(ip.to_canonical(), port);
@@ -113,7 +117,9 @@ impl NameResolver {
         let value: Vec<_> =
             targets.into_iter().filter(|target| seen.insert(target.address)).take(MAX_TARGETS).collect();
         match value.is_empty() {
-            true => Err(io::Error::new(io::ErrorKind::NotFound, "it has no target")),
+            true => {
+                Err(failed.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it has no target")))
+            }
             false => Ok(DnsFound { value, ttl }),
         }
     }
@@ -133,11 +139,12 @@ struct ResolverFiles {
 
 impl ResolverFiles {
     fn read(name: &str) -> Self {
-        let mut hosts = String::new();
+        let mut hosts = Vec::new();
         // Without the file, as far as it can be read.
-        let _ = File::open("/etc/hosts").and_then(|file| file.take(MAX_HOSTS).read_to_string(&mut hosts));
+        let _ = File::open("/etc/hosts").and_then(|file| file.take(MAX_HOSTS).read_to_end(&mut hosts));
         Self {
-            is_host: has_host(&hosts, name),
+            // A comment may be in any charset.
+            is_host: has_host(&String::from_utf8_lossy(&hosts), name),
             resolv_conf: fs::read("/etc/resolv.conf").unwrap_or_default(),
         }
     }

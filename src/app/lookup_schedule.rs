@@ -43,6 +43,13 @@ impl<N: Ord + Clone + Send + 'static, A: Send + 'static> LookupSchedule<N, A> {
         self.names.values_mut().for_each(|state| *state = LookupState::New);
     }
 
+    /// Looks up this name at once, unless that is under way.
+    pub(super) fn renew(&mut self, name: &N) {
+        if let Some(state @ LookupState::Due(_)) = self.names.get_mut(name) {
+            *state = LookupState::New;
+        }
+    }
+
     /// Looks up this name again in so long.
     pub(super) fn again_in(&mut self, name: &N, pause: Duration) {
         if let Some(state) = self.names.get_mut(name) {
@@ -167,6 +174,9 @@ mod tests {
         assert_eq!(next(&mut schedule, start).await, (vec!["a"], 3600));
         schedule.again_in(&"a", Duration::from_secs(3600));
         schedule.restart();
+        assert_eq!(next(&mut schedule, start).await, (vec!["a"], 3600));
+        schedule.again_in(&"a", Duration::from_secs(3600));
+        schedule.renew(&"a");
         assert_eq!(next(&mut schedule, start).await, (vec!["a"], 3600));
         schedule.set([]);
         let waited = tokio::time::timeout(Duration::from_secs(900), next(&mut schedule, start)).await;

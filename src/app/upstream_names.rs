@@ -31,6 +31,9 @@ impl Parts {
                 servers.clone_from(&config.settings.resolver);
                 lookups.restart();
             }
+            // A name that is known may be that of a new upstream, at another port.
+            let new = named(&config).filter(|(_, health)| health.was_never_looked_up());
+            new.for_each(|(name, _)| lookups.renew(&name.to_owned()));
             let has_names = named(&config).next().is_some();
             let answers = async {
                 if !has_names {
@@ -62,8 +65,9 @@ fn named(config: &RuntimeConfig) -> impl Iterator<Item = (&str, &Arc<Health>)> {
 fn note(name: &str, answer: &io::Result<DnsFound<BTreeSet<IpAddr>>>, config: &RuntimeConfig) -> Duration {
     let found = answer.as_ref().ok();
     let addresses: Vec<IpAddr> = found.map_or_else(Vec::new, |found| found.value.iter().copied().collect());
-    let ttl = found.and_then(|found| found.ttl).map(|ttl| ttl.clamp(SHORTEST, LONGEST));
     let has_resolver = !config.settings.resolver.is_empty();
+    let longest = if has_resolver { LONGEST } else { PERIOD };
+    let ttl = found.and_then(|found| found.ttl).map(|ttl| ttl.clamp(SHORTEST, longest));
     // Without a TTL the system's resolver is asked for each connection, unless the configuration names another one.
     let holds = ttl.or(has_resolver.then_some(PERIOD));
     let holds = holds.map(|holds| Span::from_nanos(u64::try_from(holds.as_nanos()).unwrap_or(u64::MAX)));
@@ -81,9 +85,10 @@ fn note(name: &str, answer: &io::Result<DnsFound<BTreeSet<IpAddr>>>, config: &Ru
     ttl.unwrap_or(PERIOD)
 }
 
-/// Between two lookups of a name whose answer has no TTL.
+/// Between two lookups of a name whose answer has no TTL. Without `proxy.resolver` also the longest pause: the system's servers,
+/// as those of containers, may give another address before the time that they named is over.
 const PERIOD: Duration = Duration::from_secs(5);
 /// A shorter TTL counts as this one.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// A longer TTL counts as this one.
+/// A longer TTL counts as this one, with `proxy.resolver`.
 const LONGEST: Duration = Duration::from_secs(300);

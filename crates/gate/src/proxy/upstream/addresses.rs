@@ -51,6 +51,7 @@ struct AddressTable {
     current: Option<(Vec<Arc<NamedAddress>>, Time)>,
     /// Whether the last lookup had no answer.
     is_failing: bool,
+    was_looked_up: bool,
 }
 
 #[derive(Debug)]
@@ -85,6 +86,11 @@ impl NameAddresses {
         addresses.rotate_left(turn % count);
         addresses.sort_by_key(|address| address.has_failed.load(Relaxed));
         Some(addresses)
+    }
+
+    /// The addresses of the last answer refuse: it no longer holds.
+    pub(super) fn forget_current(&self) {
+        self.lock().current = None;
     }
 
     /// The same of an answer that holds, or of the next one; `None` at once if the last lookup had no answer.
@@ -168,6 +174,12 @@ impl Health {
         }
     }
 
+    /// Whether no lookup of its name has ended yet, with or without an answer.
+    #[must_use]
+    pub fn was_never_looked_up(&self) -> bool {
+        !self.addresses.lock().was_looked_up
+    }
+
     /// Takes the answer of a lookup of its name, or that there is none. Returns whether one of both came after the other, for
     /// a name that has addresses.
     pub fn looked_up(&self, answer: Option<NameAnswer<'_>>) -> bool {
@@ -176,6 +188,7 @@ impl Health {
             Some(answer) => self.addresses.answered(answer, self.clock.now()),
             None => self.addresses.lock().is_failing = true,
         }
+        self.addresses.lock().was_looked_up = true;
         self.addresses.changes.notify_waiters();
         was_failing != self.addresses.is_failing()
     }
@@ -236,6 +249,8 @@ mod tests {
         current[0].has_failed.store(true, Relaxed);
         assert_eq!([(); 2].map(|()| ips(&known.current(at(5)).unwrap())[0]), [ip(2); 2]);
         assert!(known.current(at(6)).is_none());
+        known.forget_current();
+        assert!(known.current(at(5)).is_none(), "its addresses refused");
         known.answered(answer(&[ip(2)], Some(4)), at(4));
         assert!(!current[0].is_gone() && ips(&known.current(at(4)).unwrap()) == [ip(2)]);
         known.answered(answer(&[ip(2)], Some(4)), at(8));
@@ -265,7 +280,9 @@ mod tests {
             crate::event::Events::default(),
         );
         assert_eq!(health.looked_up_name(), Some("app.test"));
+        assert!(health.was_never_looked_up());
         assert!(!health.looked_up(Some(answer(&[ip(1)], None))) && !health.addresses.is_failing());
+        assert!(!health.was_never_looked_up());
         let connected = health.addresses.connected(ip(1), at(0));
         health.clock.set(at(3600));
         assert!(health.looked_up(None) && !health.looked_up(None), "it is told once");

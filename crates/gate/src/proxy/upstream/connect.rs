@@ -140,12 +140,14 @@ impl UpstreamName<'_> {
             true => addresses.next_current(|| clock.now()).await,
             false => addresses.current(clock.now()),
         };
-        match self.connect_to_any(current.unwrap_or_default(), within).await {
+        // Time is left for the system's resolver, which hears sooner of a container that was made again.
+        let first = if self.has_resolver { within } else { within / 2 };
+        match self.connect_to_any(current.unwrap_or_default(), first).await {
             Ok(opened) => return Ok(opened),
             Err(error) if self.has_resolver => {
                 return Err(error.unwrap_or_else(|| io::Error::other("its name has no address")));
             }
-            Err(_) => {}
+            Err(_) => addresses.forget_current(),
         }
         let stream = connector.connect(self.host, self.port).await?;
         let ip = stream.peer_addr()?.ip();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -28,17 +29,23 @@ pub fn log_files(path: &Path) -> io::Result<Vec<(Time, PathBuf)>> {
     Ok(found)
 }
 
-/// Removes the rotated files of a log that were last written before this time, and returns their number. The present file
-/// stays, however old it is, and so does what is no regular file.
+/// Removes the rotated files of a log that were last written before this time, and returns their number: `.1` or `-20261120`
+/// follows the name of the log, and perhaps the ending of a compressed file. The present file stays, however old it is, and so
+/// does what is no regular file.
 ///
 /// # Errors
 /// If the directory cannot be read, or one of them cannot be removed; the others are.
 pub fn remove_rotated(path: &Path, before: Time) -> io::Result<usize> {
     let mut removed = 0;
     let mut failed = Ok(());
+    // The name of the log may be a link to a file with a date.
+    let present = fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     for (written, file) in log_files(path)? {
-        let is_regular = fs::symlink_metadata(&file).is_ok_and(|data| data.is_file());
-        if written < before && is_regular && file.file_name() != path.file_name() {
+        let data = fs::symlink_metadata(&file).ok();
+        let is_other = data.is_some_and(|data| data.is_file() && Some((data.dev(), data.ino())) != present);
+        let rest = file.file_name().and_then(|file| file.to_str()).and_then(|file| file.strip_prefix(&name));
+        if written < before && is_other && rest.is_some_and(is_surely_rotated) {
             match fs::remove_file(&file) {
                 Ok(()) => removed += 1,
                 Err(error) => {
@@ -55,6 +62,19 @@ fn is_rotated(rest: &str) -> bool {
     rest.is_empty()
         || rest.strip_prefix(['.', '-']).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
+
+/// The same, of nothing but a number or a date: a file that is removed must not be another log or an archive.
+fn is_surely_rotated(rest: &str) -> bool {
+    let rest = COMPRESSED.iter().find_map(|ending| rest.strip_suffix(ending)).unwrap_or(rest);
+    let is_digit = |byte: u8| byte.is_ascii_digit();
+    match rest.split_at_checked(1) {
+        Some((".", number)) if (1..=4).contains(&number.len()) => number.bytes().all(is_digit),
+        Some(("." | "-", date)) => date.len() >= 8 && date.bytes().all(|byte| is_digit(byte) || byte == b'-'),
+        _ => false,
+    }
+}
+
+const COMPRESSED: [&str; 4] = [".gz", ".xz", ".zst", ".bz2"];
 
 #[cfg(test)]
 mod tests {
@@ -73,19 +93,25 @@ mod tests {
                 file.set_modified(old).unwrap();
             }
         };
-        for name in ["a.log", "a.log.1", "a.log.2.gz", "a.log-20261120", "a.log.old", "b.log.1", "a.logs"] {
+        let others =
+            ["a.log-2", "a.log.1.evidence", "a.log-2026-incident.tar", "a.log.old", "a.logs", "b.log.1"];
+        let rotated = ["a.log.1", "a.log.2.gz", "a.log-20261120", "a.log.2026-11-20.zst"];
+        for name in ["a.log-20261129"].iter().chain(&others).chain(&rotated) {
             write(name, true);
         }
+        std::os::unix::fs::symlink("a.log-20261129", directory.join("a.log")).unwrap();
         write("a.log.0", false);
         fs::create_dir(directory.join("a.log.3")).unwrap();
         let before = now.before(Span::from_secs(30 * 86_400));
-        assert_eq!(remove_rotated(&directory.join("a.log"), before).unwrap(), 3);
+        assert_eq!(remove_rotated(&directory.join("a.log"), before).unwrap(), rotated.len());
         let mut left: Vec<String> = fs::read_dir(&directory)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         left.sort();
-        assert_eq!(left, ["a.log", "a.log.0", "a.log.3", "a.log.old", "a.logs", "b.log.1"]);
+        let mut stay = [&["a.log", "a.log-20261129", "a.log.0", "a.log.3"], &others[..]].concat();
+        stay.sort_unstable();
+        assert_eq!(left, stay);
         fs::remove_dir_all(directory).unwrap();
     }
 }
