@@ -32,7 +32,7 @@ use super::{AppStartError, Parts, new_connections, service_manager, upstreams};
 use crate::config::{
     Config, Diagnostic, OwnFiles, RestartOnly, Sources, further_places, grouped_alike, load_again,
 };
-use crate::engine::Rules;
+use crate::engine::{Overrides, Rules};
 use crate::event::Event;
 use crate::net::tls;
 use crate::observe::admin::{GateCommand, ReloadError, Reloaded};
@@ -67,6 +67,18 @@ pub(super) struct Reload {
 enum ReloadScope {
     File,
     ReferencedFiles,
+    /// Addresses that DNS names. What operators changed until the next reload stays: DNS is no operator.
+    Names,
+}
+
+impl ReloadScope {
+    /// What stays of operators' changes.
+    fn kept(self) -> fn(&Overrides) -> Overrides {
+        match self {
+            Self::File | Self::ReferencedFiles => Overrides::after_reload,
+            Self::Names => Overrides::clone,
+        }
+    }
 }
 
 impl Reload {
@@ -131,7 +143,7 @@ impl Reload {
     async fn take_names(&mut self, answers: Vec<LookupAnswer>, parts: &Parts) {
         if let Some(addresses) = self.names.note(answers, parts.engine.clock().now()) {
             self.sources.addresses = addresses;
-            drop(self.reload(ReloadScope::ReferencedFiles, parts).await);
+            drop(self.reload(ReloadScope::Names, parts).await);
         }
     }
 
@@ -157,7 +169,7 @@ impl Reload {
         let read = read
             .unwrap_or_else(|error| LoadAttempt::broken(format!("cannot read the configuration: {error}")));
         let read = self.with_new_names(read, parts).await;
-        let changes = read.config.and_then(|(sources, config)| self.apply(sources, config, parts));
+        let changes = read.config.and_then(|(sources, config)| self.apply(sources, config, scope, parts));
         let changed = changes.as_deref().unwrap_or_default();
         parts.observers.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
         if let (true, Some(files)) = (changes.is_err(), read.own_files) {
@@ -192,7 +204,13 @@ impl Reload {
         }
     }
 
-    fn apply(&mut self, sources: Sources, config: Config, parts: &Parts) -> Result<String, ReloadError> {
+    fn apply(
+        &mut self,
+        sources: Sources,
+        config: Config,
+        scope: ReloadScope,
+        parts: &Parts,
+    ) -> Result<String, ReloadError> {
         let (files, log, tls) = (config.process.files.clone(), config.log.clone(), config.front.tls.clone());
         let (dns, lists) = (config.process.dns.clone(), config.process.lists.clone());
         let watched = config.process.is_watched.then(|| sources.own_files());
@@ -200,7 +218,7 @@ impl Reload {
         if let Some(expired) = newly_expired(&self.tls, &tls, parts.engine.clock().now()) {
             return Err(log_error(format!("the new certificate of {} has expired", expired.name())));
         }
-        parts.apply_config(config).map_err(|error| log_error(error.to_string()))?;
+        parts.apply_config(config, scope).map_err(|error| log_error(error.to_string()))?;
         if log.level != self.log.level {
             messages::set_level(log.level);
         }
@@ -221,14 +239,16 @@ impl Reload {
         self.retire(Some(former));
         (self.sources, self.log, self.tls) = (sources, log, tls);
         self.has_taken_policy();
-        self.follower.has_reloaded();
+        if scope != ReloadScope::Names {
+            self.follower.has_reloaded();
+        }
         Ok(changes)
     }
 }
 
 impl Parts {
     /// Puts a configuration in force: all of it, or nothing.
-    fn apply_config(&self, mut config: Config) -> Result<(), AppStartError> {
+    fn apply_config(&self, mut config: Config, scope: ReloadScope) -> Result<(), AppStartError> {
         if self.engine.is_frozen() {
             return Err(AppStartError::Upgrading);
         }
@@ -271,7 +291,7 @@ impl Parts {
             };
             self.config.store(Arc::new(runtime_config));
         };
-        let replaced = self.engine.replace_and(config.policy, publish);
+        let replaced = self.engine.replace_and(config.policy, scope.kept(), publish);
         let (stay, go) =
             if replaced.is_ok() { (&upstreams, &old.upstreams) } else { (&old.upstreams, &upstreams) };
         upstreams::added(stay, go).for_each(|health| self.observers.metrics.forget_upstream(health.name()));
@@ -308,7 +328,7 @@ impl LoadAttempt {
 fn read(sources: Sources, scope: ReloadScope, restart_only: &RestartOnly) -> LoadAttempt {
     let read = match scope {
         ReloadScope::File => sources.read_again(),
-        ReloadScope::ReferencedFiles => Ok(sources.clone()),
+        ReloadScope::ReferencedFiles | ReloadScope::Names => Ok(sources.clone()),
     };
     let sources = match read {
         Ok(sources) => sources,

@@ -163,19 +163,24 @@ impl Engine {
     /// # Errors
     /// [`TooLarge`] if there is not enough address space; the old rules stay.
     pub fn replace(&self, policy: Policy) -> Result<(), TooLarge> {
-        self.replace_and(policy, |_| {})
+        self.replace_and(policy, Overrides::after_reload, |_| {})
     }
 
-    /// As [`replace`](Self::replace); `publish` passes the new rules to callers that do not take them from
+    /// As [`replace`](Self::replace), with the overrides that `kept` leaves; `publish` passes the new rules to callers that do not take them from
     /// [`rules`](Self::rules). `publish` has to be quick: while it runs, an attempt on a changed limit is
     /// [`Undecided::Stale`].
     ///
     /// # Errors
     /// [`TooLarge`] as above; nothing is published.
-    pub fn replace_and(&self, mut policy: Policy, publish: impl FnOnce(&Arc<Rules>)) -> Result<(), TooLarge> {
+    pub fn replace_and(
+        &self,
+        mut policy: Policy,
+        kept: fn(&Overrides) -> Overrides,
+        publish: impl FnOnce(&Arc<Rules>),
+    ) -> Result<(), TooLarge> {
         let former = self.rules.load_full();
         policy.carry_over(&former.policy);
-        self.put_in_force(Arc::new(policy), former.overrides.after_reload(), publish)
+        self.put_in_force(Arc::new(policy), kept(&former.overrides), publish)
     }
 
     fn put_in_force(

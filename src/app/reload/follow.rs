@@ -11,7 +11,7 @@ use tollgate_grammar::diagnostic::DiagnosticRecord;
 
 use super::super::fleet::{FleetLink, PERIOD};
 use super::super::{Parts, service_manager};
-use super::{LoadAttempt, Reload, check};
+use super::{LoadAttempt, Reload, ReloadScope, check};
 use crate::config::{Config, Sources, StoreSettings, StoredPolicy};
 use crate::event::Event;
 use crate::observe::admin::ReloadError;
@@ -206,7 +206,8 @@ impl Reload {
         let read =
             read.unwrap_or_else(|error| LoadAttempt::broken(format!("cannot read the policy: {error}")));
         let read = self.with_new_names(read, parts).await;
-        let changes = read.config.and_then(|(sources, config)| self.apply(sources, config, parts));
+        let changes =
+            read.config.and_then(|(sources, config)| self.apply(sources, config, ReloadScope::File, parts));
         let changed = changes.as_deref().unwrap_or_default();
         parts.observers.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
         service_manager::ready();

@@ -82,6 +82,12 @@ pub(super) fn upstreams(cx: &CheckContext<'_>, f: &mut Findings) -> GroupTable {
     let list = cx.raw.upstream.as_deref();
     required(list, "upstream", "http://127.0.0.1:8081", cx, f);
     let mut services = cx.groups.services.clone();
+    let is_own =
+        |upstream: &UpstreamAddress| cx.listen.iter().chain(&cx.admin).any(|own| leads_to(upstream, own));
+    for (name, address) in services.leave_out(is_own) {
+        let hint = "its DNS server has to name the application; this target is left out";
+        f.warning(&cx.whole, format!("SRV records of {name} name {address}, which leads to this gate"), hint);
+    }
     let first = upstream_group(list, &mut services, f);
     let mut groups = GroupTable::new(first, services);
     health::of_all(cx.raw, &mut groups, f);

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
 
 use tollgate_grammar::{Findings, Spot};
 
@@ -109,15 +110,28 @@ impl ServiceTable {
         Self { known: known.clone(), names: BTreeSet::new() }
     }
 
+    /// Leaves out targets that are `own` addresses of the gate, or no address of a single machine. Returns them with their
+    /// names.
+    pub(super) fn leave_out(&mut self, own: impl Fn(&UpstreamAddress) -> bool) -> Vec<(String, SocketAddr)> {
+        let mut left_out = Vec::new();
+        for (name, targets) in &mut self.known.services {
+            targets.retain(|target| {
+                let ip = target.address.ip();
+                let is_refused = ip.is_unspecified() || ip.is_multicast() || own(&address_of(target));
+                if is_refused {
+                    left_out.push((name.clone(), target.address));
+                }
+                !is_refused
+            });
+        }
+        left_out
+    }
+
     /// The upstreams that the records of a name list; none, if it was never found.
     pub(super) fn group(&mut self, name: String) -> CheckedGroup {
-        let target = |target: &ServiceTarget| {
-            let (host, port) = (target.address.ip().to_string(), target.address.port());
-            UpstreamAddress::Tcp { host, port }.into()
-        };
         let known = self.known.targets(&name);
         let group = CheckedGroup {
-            targets: known.iter().map(target).collect(),
+            targets: known.iter().map(|target| address_of(target).into()).collect(),
             shares: known.iter().map(|target| target.share).collect(),
         };
         self.names.insert(name);
@@ -136,5 +150,29 @@ impl ServiceTable {
             f.error(whole, message, "write several gates");
         }
         self.names.clone()
+    }
+}
+
+fn address_of(target: &ServiceTarget) -> UpstreamAddress {
+    UpstreamAddress::Tcp { host: target.address.ip().to_string(), port: target.address.port() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_that_name_the_gate_itself_or_no_machine_are_left_out() {
+        let target = |address: &str| ServiceTarget {
+            share: TargetShare { priority: 1, weight: 1 },
+            address: address.parse().unwrap(),
+        };
+        let known = ["192.0.2.1:80", "127.0.0.1:9180", "0.0.0.0:80", "224.0.0.1:80"].map(target);
+        let services = [("_http._tcp.app.test".to_owned(), known.to_vec())].into();
+        let mut table = ServiceTable::new(&NamedAddresses { services, ..NamedAddresses::default() });
+        let is_own = |upstream: &UpstreamAddress| matches!(upstream, UpstreamAddress::Tcp { host, port: 9180 } if host == "127.0.0.1");
+        assert_eq!(table.leave_out(is_own).len(), 3);
+        let group = table.group("_http._tcp.app.test".to_owned());
+        assert_eq!((group.targets.len(), group.shares.len()), (1, 1));
     }
 }

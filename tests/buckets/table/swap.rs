@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use arc_swap::ArcSwap;
 use http::{HeaderMap, Method};
 use tollgate::config::{Config, Sources, load};
-use tollgate::engine::{Decision, Engine, Rules, Undecided};
+use tollgate::engine::{Decision, Engine, Overrides, Rules, Undecided};
 use tollgate::event::Events;
 use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::proxy::runtime_config::{ConfigHandle, RuntimeConfig};
@@ -60,7 +60,7 @@ fn a_decision_by_a_changed_limit_is_stale_and_takes_nothing() {
         assert_eq!(attempt(&engine, new, "/fixed"), Ok(true));
         assert_eq!(attempt(&engine, new, "/fixed"), Ok(false), "and has the same buckets");
     };
-    engine.replace_and(config(2, 4).policy, publish).unwrap();
+    engine.replace_and(config(2, 4).policy, Overrides::after_reload, publish).unwrap();
     assert!(matches!(attempt(&engine, &old, "/moving"), Err(Undecided::Stale(_))));
     let admitted = (0..5).filter(|_| attempt(&engine, &engine.rules(), "/moving") == Ok(true)).count();
     assert_eq!(admitted, 2, "half of the larger bucket");
@@ -90,7 +90,9 @@ fn threads_that_decide_while_limits_change_take_every_token_once() {
             // Sizes of which each holds the other a whole number of times lose nothing by being turned around.
             for change in 1..=14 {
                 let policy = config(TOKENS, TOKENS << (change % 2)).policy;
-                engine.replace_and(policy, |rules| published.store(Arc::clone(rules))).unwrap();
+                engine
+                    .replace_and(policy, Overrides::after_reload, |rules| published.store(Arc::clone(rules)))
+                    .unwrap();
                 std::thread::yield_now();
             }
             over.store(true, Ordering::Relaxed);
@@ -131,7 +133,11 @@ fn a_worker_sees_rules_and_upstreams_of_one_file_and_keeps_what_stays() {
     let follower = ConfigHandle::new(Arc::clone(&published));
     let before = follower.current();
     assert!(Rc::ptr_eq(&before, &follower.current()), "as long as there is no other");
-    engine.replace_and(second.policy.clone(), |rules| published.store(site(&second, rules))).unwrap();
+    engine
+        .replace_and(second.policy.clone(), Overrides::after_reload, |rules| {
+            published.store(site(&second, rules))
+        })
+        .unwrap();
     let after = follower.current();
     assert_eq!((before.shared.rules.generation, after.shared.rules.generation), (0, 1));
     assert_eq!(
