@@ -6,6 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use support::application::{ROUTE, cookie, form, right, sign_in, sign_in_with};
+use support::authority::Authority;
+use support::frames::{DATA, END_HEADERS, HEADERS, Raw, asks, block, frame};
 use support::{Client, Gate, Launch, Reply, Upstream, eventually, free_port};
 
 const AUTO: &str = "in_flight = \"auto\"\n";
@@ -256,6 +258,33 @@ fn uploads_that_drip_keep_no_place_and_need_one_at_their_end() {
     slow[16].send("!");
     let answer = slow[16].answer();
     assert_eq!((answer.status, answer.retry_after()), (503, 1), "it waits in vain");
+    // The application has their beginnings, and may have checked their passwords: alice's attempt and these are failures.
+    let failures = || gate.metric("tollgate_attempts_total", "outcome=\"failure\"");
+    assert!(eventually(Duration::from_secs(5), || failures() > 1.5), "a refusal costs what a failure does");
+    slow[17].send("!");
+    let waits = || gate.metric("tollgate_in_flight_waiting", "") > 0.5;
+    assert!(eventually(Duration::from_secs(5), waits));
+    slow.truncate(17);
+    assert!(eventually(Duration::from_secs(5), || failures() > 2.5), "and so does leaving");
+}
+
+/// Over HTTP/2 the end of a stream may come in a frame of its own, or never: the length tells when the application has all.
+#[test]
+fn an_upload_over_http_2_needs_a_place_although_its_stream_goes_on() {
+    let (upstream, authority) = (Upstream::answering(|_, _| Reply::Silence), Authority::new());
+    let route = "[route.login]\nmatch = \"POST /login\"\nbuffer = \"off\"\n";
+    let limit = "[limit.address]\nrate = \"99 per 1h\"\n";
+    let gate = authority.gate(&["app.test"], &upstream.file(&format!("{route}{AUTO}{limit}")));
+    let head = |length| [&asks("POST", "/login")[..], &[("content-length", length)]].concat();
+    let mut client = Raw::connect(&authority, gate.tls);
+    let at_work = |count: f64| gate.metric("tollgate_in_flight", "") == count;
+    assert!(client.send(&frame(HEADERS, END_HEADERS, 1, &block(&head("5")))));
+    assert!(client.send(&frame(DATA, 0, 1, b"wrong")));
+    upstream.wait_for(1);
+    assert!(eventually(Duration::from_secs(5), || at_work(1.0)), "its last byte needs a place");
+    assert!(client.send(&frame(HEADERS, END_HEADERS, 3, &block(&head("0")))));
+    upstream.wait_for(2);
+    assert!(eventually(Duration::from_secs(5), || at_work(2.0)), "so does a body of no bytes");
 }
 
 #[test]

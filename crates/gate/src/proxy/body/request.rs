@@ -176,6 +176,12 @@ impl RequestBody {
         }
     }
 
+    /// Whether all bytes of a known length have been read. Over HTTP/2 the end of the stream may come later, in a frame of
+    /// its own, and the upload does not wait for it.
+    pub(in crate::proxy) fn has_no_bytes_left(&self) -> bool {
+        self.size_hint().exact() == Some(0)
+    }
+
     /// Holds back its end until that is released.
     pub(in crate::proxy) fn hold_end(&mut self) -> Rc<HeldEnd> {
         let end = Rc::<HeldEnd>::default();
@@ -272,7 +278,7 @@ impl UploadProgress {
         self.0.as_ref().is_some_and(|body| body.has_password.get())
     }
 
-    /// When a piece other than the last one was last read.
+    /// When a piece other than the last one was last read, or a held end was let pass.
     #[must_use]
     pub fn last_progress(&self) -> Option<Instant> {
         self.0.as_ref()?.last_progress.get()
@@ -329,7 +335,9 @@ impl RequestBody {
             let polled = self.poll_next(cx);
             match polled {
                 Poll::Ready(None) => held.last = Some(None),
-                Poll::Ready(Some(Ok(frame))) if self.is_end_stream() => held.last = Some(Some(frame)),
+                Poll::Ready(Some(Ok(frame))) if self.is_end_stream() || self.has_no_bytes_left() => {
+                    held.last = Some(Some(frame));
+                }
                 _ => {
                     self.held = Some(held);
                     return polled;
@@ -342,6 +350,8 @@ impl RequestBody {
             self.held = Some(held);
             return Poll::Pending;
         }
+        // The application has the request as a whole only from now on: its time for an answer begins.
+        self.progress.last_progress.set(Some(Instant::now()));
         self.progress.state.set(UploadState::Complete);
         Poll::Ready(held.last.flatten().map(Ok))
     }
@@ -362,7 +372,8 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        if self.held.as_ref().is_some_and(|held| held.last.is_some()) {
+        // A held end is always waited for, also if the client has sent no byte and ended the stream meanwhile.
+        if self.held.is_some() {
             return false;
         }
         let Some(ahead) = &self.ahead else { return self.source.is_end_stream() };

@@ -1,7 +1,8 @@
 //! An admitted attempt that is not settled yet.
 //!
 //! The rules of its routes judge the outcome, and the engine settles it. If the client hangs up, the attempt is dropped and counts as
-//! a failure, so hanging up before the response gains nothing. Only while it waits for a slot it was not made yet.
+//! a failure, so hanging up before the response gains nothing. Only while it waits for a slot and nothing of it was sent, it was
+//! not made yet.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -68,21 +69,21 @@ impl AdmittedAttempt {
         self.concurrency_limits().next().is_some()
     }
 
-    /// Waits for its slots. `prefix` is that of its client.
+    /// Waits for its slots before anything of it is sent. `prefix` is that of its client.
     pub(super) async fn take_slots(&self, prefix: Option<IpAddr>) -> Result<AttemptSlots, NoSlot> {
-        let is_known =
-            self.reservation.as_ref().is_some_and(|reservation| reservation.attempt.facts.is_owner);
-        let clock = self.server.engine.clock();
         self.settled.set(AttemptProgress::Queued);
-        let taken =
-            AttemptSlots::take(self.concurrency_limits(), SlotRequest { prefix, is_known }, clock).await;
+        let taken = self.take_slots_at_end(prefix).await;
         self.settled.set(AttemptProgress::Open);
         taken
     }
 
-    /// It waits for no slot any more: the application has answered without.
-    pub(super) fn needs_no_slot(&self) {
-        self.settled.set(AttemptProgress::Open);
+    /// Waits for its slots. The application may have all of it but the end, and may have checked the password: a client that
+    /// leaves meanwhile has made the attempt.
+    pub(super) async fn take_slots_at_end(&self, prefix: Option<IpAddr>) -> Result<AttemptSlots, NoSlot> {
+        let is_known =
+            self.reservation.as_ref().is_some_and(|reservation| reservation.attempt.facts.is_owner);
+        let clock = self.server.engine.clock();
+        AttemptSlots::take(self.concurrency_limits(), SlotRequest { prefix, is_known }, clock).await
     }
 
     /// Sets the headers in which the application is told what it should know of the attempt.

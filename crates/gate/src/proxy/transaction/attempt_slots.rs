@@ -1,5 +1,5 @@
-//! The slots of an attempt, under the concurrency limits of its routes: taken before it is sent, and given back at the head of
-//! the answer.
+//! The slots of an attempt, under the concurrency limits of its routes: taken before it is sent, or before its end is, and given
+//! back at the head of the answer.
 //!
 //! The limits know no sockets and wait for nothing; here is the waiting. A client that leaves while it waits leaves the queue.
 

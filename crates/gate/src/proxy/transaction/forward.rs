@@ -203,9 +203,7 @@ impl PreparedRequest {
         let (forwarded, slots) = match (attempt, held_end) {
             (Some(attempt), Some(end)) => {
                 let forwarded = group.forward(request, progress, client, &source);
-                let sent = Box::pin(with_slots_at_end(forwarded, attempt.take_slots(owner), &end)).await?;
-                attempt.needs_no_slot();
-                sent
+                Box::pin(with_slots_at_end(forwarded, attempt.take_slots_at_end(owner), &end)).await?
             }
             _ => (group.forward(request, progress, client, &source).await, taken),
         };
@@ -287,9 +285,10 @@ impl PreparedRequest {
     }
 
     /// Settles an attempt without a response: as an error if the upstream failed and no byte of the request was sent,
-    /// so the application checked no password; otherwise as a failure. Without a slot it was never made.
+    /// so the application checked no password; otherwise as a failure. If it waited for its slot before anything was sent, it
+    /// was never made.
     fn settle_failure(&mut self, error: &Error) {
-        if matches!(error, Error::NoSlot(_)) {
+        if self.request.is_some() && matches!(error, Error::NoSlot(_)) {
             return self.attempt.take().map(AdmittedAttempt::undo).unwrap_or_default();
         }
         let never_left = self.request.is_some() && matches!(error, Error::Upstream(_));
@@ -313,10 +312,12 @@ impl PreparedRequest {
     }
 }
 
-/// Holds back the end of a body of which a part is still to come.
+/// Holds back the end of a body of which a part is still to come. A body of no bytes is not sent at all, so that nothing of it
+/// can be held back.
 fn hold_end(request: &mut UnsentRequest, progress: &UploadProgress) -> Option<Rc<HeldEnd>> {
     let body = request.as_mut()?.body.as_mut()?;
-    let is_awaited = progress.state() != UploadState::Complete && body.is_awaited();
+    let is_awaited =
+        progress.state() != UploadState::Complete && body.is_awaited() && !body.has_no_bytes_left();
     is_awaited.then(|| body.hold_end())
 }
 

@@ -216,11 +216,9 @@ impl Backend {
                 }
                 ready!(timer.as_mut().poll(cx));
                 // The time for a response starts when the request has been sent: an upload may take as long as it
-                // makes progress.
+                // makes progress. Once it is complete, this extends the time once at most.
                 match progress.last_progress().map(|last| last + timeout) {
-                    Some(later) if progress.state() == UploadState::Partial && later > timer.deadline() => {
-                        timer.as_mut().reset(later);
-                    }
+                    Some(later) if later > timer.deadline() => timer.as_mut().reset(later),
                     _ => return Poll::Ready(None),
                 }
             }
