@@ -18,11 +18,13 @@ impl FromStr for DnsServer {
     fn from_str(text: &str) -> Result<Self, Mistake> {
         need_dns()?;
         let not_one = || Mistake::new(format!("`{text}` is not the address of a server"), SERVER);
-        if let Ok(ip) = text.parse::<IpAddr>() {
-            return Ok(Self(SocketAddr::new(ip, 53)));
-        }
-        let (host, port) = host_and_port(text, text, "53", SERVER)?;
-        let ip: IpAddr = host.parse().map_err(|_| not_one())?;
+        let (ip, port) = match text.parse::<IpAddr>() {
+            Ok(ip) => (ip, 53),
+            Err(_) => {
+                let (host, port) = host_and_port(text, text, "53", SERVER)?;
+                (host.parse().map_err(|_| not_one())?, port)
+            }
+        };
         match port != 0 && !text.ends_with('/') && !ip.is_unspecified() {
             true => Ok(Self(SocketAddr::new(ip, port))),
             false => Err(not_one()),
