@@ -14,7 +14,8 @@ function report(r) {
     var receipt = r.variables.tollgate_receipt;
     // Of the last server that was tried. Without one nginx answers by itself, and the attempt keeps its charge.
     var status = /[1-9][0-9]{2}$/.exec(r.variables.upstream_status || '');
-    if (!receipt || !status) {
+    var came = /[0-9]$/.test(r.variables.upstream_header_time || '');
+    if (!receipt || !status || !came) {
         return;
     }
     var type = r.headersOut['Content-Type'];

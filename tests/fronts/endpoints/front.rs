@@ -45,7 +45,7 @@ pub(super) struct Front {
 impl Front {
     /// With all examples in the gate's directory, at free ports. `gate` makes the gate's file of the example.
     pub(super) fn start(proxy: Proxy, application: SocketAddr, gate: impl FnOnce(String) -> String) -> Self {
-        Self::with(proxy, application, gate, |text| text)
+        Self::with(proxy, application, gate, None)
     }
 
     /// The same for one that reports answers.
@@ -54,14 +54,14 @@ impl Front {
         application: SocketAddr,
         gate: impl FnOnce(String) -> String,
     ) -> Self {
-        Self::with(reporter.proxy(), application, gate, |text| reporter.reports(&text))
+        Self::with(reporter.proxy(), application, gate, Some(reporter))
     }
 
     fn with(
         proxy: Proxy,
         application: SocketAddr,
         gate: impl FnOnce(String) -> String,
-        change: impl Fn(String) -> String,
+        reporter: Option<Reporter>,
     ) -> Self {
         let ports = [free_port(), free_port(), free_port(), free_port()];
         let http2 = if proxy == Proxy::Nginx { free_port() } else { ports[0] };
@@ -81,7 +81,10 @@ impl Front {
         for name in FILES {
             let place = gate.directory.join(name);
             fs::create_dir_all(place.parent().unwrap()).unwrap();
-            fs::write(place, change(read(name))).unwrap();
+            fs::write(place, read(name)).unwrap();
+        }
+        if let Some(reporter) = reporter {
+            reporter.switch_on(&gate.directory);
         }
         let mut command = proxy.command(&gate.directory, [ports[0], http2]);
         command.current_dir(&gate.directory).env("HOME", &gate.directory).stdin(Stdio::null());
@@ -120,14 +123,20 @@ impl Reporter {
         }
     }
 
-    /// The file with the lines by which it reports, as `docs/endpoints.md` says.
-    fn reports(self, text: &str) -> String {
+    /// Switches on the lines by which it reports, by the command of `docs/endpoints.md`.
+    fn switch_on(self, directory: &Path) {
         let mark = match self {
             Self::NginxByJs => "#njs# ",
             Self::NginxByLua => "#lua# ",
             Self::Haproxy | Self::Traefik | Self::Envoy => "#outcome# ",
         };
-        text.replace(mark, "").replace("Receipt $tollgate_receipt;", "Receipt \"\";")
+        let documented = fs::read_to_string(root().join("docs/endpoints.md")).unwrap();
+        let (_, script) = documented.split_once("`sed -i '").unwrap();
+        let (script, _) = script.split_once("' nginx.conf`").unwrap();
+        assert!(script.contains("#njs# "), "{script}");
+        let mut command = installed("sed", "sed");
+        command.current_dir(directory).args(["-i", &script.replace("#njs# ", mark)]).args(FILES);
+        assert!(command.status().unwrap().success(), "{script}");
     }
 }
 

@@ -2,9 +2,11 @@
 package tollgate
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -62,19 +64,43 @@ type head struct {
 }
 
 func (h *head) WriteHeader(status int) {
-	if status == 499 {
-		// Traefik's own: the client has gone before the answer, and the attempt keeps its charge.
+	switch status {
+	case 499, http.StatusBadGateway, http.StatusGatewayTimeout:
+		// Traefik's own: the client has gone, or no answer came. The attempt keeps its charge, and so does one that the
+		// application itself answers so.
 		h.isReported = true
 	}
 	if status >= 200 {
 		h.report(status)
 	}
 	h.ResponseWriter.WriteHeader(status)
+	if status >= 200 && h.Header().Get("Content-Length") == "" {
+		h.Flush()
+	}
 }
 
 func (h *head) Write(body []byte) (int, error) {
 	h.report(http.StatusOK)
-	return h.ResponseWriter.Write(body)
+	count, err := h.ResponseWriter.Write(body)
+	h.Flush()
+	return count, err
+}
+
+// Flush sends what is written so far. Traefik runs this by Yaegi, which hides Flush from it: an answer that may be a stream is
+// flushed above at each step.
+func (h *head) Flush() {
+	if flusher, ok := h.ResponseWriter.(http.Flusher); ok {
+		h.report(http.StatusOK)
+		flusher.Flush()
+	}
+}
+
+// Hijack hands over the connection, for a WebSocket. Its answer is not reported: Traefik writes the head by itself.
+func (h *head) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if hijacker, ok := h.ResponseWriter.(http.Hijacker); ok {
+		return hijacker.Hijack()
+	}
+	return nil, nil, http.ErrNotSupported
 }
 
 func (h *head) report(status int) {
