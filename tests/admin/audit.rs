@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -158,7 +159,7 @@ fn what_is_done_to_a_line_is_found_at_the_next_one() {
     assert_eq!(ask(&gate, "POST", "/api/v1/buckets/user:bob/credit", r#"{"tokens":1}"#).0, 200);
     let (code, words) = verify(&[path(&gate).to_str().unwrap()]);
     assert!(code == Some(1) && words.contains("audit.log:5: it follows"), "{words}");
-    assert!(gate.messages().contains("the audit log was changed by others"));
+    assert!(said_eventually(&gate, "the audit log was changed by others"));
 }
 
 #[test]
@@ -173,10 +174,34 @@ fn a_change_without_its_line_is_not_made() {
     assert!(problem["detail"].as_str().unwrap().contains("nothing is changed"), "{problem}");
     let (_, page) = ask(&gate, "GET", "/api/v1/buckets/user:alice", "");
     assert_eq!(page["buckets"][0]["tokens"], 0);
-    assert!(gate.messages().contains("a change is refused: the audit log cannot be written"));
+    assert!(said_eventually(&gate, "a change is refused: the audit log cannot be written"));
     drop(locked);
     assert_eq!(ask(&gate, "DELETE", "/api/v1/buckets/user:alice", "").0, 200);
     assert_eq!(lines(&gate).len(), 1);
+}
+
+/// Whether the gate's messages have these words within some seconds.
+fn said_eventually(gate: &Gate, words: &str) -> bool {
+    eventually(Duration::from_secs(10), || gate.messages().contains(words))
+}
+
+/// The line waits for the lock of the file, so there is time to leave.
+#[test]
+fn a_change_is_made_also_if_its_caller_leaves() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    gate.drain("/login?u=alice", "");
+    let locked = File::open(path(&gate)).unwrap();
+    flock(&locked, FlockOperation::LockExclusive).unwrap();
+    let mut caller = TcpStream::connect(gate.admin).unwrap();
+    let bucket = "/api/v1/buckets/user:alice";
+    write!(caller, "DELETE {bucket} HTTP/1.1\r\nHost: 127.0.0.1\r\n{RIGHT}\r\n").unwrap();
+    drop(caller);
+    std::thread::sleep(Duration::from_millis(500));
+    drop(locked);
+    let tokens = || ask(&gate, "GET", bucket, "").1["buckets"][0]["tokens"].clone();
+    assert!(eventually(Duration::from_secs(10), || tokens() == 1));
+    assert_eq!(whats(&lines(&gate)), ["bucket.reset"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which page a path names.
 
-use http::Uri;
+use http::{Method, Uri};
 
 use super::buckets::BucketPath;
 use super::clients::ClientsPath;
@@ -34,5 +34,16 @@ impl AdminPage {
         let dashboard = || DashboardPath::parse(path).map(Self::Dashboard);
         let first = bucket().or_else(clients).or_else(control).or_else(overrides).or_else(dry_run);
         first.or(events).or_else(dashboard).unwrap_or(Self::Open)
+    }
+
+    /// Whether a request of this method may change something.
+    pub(super) fn is_change(&self, method: &Method) -> bool {
+        let is_get = matches!(*method, Method::GET | Method::HEAD);
+        match self {
+            Self::Bucket(_) | Self::Control(_) | Self::Overrides(_) => !is_get,
+            // It may exempt the operator who opens it.
+            Self::Dashboard(DashboardPath::Page) => is_get,
+            Self::Dashboard(_) | Self::Clients(_) | Self::DryRun(_) | Self::Events | Self::Open => false,
+        }
     }
 }

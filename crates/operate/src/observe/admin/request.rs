@@ -133,4 +133,5 @@ pub(super) fn wrong(detail: impl Into<String>) -> AdminProblem {
     AdminProblem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
 }
 
-const MAX_BODY_LEN: usize = 64 * 1024;
+/// Bytes of a body with fields.
+pub(super) const MAX_BODY_LEN: usize = 64 * 1024;

@@ -3,9 +3,11 @@
 //! Every error is problem+json (RFC 9457). What callers over TCP may ask is left to [`access`](super::access).
 
 use std::error::Error;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::{Method, Request, StatusCode};
+use http_body_util::Full;
 use hyper::body::Body;
 
 use super::Admin;
@@ -14,6 +16,7 @@ use super::asker::Asker;
 use super::audit_trail::PageContext;
 use super::dashboard::DashboardPath;
 use super::page_path::AdminPage;
+use super::request::{MAX_BODY_LEN, body_of};
 use super::response::{AdminResponse, not_allowed, problem, respond, text};
 use crate::event::Operator;
 use crate::observe::metrics::{CONTENT_TYPE, OPEN_CONTENT_TYPE, accepts_open_metrics};
@@ -51,7 +54,9 @@ impl Caller {
     }
 }
 
-pub(super) async fn handle<B>(admin: &Admin, caller: Caller, request: Request<B>) -> AdminResponse
+/// Answers a request. One that may change something outlives its connection: a change that the audit announces is also
+/// made, and its outcome recorded, if the caller leaves in between. Its body is read before, while there is a caller.
+pub(super) async fn handle<B>(admin: &Arc<Admin>, caller: Caller, request: Request<B>) -> AdminResponse
 where
     B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
 {
@@ -60,9 +65,34 @@ where
         Ok(asker) => asker,
         Err(refusal) => return *refusal,
     };
-    let (Some(api), Some(asker)) = (&admin.operator_api, asker) else {
-        return handle_page(admin, &request);
+    let Some(asker) = asker else { return handle_page(admin, &request) };
+    if !page.is_change(request.method()) {
+        return answer(Arc::clone(admin), caller, asker, page, request).await;
+    }
+    let (head, body) = request.into_parts();
+    let body = match body_of(body, MAX_BODY_LEN).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal.into(),
     };
+    let request = Request::from_parts(head, Full::new(body));
+    let answered = tokio::spawn(answer(Arc::clone(admin), caller, asker, page, request));
+    answered.await.unwrap_or_else(|_| {
+        problem(StatusCode::INTERNAL_SERVER_ERROR, "the gate failed: a change may have been made, or not")
+    })
+}
+
+/// Answers a caller who may have the page.
+async fn answer<B>(
+    admin: Arc<Admin>,
+    caller: Caller,
+    asker: Asker,
+    page: AdminPage,
+    request: Request<B>,
+) -> AdminResponse
+where
+    B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
+{
+    let Some(api) = &admin.operator_api else { return handle_page(&admin, &request) };
     let seen = asker.sees(&api.overrides.engine.rules().policy);
     let cx = PageContext { asker: &asker, seen: &seen, audit: &api.audit };
     match page {
@@ -80,7 +110,7 @@ where
             api.dashboard.handle(page, request.method(), &seen)
         }
         AdminPage::Events => api.events.handle(request.method()),
-        AdminPage::Open => handle_page(admin, &request),
+        AdminPage::Open => handle_page(&admin, &request),
     }
 }
 
