@@ -139,6 +139,7 @@ fn what_is_done_to_a_line_is_found_at_the_next_one() {
     assert_eq!(said(&good, &[]).0, Some(0));
     let changed = good[1].replace("admin", "other");
     for (lines, at) in [
+        (good[1..].to_vec(), 1),
         ([&good[..1], &good[2..]].concat(), 2),
         ([&good[..1], &[changed.as_str()], &good[2..]].concat(), 3),
         ([&good[..1], &[good[2], good[1]], &good[3..]].concat(), 2),

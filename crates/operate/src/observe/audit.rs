@@ -21,6 +21,7 @@ use serde_json::Value;
 pub use self::chain::LineHash;
 pub use self::verify::{AuditBreak, AuditSummary, verify};
 
+use self::chain::ROTATED;
 use self::file::{AuditFile, WriteAuditError};
 use super::timestamp::rfc3339;
 use crate::time::Time;
@@ -166,7 +167,7 @@ impl AuditLog {
 
 /// The first line of a file that goes on with the chain of another one.
 fn rotation() -> AuditEntry {
-    AuditEntry { who: "gate".to_owned(), what: "audit.rotate", ..AuditEntry::default() }
+    AuditEntry { who: "gate".to_owned(), what: ROTATED, ..AuditEntry::default() }
 }
 
 #[cfg(test)]

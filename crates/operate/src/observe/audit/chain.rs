@@ -18,12 +18,22 @@ pub(super) struct LineLink {
     #[serde(default)]
     pub(super) torn: bool,
     pub(super) time: String,
+    /// As in `bucket.reset`.
+    #[serde(default)]
+    pub(super) what: String,
 }
 
 /// A text that is no hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a hash has 64 hexadecimal digits")]
 pub struct LineHashError;
+
+impl LineLink {
+    /// Whether it may be the first of all lines that there are: nothing is before it, or it goes on with an older file.
+    pub(super) fn may_be_first(&self) -> bool {
+        self.previous.is_of_nothing() || self.what == ROTATED
+    }
+}
 
 impl LineHash {
     /// Of this line.
@@ -72,3 +82,6 @@ impl<'de> Deserialize<'de> for LineHash {
         text.parse().map_err(serde::de::Error::custom)
     }
 }
+
+/// What the first line of a file says that goes on with the chain of another one.
+pub(super) const ROTATED: &str = "audit.rotate";

@@ -107,6 +107,21 @@ fn a_file_that_others_cut_replace_or_remove_shows_it() {
 }
 
 #[test]
+fn a_log_without_its_beginning_goes_on_only_after_the_file_before_it() {
+    let directory = TestDirectory::new();
+    let log = directory.log();
+    ["a", "b", "c"].iter().for_each(|who| _ = append(&log, who));
+    let text = fs::read_to_string(directory.file()).unwrap();
+    let (first, others) = text.split_at(text.find('\n').unwrap() + 1);
+    let parts = |parts: &[&str]| {
+        let named = parts.iter().map(|part| ("x".to_owned(), Cursor::new((*part).to_owned())));
+        verify(named.collect::<Vec<_>>(), None)
+    };
+    assert!(parts(&[others]).unwrap_err().to_string().starts_with("x:1: it follows"));
+    assert_eq!(parts(&[first, others]).unwrap().lines, 3, "as after a copy that left an empty file");
+}
+
+#[test]
 fn a_line_without_an_end_is_kept_and_told() {
     let directory = TestDirectory::new();
     append(&directory.log(), "a");

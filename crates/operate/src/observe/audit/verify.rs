@@ -40,6 +40,10 @@ enum BreakReason {
         "it follows {named}, but the line before it is {before}: a line was changed, removed, added or moved"
     )]
     Other { named: LineHash, before: LineHash },
+    #[error(
+        "it follows {0}, a line of none of these files: the beginning was removed, or an earlier file is missing"
+    )]
+    Beheaded(LineHash),
     #[error("no line has the hash {0}: the end was cut off, or what is before it was changed")]
     Missing(LineHash),
     #[error("cannot be read: {0}")]
@@ -100,7 +104,9 @@ impl ChainCheck {
         match &link {
             Some(link) => {
                 let is_first = self.summary.lines == 0;
-                if is_first {
+                if is_first && !link.may_be_first() {
+                    return Err(self.broken(BreakReason::Beheaded(link.previous)));
+                } else if is_first {
                     self.summary.first = link.previous;
                 } else if link.previous != self.summary.head {
                     let (named, before) = (link.previous, self.summary.head);
