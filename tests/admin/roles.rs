@@ -215,6 +215,31 @@ fn a_desk_lets_people_in_but_lifts_no_ban() {
 }
 
 #[test]
+fn a_desk_exempts_one_person_for_a_day_at_most() {
+    let upstream = Upstream::start();
+    let shared = "[limit.all]\nkey = \"all\"\nrate = \"100 per 1000h\"\n";
+    let gate = Launch::new(&upstream.file(&format!("{SITES}{shared}"))).with_admin(TOKENS).start();
+    let exempt = |token: &str, key: &str, lasts: &str| {
+        let path = format!("/api/v1/buckets/{key}/exemption");
+        ask(&gate, token, "PUT", &path, &format!(r#"{{"for":"{lasts}"}}"#))
+    };
+    for (key, lasts, by_desk) in [
+        ("ip:127.3.4.7", "1d", 200),
+        ("ip:127.3.4.7", "25h", 403),
+        ("all:all", "1h", 403),
+        ("host:blog.example", "1h", 403),
+        ("asn:64500", "1h", 403),
+    ] {
+        let (status, problem) = exempt("unlock", key, lasts);
+        assert_eq!(status, by_desk, "{key} {lasts}: {problem}");
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert_eq!(detail.contains("needs a token with the role `operate`"), by_desk == 403, "{detail}");
+        assert_eq!(exempt("chief", key, lasts).0, 200, "{key}");
+        assert_eq!(ask(&gate, "chief", "DELETE", &format!("/api/v1/buckets/{key}/exemption"), "").0, 200);
+    }
+}
+
+#[test]
 fn a_reload_takes_tokens_away() {
     let upstream = Upstream::start();
     let gate = Launch::new(&upstream.file(SITES))

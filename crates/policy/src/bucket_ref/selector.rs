@@ -135,6 +135,16 @@ impl BucketSelector {
             _ => None,
         }
     }
+
+    /// Whether it names an address, an account or an owner, and nothing that other people share.
+    #[must_use]
+    pub fn is_of_one(&self) -> bool {
+        let is_of_one = |part: &KeyPart| matches!(part, KeyPart::Ip | KeyPart::User | KeyPart::Owner);
+        match self {
+            Self::Values(values) => values.parts.iter().all(is_of_one),
+            Self::All(_) => false,
+        }
+    }
 }
 
 impl KeyValues {

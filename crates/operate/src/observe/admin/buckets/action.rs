@@ -163,6 +163,9 @@ impl BucketsApi {
         let spares_neighbours = action.spares_neighbours(limit);
         let scope = ChangeScope { limit, spares_neighbours, within: cx.seen.limits() };
         let is_limited = cx.asker.role() < OperatorRole::Operate;
+        if is_limited {
+            check_unlock(action, selector)?;
+        }
         let before = match is_limited || cx.audit.is_on() {
             true => self.before(cx, selector, scope).await?,
             false => Vec::new(),
@@ -279,6 +282,18 @@ impl From<&BucketPart> for AuditedBucket {
     }
 }
 
+/// A role that lets people in exempts one at a time, and not for good: neither a limit as a whole nor a network.
+fn check_unlock(action: BucketAction, selector: &BucketSelector) -> Result<(), AdminProblem> {
+    match action {
+        BucketAction::Exempt { lasts } if !selector.is_of_one() || lasts > MAX_UNLOCK => {
+            let detail = "an exemption of other than one address or one account, or one that lasts more than a day, \
+                          needs a token with the role `operate`";
+            Err(AdminProblem::new(StatusCode::FORBIDDEN, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// An exemption would replace the rate or the ban that an operator gave the bucket, and its end would end them.
 fn spare_orders(action: BucketAction, before: &[BucketPart]) -> Result<(), AdminProblem> {
     let replaces = matches!(action, BucketAction::Exempt { .. } | BucketAction::EndExemption);
@@ -294,3 +309,6 @@ fn spare_orders(action: BucketAction, before: &[BucketPart]) -> Result<(), Admin
         }
     }
 }
+
+/// How long an exemption lasts at most that is not by an operator with the role `operate`.
+const MAX_UNLOCK: Span = Span::from_secs(24 * 3600);
