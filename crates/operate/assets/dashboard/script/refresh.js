@@ -5,7 +5,7 @@ const CERTIFICATES_EVERY = 60_000;
 
 // The clients come after the limits, which tell who is a candidate.
 const PARTS = [
-  async () => showStatus(await ask("status")),
+  readStatus,
   async () => showHistory(await ask("history")),
   async () => showLimits(await ask("limits")),
   async () => showRoutes(await ask("routes")),
@@ -13,9 +13,21 @@ const PARTS = [
   readOverrides,
 ];
 
+// Parts about all sites are not for a token for some sites: the others are shown.
 async function refresh() {
   for (const part of PARTS) {
-    try { await part(); } catch (error) { return noAnswer(error); }
+    try { await part(); } catch (error) { if (error.status !== 403) return noAnswer(error); }
+  }
+}
+
+// Whether the token is for some sites: events are about all of them, as is the status.
+let isNarrowed = false;
+
+async function readStatus() {
+  try { showStatus(await ask("status")); } catch (error) {
+    if (error.status !== 403) throw error;
+    isNarrowed = true;
+    showState("up", "answers");
   }
 }
 
@@ -34,6 +46,7 @@ async function refreshClients() {
 const noAnswer = error => showState("down", error.status ? `error ${error.status}` : "no answer");
 
 function listen() {
+  if (isNarrowed) return;
   const events = new EventSource(`${API}events`);
   const on = (kind, show) => events.addEventListener(kind, event => show(JSON.parse(event.data)));
   on("decision", showDecision);
@@ -74,5 +87,4 @@ new ResizeObserver(fitChart).observe($("chart"));
 setInterval(() => list.rows.forEach(row => row.tick()), 250);
 setInterval(() => { if (!document.hidden) refresh(); }, EVERY);
 setInterval(() => readCertificates().catch(noAnswer), CERTIFICATES_EVERY);
-readCertificates().catch(noAnswer).finally(refresh);
-listen();
+readCertificates().catch(noAnswer).then(refresh).finally(listen);
