@@ -1,6 +1,9 @@
 //! Tokens with roles: what each may see and change, and that none sees more than its sites.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::{Gate, Launch, Upstream, post_with};
@@ -246,8 +249,16 @@ fn a_reload_takes_tokens_away() {
         .with_admin("tokens = [{ name = \"eye\", role = \"read\", token = \"${file:eye}\" }]\n");
     let gate = gate.beside("eye", "read-0123456789abcdef\n").start();
     assert_eq!(ask(&gate, "read", "GET", "/api/v1/status", "").0, 200);
+    let mut viewer = TcpStream::connect(gate.admin).unwrap();
+    viewer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let token = "Authorization: Bearer read-0123456789abcdef";
+    write!(viewer, "GET /api/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n{token}\r\n\r\n").unwrap();
+    let mut begin = [0; 12];
+    viewer.read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 200");
     std::fs::write(gate.directory.join("eye"), "other-0123456789abcdef\n").unwrap();
     assert!(gate.reload(&upstream.file(SITES)));
     assert_eq!(ask(&gate, "read", "GET", "/api/v1/status", "").0, 401);
     assert_eq!(ask(&gate, "other", "GET", "/api/v1/status", "").0, 200);
+    viewer.read_to_string(&mut String::new()).expect("its events have ended");
 }

@@ -45,6 +45,12 @@ pub(super) struct TcpCaller {
     pub(super) is_encrypted: bool,
 }
 
+/// The token of a caller who stays connected, and the tokens that there are now.
+pub(super) struct LastingToken {
+    token: Arc<NamedToken>,
+    settings: Arc<ArcSwap<AdminSettings>>,
+}
+
 /// Decides about callers over TCP.
 pub(super) struct AdminAccess {
     settings: Arc<ArcSwap<AdminSettings>>,
@@ -104,6 +110,13 @@ impl AccessError {
     }
 }
 
+impl LastingToken {
+    /// Whether a reload has taken the token away, or changed what it is for.
+    pub(super) fn is_gone(&self) -> bool {
+        !self.settings.load().tokens.has(&self.token)
+    }
+}
+
 impl AdminAccess {
     pub(super) fn new(settings: Arc<ArcSwap<AdminSettings>>, clock: &Clock, events: Events) -> Self {
         Self { settings, guesses: ClientRateLimiter::new(GUESSES, clock), events }
@@ -111,6 +124,11 @@ impl AdminAccess {
 
     pub(super) fn tls(&self) -> Option<Acceptor> {
         self.settings.load().tls.clone()
+    }
+
+    /// The token of a caller who stays connected.
+    pub(super) fn lasting(&self, token: Arc<NamedToken>) -> LastingToken {
+        LastingToken { token, settings: Arc::clone(&self.settings) }
     }
 
     pub(super) fn exempts_operators(&self) -> bool {

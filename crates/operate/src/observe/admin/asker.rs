@@ -76,6 +76,11 @@ impl Asker {
         }
     }
 
+    /// `None` for a caller on a Unix socket.
+    pub(super) fn token(&self) -> Option<Arc<NamedToken>> {
+        self.token.clone()
+    }
+
     pub(super) fn role(&self) -> OperatorRole {
         self.token.as_ref().map_or(OperatorRole::Operate, |token| token.role)
     }

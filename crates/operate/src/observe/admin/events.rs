@@ -1,7 +1,7 @@
 //! `/api/v1/events`: the feed of events, for viewers who stay connected.
 //!
 //! Viewers have their own permits and take none of other callers. Each has a task that waits for its connection; a
-//! viewer that falls behind the ring of the feed is dropped.
+//! viewer that falls behind the ring of the feed is dropped, as is one whose token a reload takes away.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use hyper::body::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::access::LastingToken;
 use super::response::{AdminResponse, EventBody, not_allowed, problem, respond};
 use crate::observe::event_feed::EventFeed;
 use crate::time::Span;
@@ -26,6 +27,8 @@ pub(super) struct EventsApi {
 struct Viewer {
     feed: Arc<EventFeed>,
     messages: broadcast::Receiver<Bytes>,
+    /// `None` for a viewer on a Unix socket.
+    token: Option<LastingToken>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -34,7 +37,7 @@ impl EventsApi {
         Self { feed, permits: Arc::new(Semaphore::new(MAX_VIEWERS)) }
     }
 
-    pub(super) fn handle(&self, method: &Method) -> AdminResponse {
+    pub(super) fn handle(&self, method: &Method, token: Option<LastingToken>) -> AdminResponse {
         if *method != Method::GET {
             return not_allowed("GET");
         }
@@ -42,7 +45,8 @@ impl EventsApi {
             let detail = format!("{MAX_VIEWERS} viewers are connected: try again when one has gone");
             return problem(StatusCode::SERVICE_UNAVAILABLE, &detail);
         };
-        let viewer = Viewer { feed: Arc::clone(&self.feed), messages: self.feed.join(), _permit: permit };
+        let (feed, messages) = (Arc::clone(&self.feed), self.feed.join());
+        let viewer = Viewer { feed, messages, token, _permit: permit };
         let (sender, receiver) = mpsc::channel(MAX_UNSENT);
         tokio::spawn(viewer.watch(sender));
         respond(StatusCode::OK, "text/event-stream", "").map(|_| Either::Right(EventBody(receiver)))
@@ -50,7 +54,7 @@ impl EventsApi {
 }
 
 impl Viewer {
-    /// Passes messages on until the viewer has gone or has fallen behind.
+    /// Passes messages on until the viewer has gone, has fallen behind or has lost its token.
     async fn watch(mut self, to: mpsc::Sender<Bytes>) {
         let mut ticks = interval(TICK.to_std());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -62,6 +66,9 @@ impl Viewer {
                 () = to.closed() => None,
                 now = ticks.tick() => {
                     self.feed.report_skipped();
+                    if self.token.as_ref().is_some_and(LastingToken::is_gone) {
+                        return;
+                    }
                     if now < heartbeat {
                         continue;
                     }

@@ -109,7 +109,10 @@ where
             }
             api.dashboard.handle(page, request.method(), &seen)
         }
-        AdminPage::Events => api.events.handle(request.method()),
+        AdminPage::Events => {
+            let token = asker.token().map(|token| admin.access.lasting(token));
+            api.events.handle(request.method(), token)
+        }
         AdminPage::Open => handle_page(&admin, &request),
     }
 }

@@ -100,6 +100,11 @@ impl AdminTokens {
         self.0.is_empty()
     }
 
+    /// Whether this token is one of them, with the same name, role and sites.
+    pub(super) fn has(&self, token: &NamedToken) -> bool {
+        self.0.iter().any(|known| **known == *token)
+    }
+
     /// The token with this text, in a time that depends only on the length of the text and the number of tokens.
     #[must_use]
     pub fn find(&self, given: &[u8]) -> Option<&Arc<NamedToken>> {
