@@ -73,6 +73,22 @@ impl Engine {
         self.show_of(&rules, selector, &selected).await
     }
 
+    /// The buckets that a change of this scope is for; takes nothing.
+    ///
+    /// # Errors
+    /// See [`BucketAdminError`].
+    pub async fn show_within(
+        &self,
+        selector: &BucketSelector,
+        scope: ChangeScope<'_>,
+    ) -> Result<BucketReport, BucketAdminError> {
+        let rules = self.rules.load_full();
+        let mut selected = rules.policy.buckets_of(selector, &self.hasher);
+        let targets = rules.targets(selector, &selected, scope, |_| true)?;
+        selected.buckets.retain(|bucket| targets.contains(&rules.target(bucket)));
+        self.show_of(&rules, selector, &selected).await
+    }
+
     /// The buckets under one limit; takes nothing. None if the selector names none there.
     ///
     /// # Errors
@@ -198,18 +214,14 @@ impl Engine {
     async fn change(
         &self,
         selector: &BucketSelector,
-        ChangeScope { limit, spares_neighbours, within }: ChangeScope<'_>,
+        scope: ChangeScope<'_>,
         kinds: fn(LimitKind) -> bool,
         change: Change,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
         let rules = self.rules.load_full();
         let selected = rules.policy.buckets_of(selector, &self.hasher);
-        let mut targets = rules.targets(selector, &selected, limit, kinds)?;
-        targets.retain(|target| within.is_none_or(|within| within.contains(&target.limit)));
-        if spares_neighbours {
-            rules.spare_neighbours(selector, &mut targets);
-        }
+        let targets = rules.targets(selector, &selected, scope, kinds)?;
         let filled = (change == Change::Reset).then(|| rules.filled(selector, &targets));
         let (mut limits, mut done): (Vec<Arc<str>>, _) = (Vec::new(), Ok(()));
         for target in targets {
@@ -234,9 +246,8 @@ impl Engine {
         done?;
         let rules = self.rules.load_full();
         let mut selected = rules.policy.buckets_of(selector, &self.hasher);
-        selected
-            .buckets
-            .retain(|bucket| limit.is_none_or(|limit| *rules.policy.limits[bucket.limit].name == *limit));
+        let is_meant = |name: &str| scope.limit.is_none_or(|limit| *name == *limit);
+        selected.buckets.retain(|bucket| is_meant(&rules.policy.limits[bucket.limit].name));
         Ok(BucketReport { filled, ..self.show_of(&rules, selector, &selected).await? })
     }
 
@@ -395,26 +406,30 @@ impl Rules {
         BucketTarget { limit: name, kind: limit.kind, class }
     }
 
-    /// The selected buckets of these kinds and this limit, or why there is none.
+    /// The selected buckets of these kinds and this scope, or why its limit has none.
     fn targets(
         &self,
         selector: &BucketSelector,
         selected: &SelectedBuckets,
-        limit: Option<&str>,
+        ChangeScope { limit, spares_neighbours, within }: ChangeScope<'_>,
         kinds: fn(LimitKind) -> bool,
     ) -> Result<Vec<BucketTarget>, BucketAdminError> {
         let all = selected.buckets.iter().map(|bucket| self.target(bucket));
         let is_meant =
             |target: &BucketTarget| kinds(target.kind) && limit.is_none_or(|limit| *target.limit == *limit);
-        let targets: Vec<BucketTarget> = all.filter(is_meant).collect();
+        let mut targets: Vec<BucketTarget> = all.filter(is_meant).collect();
         let meant = match selector {
             BucketSelector::All(name) => limit.or(Some(name)),
             BucketSelector::Values(_) => limit,
         };
-        match meant.filter(|_| targets.is_empty()) {
-            Some(limit) => Err(self.no_bucket(selector, limit, selected)),
-            None => Ok(targets),
+        if let Some(limit) = meant.filter(|_| targets.is_empty()) {
+            return Err(self.no_bucket(selector, limit, selected));
         }
+        targets.retain(|target| within.is_none_or(|within| within.contains(&target.limit)));
+        if spares_neighbours {
+            self.spare_neighbours(selector, &mut targets);
+        }
+        Ok(targets)
     }
 
     /// The buckets of rates among these.

@@ -167,7 +167,7 @@ impl BucketsApi {
             check_unlock(action, selector)?;
         }
         let before = match is_limited || cx.audit.is_on() {
-            true => self.before(cx, selector, scope).await?,
+            true => self.before(selector, scope).await?,
             false => Vec::new(),
         };
         if is_limited {
@@ -224,17 +224,11 @@ impl BucketsApi {
     /// The buckets that a change is for.
     async fn before(
         &self,
-        cx: &PageContext<'_>,
         selector: &BucketSelector,
         scope: ChangeScope<'_>,
     ) -> Result<Vec<BucketPart>, AdminProblem> {
-        let mut report = self.show(cx, selector).await.map_err(|error| problem_of(&error))?;
-        let length = |network: Option<ipnet::IpNet>| network.map(|network| network.prefix_len());
-        let narrowest = report.buckets.iter().filter_map(|bucket| length(bucket.network)).max();
-        report.buckets.retain(|bucket| {
-            scope.limit.is_none_or(|limit| *bucket.limit == *limit)
-                && (!scope.spares_neighbours || length(bucket.network) == narrowest)
-        });
+        let found = self.engine.show_within(selector, scope).await;
+        let mut report = found.map_err(|error| problem_of(&error))?;
         for bucket in &mut report.buckets {
             // It is another change, about the prefix.
             bucket.prefix_banned_until = None;
