@@ -153,7 +153,7 @@ impl Reload {
         if self.own_files.have_changed(parts.sandbox.broker()).await {
             self.reload_for("watch", parts).await;
         } else if self.watcher.poll() {
-            drop(self.reload(ReloadScope::ReferencedFiles, parts).await);
+            self.reload_referenced(parts).await;
         }
     }
 

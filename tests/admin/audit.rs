@@ -205,6 +205,32 @@ fn a_change_is_made_also_if_its_caller_leaves() {
     assert_eq!(whats(&lines(&gate)), ["bucket.reset"]);
 }
 
+/// An address also names what it pays from under limits by account, which a ban without a limit spares.
+#[test]
+fn a_ban_of_an_address_is_recorded_with_the_limits_that_it_is_for() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    assert_eq!(ask(&gate, "PUT", "/api/v1/buckets/ip:127.3.4.8/ban", r#"{"for":"1h"}"#).0, 200);
+    let found = lines(&gate);
+    for side in ["before", "after"] {
+        let buckets = found[0][side].as_array().unwrap();
+        let limits: Vec<_> = buckets.iter().map(|bucket| bucket["limit"].as_str().unwrap()).collect();
+        assert_eq!(limits, ["address"], "{side}");
+    }
+}
+
+#[test]
+fn a_list_that_changed_leaves_a_line_with_what_it_changed() {
+    let upstream = Upstream::start();
+    let tables = format!("{LOGIN}exempt = [\"office\"]\n[networks]\noffice = [\"@list.txt\"]\n");
+    let gate = launch(&upstream.file(&tables)).beside("list.txt", "203.0.113.0/24\n").start();
+    fs::write(gate.directory.join("list.txt"), "198.51.100.0/24\n203.0.113.0/24\n").unwrap();
+    assert!(eventually(Duration::from_secs(20), || lines(&gate).len() == 1));
+    let reload = lines(&gate).remove(0);
+    assert_eq!((&reload["what"], &reload["who"]), (&json!("reload"), &json!("watch")));
+    assert!(reload["after"]["changes"].as_str().unwrap().contains("`subnet`"), "{reload}");
+}
+
 #[test]
 fn a_reason_is_one_short_line() {
     let upstream = Upstream::start();

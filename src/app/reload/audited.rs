@@ -22,6 +22,22 @@ impl Reload {
         parts.audit(AuditEntry { who, what, before, after, failed, ..AuditEntry::default() }).await;
     }
 
+    /// Reads again what the files hold that the configuration names. Its own hash says nothing of them, so the line says
+    /// what has changed.
+    pub(super) async fn reload_referenced(&mut self, parts: &Parts) {
+        let before = self.config_in_force();
+        let reloaded = self.reload(ReloadScope::ReferencedFiles, parts).await;
+        let (after, failed) = match reloaded.changes {
+            Ok(changes) => {
+                let changes: String = changes.chars().take(MAX_CHANGES).collect();
+                (json!({ "config": self.config_status.hash(), "changes": changes }), None)
+            }
+            Err(why) => (Value::Null, Some(why.to_string())),
+        };
+        let (who, what) = ("watch".to_owned(), "reload");
+        parts.audit(AuditEntry { who, what, before, after, failed, ..AuditEntry::default() }).await;
+    }
+
     fn config_in_force(&self) -> Value {
         json!({ "config": self.config_status.hash() })
     }
@@ -62,3 +78,5 @@ impl Parts {
 
 /// Letters of a user's name or comment.
 const MAX_TEXT: usize = 200;
+/// Letters of what a reload has changed.
+const MAX_CHANGES: usize = 2000;
