@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use super::headers::filter::HeaderFilter;
 use super::headers::passed::HeaderCase;
-use super::upstream::TargetShare;
 use crate::net::proxy_protocol::ProxyProtocolVersion;
 use crate::net::tls::Trust;
 use crate::time::Span;
@@ -143,6 +142,15 @@ impl Default for ProxySettings {
             upstream_trust: None,
         }
     }
+}
+
+/// What an SRV record says about one target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TargetShare {
+    /// Lower ones come first.
+    pub priority: u16,
+    /// Its part among those of its priority.
+    pub weight: u16,
 }
 
 const HEADER_TIMEOUT: Span = Span::from_secs(10);

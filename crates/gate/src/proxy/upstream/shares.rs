@@ -8,14 +8,7 @@ use std::cell::RefCell;
 
 use smallvec::SmallVec;
 
-/// What an SRV record says about one target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TargetShare {
-    /// Lower ones come first.
-    pub priority: u16,
-    /// Its part among those of its priority.
-    pub weight: u16,
-}
+use super::TargetShare;
 
 /// The turns of one worker.
 #[derive(Debug)]
