@@ -124,6 +124,9 @@ impl Front {
     }
 }
 
+/// One of twenty requests gets this from pebble, and is sent again: it counts once.
+const BAD_NONCE: &[u8] = b"urn:ietf:params:acme:error:badNonce";
+
 /// One request, and its answer by the authority or in its place.
 fn relay(
     mut client: StreamOwned<ServerConnection, TcpStream>,
@@ -138,6 +141,11 @@ fn relay(
         Some(text) => text.into_bytes(),
         None => amended(forwarded(&request, pebble)?, &head, &changes.amend),
     };
+    if answer.windows(BAD_NONCE.len()).any(|bytes| bytes == BAD_NONCE) {
+        let mut asked = changes.asked.lock().unwrap();
+        let at = asked.iter().rposition(|request| *request == head)?;
+        asked.remove(at);
+    }
     client.write_all(&answer).ok()?;
     client.conn.send_close_notify();
     client.flush().ok()
