@@ -1,7 +1,7 @@
 //! The admin API as an OpenAPI 3.1 document, from the types of its pages.
 //!
 //! Each operation has the role that it needs, `x-role`, and `x-all-sites` where a token for some sites is refused: both
-//! from [`roles`](super::roles). The rest of who may ask, and the texts of errors, are left to `docs/admin-api.md`. Health,
+//! from `roles`. The rest of who may ask, and the texts of errors, are left to `docs/admin-api.md`. Health,
 //! metrics and the dashboard are no part of the API, and neither are server-sent events.
 
 use std::collections::BTreeMap;
