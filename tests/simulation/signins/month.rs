@@ -73,8 +73,13 @@ fn run(scale: Scale, attackers: &[Attacker], limiter: &mut dyn Limiter, tally: &
 }
 
 fn figures(scale: Scale) -> Value {
-    let of = |(name, make): &(&str, MakeLimiter)| ((*name).to_owned(), month(scale, *make).figures());
-    let limiters: serde_json::Map<String, Value> = LIMITERS.iter().map(of).collect();
+    let months: Vec<Value> = std::thread::scope(|scope| {
+        let run = |(_, make)| scope.spawn(move || month(scale, make).figures());
+        let running: Vec<_> = LIMITERS.into_iter().map(run).collect();
+        running.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let names = LIMITERS.iter().map(|(name, _)| (*name).to_owned());
+    let limiters: serde_json::Map<String, Value> = names.zip(months).collect();
     json!({ "seed": SEED, "people": scale.people, "days": scale.days, "limiters": limiters })
 }
 
