@@ -51,6 +51,9 @@ class Drupal:
         settings = root / "sites" / "default" / "settings.php"
         shutil.copy(root / "core/assets/scaffold/files/default.settings.php", settings)
         (settings.parent / "files").mkdir(exist_ok=True)
+        (directory / "temporary").mkdir()
+        with settings.open("a") as lines:  # an .htaccess is written there, which in /tmp is read by every Apache below
+            lines.write(f"$settings['file_temp_path'] = '{directory}/temporary';\n")
         php = ["php", *SETTINGS, "-d", "error_reporting=0", "-d", "memory_limit=512M"]
         call([*php, "-r", SITE, USER, PASSWORD, OTHER, OTHERS_PASSWORD], directory / "install.log", cwd=root, seconds=200)
         command = [*php, "-S", "%s:%d" % address, "-t", str(root), str(root / ".ht.router.php")]
