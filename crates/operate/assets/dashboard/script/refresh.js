@@ -20,13 +20,9 @@ async function refresh() {
   }
 }
 
-// Whether the token is for some sites: events are about all of them, as is the status.
-let isNarrowed = false;
-
 async function readStatus() {
   try { showStatus(await ask("status")); } catch (error) {
     if (error.status !== 403) throw error;
-    isNarrowed = true;
     showState("up", "answers");
   }
 }
@@ -45,8 +41,8 @@ async function refreshClients() {
 
 const noAnswer = error => showState("down", error.status ? `error ${error.status}` : "no answer");
 
+// Ends when the events come, or cannot come.
 function listen() {
-  if (isNarrowed) return;
   const events = new EventSource(`${API}events`);
   const on = (kind, show) => events.addEventListener(kind, event => show(JSON.parse(event.data)));
   on("decision", showDecision);
@@ -54,7 +50,19 @@ function listen() {
   on("store", event => { reportStore(event); refresh(); });
   on("warning", event => { reportWarning(event); refresh(); });
   for (const kind of ["reload", "upstream", "attack"]) on(kind, () => refresh());
-  events.onerror = noAnswer;
+  return new Promise(done => {
+    events.onopen = done;
+    events.onerror = error => { noAnswer(error); done(); };
+  });
+}
+
+// Events come before anything is shown, so that no decision after it is missed. They are about all sites, as is the status:
+// a token for some sites is refused both.
+async function start() {
+  const isNarrowed = await ask("status").then(() => false, error => error.status === 403);
+  if (!isNarrowed) await listen();
+  await readCertificates().catch(noAnswer);
+  await refresh();
 }
 
 // Buttons of which one is pressed: `data-NAME` has the value of each.
@@ -87,4 +95,4 @@ new ResizeObserver(fitChart).observe($("chart"));
 setInterval(() => list.rows.forEach(row => row.tick()), 250);
 setInterval(() => { if (!document.hidden) refresh(); }, EVERY);
 setInterval(() => readCertificates().catch(noAnswer), CERTIFICATES_EVERY);
-readCertificates().catch(noAnswer).then(refresh).finally(listen);
+start();
