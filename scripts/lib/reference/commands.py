@@ -30,31 +30,51 @@ class Help:
     items: list[Item]
     remark: str
 
+    def is_group(self):
+        """Whether it does nothing without one of its commands."""
+        return any(usage.endswith(" <COMMAND>") for usage in self.usage)
+
 
 def render(help_texts):
     helps = {command: parse(text) for command, text in help_texts.items()}
+    helps = {command: parsed for command, parsed in helps.items() if not parsed.is_group()}
     counts = collections.Counter(item for parsed in helps.values() for item in parsed.items)
     shared = [item for item, count in counts.items() if count >= SHARED]
+    usual = [item for item in shared if counts[item] > len(helps) / 2]
     out = ["# Every command\n", HEAD.format("`tollgate man` and the help of each command"),
            "Exit codes: 0 ok, 1 failed, 2 wrong arguments, 78 bad configuration ([run](../run.md#exit-codes)). "
            "Data goes to standard output, messages to standard error. `-h` prints the help of any command.\n",
-           "## Shared arguments and options\n", "Commands name the shared options that they take.\n",
+           "## Shared arguments and options\n", usual_options(helps, usual),
            *block(columns(sorted(shared, key=lambda item: (item.flag, item.name))))]
     for command, parsed in helps.items():
-        out += section(command, parsed, shared)
+        out += section(command, parsed, shared, usual)
     return "\n".join(out).rstrip() + "\n"
 
 
-def section(command, parsed, shared):
+def usual_options(helps, usual):
+    """The options that nearly all commands take, and the commands that do not."""
+    without = [command.removeprefix("tollgate ") for command, parsed in helps.items() if usual[0] not in parsed.items]
+    for command, parsed in helps.items():
+        if len({item in parsed.items for item in usual}) != 1:
+            raise SystemExit(f"scripts/lib/reference/commands.py: {command} takes only some of the usual options")
+    options = " and ".join(sorted(f"`{item.flag}`" for item in usual))
+    *most, last = (f"`{command}`" for command in without)
+    return f"All commands except {', '.join(most)} and {last} take {options}. Each names the others that it takes.\n"
+
+
+def section(command, parsed, shared, usual):
     own = [item for item in parsed.items if item not in shared]
-    lines = [*parsed.usage, *([""] if own else []), *columns(own)]
-    out = [f"## {command}\n", prose(f"{parsed.purpose}.") + "\n", *block(lines)]
+    # The heading and the options tell as much.
+    usage = [] if parsed.usage == [command] else parsed.usage
+    lines = [*usage, *([""] if usage and own else []), *columns(own)]
+    out = [f"## {command}\n", prose(f"{parsed.purpose}.") + "\n", *(block(lines) if lines else [])]
     if parsed.remark:
         out.append(prose(parsed.remark) + "\n")
-    flags = [f"`{item.flag}`" for item in parsed.items if item in shared and item.flag]
-    if flags:
-        every = len(flags) == sum(bool(item.flag) for item in shared)
-        out.append(f"Shared: {'all options' if every else ', '.join(flags)}.\n")
+    options = [item for item in shared if item.flag]
+    if all(item in parsed.items for item in options):
+        out.append("Shared: all options.\n")
+    elif flags := [f"`{item.flag}`" for item in parsed.items if item in options and item not in usual]:
+        out.append(f"Shared: {', '.join(flags)}.\n")
     return out
 
 
@@ -74,7 +94,8 @@ def parse(text):
     parsed = Help(purpose=" ".join(blocks[0]), usage=[], items=[], remark="")
     for title, *lines in blocks[1:]:
         if title.startswith("Usage: "):
-            parsed.usage = [line.strip() for line in [title.removeprefix("Usage: "), *lines]]
+            # The options follow.
+            parsed.usage = [line.strip().replace(" [OPTIONS]", "") for line in [title.removeprefix("Usage: "), *lines]]
         elif title in ("Arguments:", "Options:"):
             parsed.items += [item for item in items_of(lines) if item.flag != "--help"]
         elif title != "Commands:":

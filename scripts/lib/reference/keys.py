@@ -24,12 +24,15 @@ MORE = {
     "tls": "../tls.md",
 }
 
+# The greatest number of words that is listed.
+LONGEST_LIST = 12
+
 
 def render(schema):
     out = ["# Every key\n", HEAD.format("`tollgate schema`"),
            "[config.toml](../../config.toml) shows the same keys as a file. A key can also be set by the environment "
            "(TOLLGATE_STORE__URL) and above that by `--set store.url=...`. NAME is a name that you choose. A changed key is "
-           "in force after `tollgate reload`. Some keys are marked: they take a restart.\n"]
+           "in force after `tollgate reload`, one that is marked *restart* after a restart.\n"]
     return "\n".join(out + Page(schema["properties"]).lines()).rstrip() + "\n"
 
 
@@ -83,7 +86,7 @@ class Page:
         out = []
         for name, node in sorted(fields.items()):
             full = f"{path}.{name}" if path else name
-            restarts = " Takes a restart." if full in self.restart else ""
+            restarts = " *Restart.*" if full in self.restart else ""
             out += [f"### {full}\n", f"{kind(node)}.{shown(node)}{restarts}\n", *self.meaning(full, node)]
         return out
 
@@ -130,9 +133,14 @@ def anchor(key):
 def shown(node):
     if "default" in node:
         return f" Default: `{toml(node['default'])}`." if node["default"] != [] else " Default: none."
-    if "examples" in node:
+    if "examples" in node and not is_plain(node):
         return f" For example `{toml(node['examples'][0])}`."
     return ""
+
+
+def is_plain(node):
+    """Whether an example shows no more than the kind."""
+    return "enum" in node or node.get("type") in ("boolean", "integer", "number")
 
 
 def kind(node):
@@ -141,6 +149,9 @@ def kind(node):
         if options[-1].get("type") == "array":
             return f"{kind(options[0])}, or a list"
         return " or ".join([kind(options[0]), *(kind(option).lower() for option in options[1:])])
+    if len(node.get("enum", [])) > LONGEST_LIST:
+        # The text tells where they are listed.
+        return "Word"
     if "enum" in node:
         return "One of " + ", ".join(f"`{word}`" for word in node["enum"])
     if node.get("type") == "boolean":

@@ -155,13 +155,12 @@ def check_messages():
         for at, line in enumerate(lines):
             if line.startswith("warning: "):
                 words = line.removeprefix("warning: ")
-                # An example with a remedy says more.
-                if not found.get(without_names(words), ("", ""))[1]:
-                    found[without_names(words)] = (words, hint(lines[at + 1:at + 6]))
-    rows = sorted(shown for shown in found.values() if shown[1] and not shown[1].startswith("as in "))
-    return ["`tollgate check` shows the place of each mistake in the file, and a remedy. An error says what would be right. A warning is about "
-            "what is legal, and surely wrong; names and values are examples here.\n",
-            "| warning | remedy |", "|---|---|", *(f"| {example(words)} | {example(remedy)} |" for words, remedy in rows), ""]
+                remedy = hint(lines[at + 1:at + 6])
+                if remedy and not remedy.startswith("as in "):
+                    found.setdefault(without_names(words), words)
+    return ["`tollgate check` shows each mistake with its place in the file, and below it what would be right. It warns of what is legal and "
+            "surely wrong; names and values are examples here:\n",
+            *(f"- {example(words)}" for words in sorted(found.values())), ""]
 
 
 def without_names(words):
