@@ -68,10 +68,12 @@ def render():
     out = ["# Every metric\n", HEAD.format("the names and help texts in crates/operate/src/observe/metrics"),
            "A counter ends in `_total`. More of each: [logs and metrics](../logs-and-metrics.md#metrics), "
            "[stores](../stores.md#metrics-and-messages). No address, account or path is ever a label.\n",
-           "| metric | labels | counts | alert |", "|---|---|---|---|"]
+           "| metric and labels | what it counts; its alert |", "|---|---|"]
     for name, help_text in sorted(found.items()):
-        shown_labels = ", ".join(f"`{label}`" for label in LABELS[plain[name]].split())
-        out.append(f"| `{plain[name]}` | {shown_labels} | {help_text.rstrip('.')} | {', '.join(alerts(name))} |")
+        labels = ",".join(LABELS[plain[name]].split())
+        shown = f"{plain[name]}{{{labels}}}" if labels else plain[name]
+        watched = f"; {', '.join(alerts(name))}" if alerts(name) else ""
+        out.append(f"| `{shown}` | {help_text.rstrip('.')}{watched} |")
     return "\n".join(out) + "\n"
 
 
