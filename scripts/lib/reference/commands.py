@@ -41,7 +41,7 @@ def render(help_texts):
     counts = collections.Counter(item for parsed in helps.values() for item in parsed.items)
     shared = [item for item, count in counts.items() if count >= SHARED]
     usual = [item for item in shared if counts[item] > len(helps) / 2]
-    out = ["# Every command\n", HEAD.format("`tollgate man` and the help of each command"),
+    out = ["# Every command\n", HEAD,
            "Exit codes: 0 ok, 1 failed, 2 wrong arguments, 78 bad configuration ([run](../run.md#exit-codes)). "
            "Data goes to standard output, messages to standard error. `-h` prints the help of any command.\n",
            "## Shared arguments and options\n", usual_options(helps, usual),
@@ -105,6 +105,8 @@ def parse(text):
 
 def items_of(lines):
     """A name, two blanks and a meaning, which is on the next line where the name is long."""
-    joined = re.sub(r"\n {10,}(?=\S)", "  ", "\n".join(lines)).splitlines()
+    joined = re.sub(r"\n {10,}(?=\S)", "  ", "\n".join(lines))
+    # Each command names what it prints; it is one option all the same.
+    joined = re.sub(r"(--format <FORMAT> +)How the \w+ is printed(?= \[)", r"\1How the answer is printed", joined).splitlines()
     pairs = (re.split(r" {2,}", line.strip(), maxsplit=1) for line in joined)
     return [Item(name, *meaning) if meaning else Item(name, "") for name, *meaning in pairs]

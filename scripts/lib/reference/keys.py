@@ -29,7 +29,7 @@ LONGEST_LIST = 12
 
 
 def render(schema):
-    out = ["# Every key\n", HEAD.format("`tollgate schema`"),
+    out = ["# Every key\n", HEAD,
            "[config.toml](../../config.toml) shows the same keys as a file. A key can also be set by the environment "
            "(TOLLGATE_STORE__URL) and above that by `--set store.url=...`. NAME is a name that you choose. A changed key is "
            "in force after `tollgate reload`, one that is marked *restart* after a restart.\n"]
@@ -97,7 +97,8 @@ class Page:
             text = ""
         rows = [f"- `{name}`: {prose(field.get('description', ''))}" for name, field in sorted(inner(node).items())]
         known = [self.said[said] for said in [text, *rows] if self.said.get(said)]
-        new_rows = [row for row in rows if row not in self.said]
+        tells_all = all(re.search(rf"\b{name}\b", text) for name in inner(node))
+        new_rows = [] if tells_all else [row for row in rows if row not in self.said]
         out = []
         if text and text not in self.said:
             out.append(text + "\n")

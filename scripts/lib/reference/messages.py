@@ -98,7 +98,7 @@ ADVICE = {
 }
 
 def render():
-    out = ["# Messages\n", HEAD.format("the source and the golden files in tests/config"),
+    out = ["# Messages\n", HEAD,
            "`…` stands for what a message says of one case.\n",
            "## Of the log\n", *log_messages(), "## Of check\n", *check_messages(), "## Answers\n", *answers()]
     return "\n".join(out).rstrip() + "\n"
@@ -187,19 +187,15 @@ def answers():
     detail = dict(re.findall(r'Self::(\w+)(?: \{ \.\. \})? => \{?\s*"([^"]+)"', details))
     names = {kind_of: code for code, kind_of in re.findall(r"/// (\d{3}): [^\n]*\n    (\w+)", text)}
     refused = re.search(r'kind: "([^"]+)",\s*title: "([^"]+)"', (ROOT / "crates/gate/src/proxy/respond.rs").read_text())
-    rows = [(names[kind_of], title(code), detail[kind_of]) for kind_of, code in status.items()]
+    rows = [(names[kind_of], detail[kind_of]) for kind_of in status]
     numbers = {code: names[kind_of] for kind_of, code in status.items()}
     for path in (ROOT / "crates/gate/src/defences").rglob("*.rs"):
         of_defence = r'status: StatusCode::(\w+),\s*why: "[^"]+",\s*detail: "([^"]+)"'
-        rows += [(numbers[code], title(code), text) for code, text in re.findall(of_defence, path.read_text())]
-    rows.append(("429", refused[2], "Wait … seconds, then try again."))
-    return [f"HTML, problem details (RFC 9457) or text, by `Accept`. The type is about:blank, except for refusals ({refused[1]}). "
-            "[Answers](../answers.md) says when each is sent.\n",
-            "| status | title | detail |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in sorted(rows))]
-
-
-def title(code):
-    return code.replace("_", " ").title().replace("Uri", "URI")
+        rows += [(numbers[code], text) for code, text in re.findall(of_defence, path.read_text())]
+    rows.append(("429", "Wait … seconds, then try again."))
+    return [f"HTML, problem details (RFC 9457) or text, by `Accept`. A refusal has the type {refused[1]} and the title "
+            f"\"{refused[2]}\", others have about:blank and the usual name of the status. [Answers](../answers.md) tells when each is sent.\n",
+            "| status | detail |", "|---|---|", *(f"| {' | '.join(row)} |" for row in sorted(rows))]
 
 
 def example(text):

@@ -65,7 +65,7 @@ def render():
     gone = [name for name in plain if name not in found]
     if missing or gone:
         sys.exit(f"LABELS in scripts/lib/reference/metrics.py lacks {missing}, and has what is not there: {gone}")
-    out = ["# Every metric\n", HEAD.format("the names and help texts in crates/operate/src/observe/metrics"),
+    out = ["# Every metric\n", HEAD,
            "A counter ends in `_total`. More of each: [logs and metrics](../logs-and-metrics.md#metrics), "
            "[stores](../stores.md#metrics-and-messages). No address, account or path is ever a label.\n",
            "| metric and labels | what it counts; its alert |", "|---|---|"]

@@ -4,7 +4,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-HEAD = "`scripts/reference` writes this page from {}.\n"
+HEAD = "`scripts/reference` writes this page from the code.\n"
 
 
 def prose(text):
