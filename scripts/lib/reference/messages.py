@@ -3,7 +3,7 @@
 import re
 import sys
 
-from reference.page import HEAD, ROOT, cell
+from reference.page import HEAD, ROOT, prose
 
 # What to do about an error or a warning of the log.
 ADVICE = {
@@ -127,8 +127,8 @@ def log_messages():
         sys.exit(f"ADVICE in scripts/lib/reference/messages.py has none for {sorted(unknown)}, and has what is not there: {sorted(stale)}")
     out = []
     for level in ["error", "warning"]:
-        out += [f"| {level} | what to do |", "|---|---|"]
-        out += [f"| {cell(words)} | {ADVICE[words]} |" for words in sorted(found[level])] + [""]
+        out += [f"### {level.title()}s, and what to do\n"]
+        out += [f"- **{prose(words)}**: {ADVICE[words]}" for words in sorted(found[level])] + [""]
     out += ["A warning about [wrong wiring](../attacks.md#wrong-wiring) tells how to fix it. An info needs nothing done.\n"]
     return out
 

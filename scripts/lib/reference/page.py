@@ -13,7 +13,3 @@ def prose(text):
     for at in range(0, len(pieces), 2):
         pieces[at] = re.sub(r"([*<])", r"\\\1", pieces[at])
     return "`".join(pieces)
-
-
-def cell(text):
-    return prose(text).replace("|", "\\|")
