@@ -195,7 +195,7 @@ def answers():
     rows.append(("429", "Wait … seconds, then try again."))
     return [f"HTML, problem details (RFC 9457) or text, by `Accept`. A refusal has the type {refused[1]} and the title "
             f"\"{refused[2]}\", others have about:blank and the usual name of the status. [Answers](../answers.md) tells when each is sent.\n",
-            "| status | detail |", "|---|---|", *(f"| {' | '.join(row)} |" for row in sorted(rows))]
+            *(f"- {status}: {text}" for status, text in sorted(rows))]
 
 
 def example(text):

@@ -68,12 +68,12 @@ def render():
     out = ["# Every metric\n", HEAD,
            "A counter ends in `_total`. More of each: [logs and metrics](../logs-and-metrics.md#metrics), "
            "[stores](../stores.md#metrics-and-messages). No address, account or path is ever a label.\n",
-           "| metric and labels | what it counts; its alert |", "|---|---|"]
+           "What each counts, its labels, and the alert that watches it:\n"]
     for name, help_text in sorted(found.items()):
         labels = ",".join(LABELS[plain[name]].split())
         shown = f"{plain[name]}{{{labels}}}" if labels else plain[name]
-        watched = f"; {', '.join(alerts(name))}" if alerts(name) else ""
-        out.append(f"| `{shown}` | {help_text.rstrip('.')}{watched} |")
+        watched = f" ({', '.join(alerts(name))})" if alerts(name) else ""
+        out.append(f"- `{shown}`: {help_text.rstrip('.')}{watched}")
     return "\n".join(out) + "\n"
 
 
