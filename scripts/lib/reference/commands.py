@@ -42,8 +42,8 @@ def render(help_texts):
     shared = [item for item, count in counts.items() if count >= SHARED]
     usual = [item for item in shared if counts[item] > len(helps) / 2]
     out = ["# Every command\n", HEAD,
-           "Exit codes: 0 ok, 1 failed, 2 wrong arguments, 78 bad configuration ([run](../run.md#exit-codes)). "
-           "Data goes to standard output, messages to standard error. `-h` prints the help of any command.\n",
+           "[Exit codes](../run.md#exit-codes) are the same for all. Data goes to standard output, messages to standard error. "
+           "`-h` prints the help of any command.\n",
            "## Shared arguments and options\n", usual_options(helps, usual),
            *block(columns(sorted(shared, key=lambda item: (item.flag, item.name))))]
     for command, parsed in helps.items():
