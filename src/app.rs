@@ -19,6 +19,7 @@ mod file_watcher;
 mod fleet;
 mod grammar;
 mod health_checks;
+mod kernel;
 mod limits_page;
 mod list_fetches;
 mod logs;
@@ -59,6 +60,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use self::certificates::TlsState;
+use self::kernel::{DropQueue, KernelOffload, KernelSources};
 use self::observers::Observers;
 use self::reload::Reload;
 use self::sandbox::{Confinement, Sandbox};
@@ -70,6 +72,7 @@ use crate::engine::{Engine, OpenAttempts};
 use crate::event::Events;
 use crate::net::connection_limit::{ConnectionLimit, ConnectionQuota};
 use crate::net::listener::{BindError, BoundSocket, Callers, ListenAddress};
+use crate::net::nftables::NftError;
 use crate::net::shutdown::{self, Shutdown, Stage, Trigger};
 use crate::net::tls::TlsConfigError;
 use crate::net::worker_sockets::WorkerSockets;
@@ -112,6 +115,8 @@ struct Parts {
     config: Arc<ArcSwap<RuntimeConfig>>,
     serving: SharedByWorkers,
     observers: Observers,
+    /// What the kernel drops in the place of the workers, if it does.
+    drops: Option<Arc<DropQueue>>,
     snapshotter: Option<Arc<Snapshotter>>,
     draining: Arc<AtomicBool>,
     readiness: Arc<Readiness>,
@@ -155,6 +160,9 @@ pub enum AppStartError {
     /// The certificates, keys or roots cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsConfigError),
+    /// The kernel does not drop clients for this gate.
+    #[error("kernel.nftables: {0}")]
+    Kernel(#[from] NftError),
     /// A socket cannot be shared among the workers.
     #[error("cannot share a socket: {0}")]
     Share(io::Error),
@@ -191,9 +199,11 @@ impl App {
         let now = clock.now();
         let config_status = ConfigStatus::new(&sources, now);
         let reload = Reload::new(sources, &config, config_status.clone(), now);
-        let sandbox = Sandbox::enter(&config).map_err(AppStartError::Worker)?;
+        let kernel = KernelOffload::prepare(&config, &mut sockets, &mut inherited_sockets)?;
+        let drops = kernel.as_ref().map(KernelOffload::queue);
+        let sandbox = Sandbox::enter(&config, kernel).map_err(AppStartError::Worker)?;
         allocator::return_memory();
-        let parts = Parts::build(config, clock, sandbox, old_process.as_mut())?;
+        let parts = Parts::build(config, clock, sandbox, drops, old_process.as_mut())?;
         Ok(Self { parts, sockets, admin_sockets, reload, config_status, store, old_process })
     }
 
@@ -297,11 +307,12 @@ impl Parts {
         config: Config,
         clock: Clock,
         sandbox: Sandbox,
+        drops: Option<Arc<DropQueue>>,
         old_process: Option<&mut OldProcess>,
     ) -> Result<Self, AppStartError> {
         let clients = ClientFormatter::new(config.log.clients, config.client.prefixes);
         let metrics = Arc::new(Metrics::new());
-        let observers = Observers::start(&config, &metrics, clients, &clock)?;
+        let observers = Observers::start(&config, &metrics, clients, &clock, drops.clone())?;
         let events = observers.events.clone();
         let tls = TlsState::new(&config.front.tls);
         let (tls_acceptor, admin_settings) = tls.acceptors(&config)?;
@@ -328,7 +339,12 @@ impl Parts {
             upstreams,
             probes: Arc::new(config.probes),
         }));
+        if let Some(drops) = &drops {
+            let (engine, config) = (Arc::downgrade(&engine), Arc::clone(&runtime_config));
+            drops.connect(KernelSources { engine, config, events: events.clone() });
+        }
         Ok(Self {
+            drops,
             snapshotter: Snapshotter::of(&config.store, &engine, &sandbox),
             engine,
             config: runtime_config,

@@ -142,6 +142,8 @@ pub struct ProcessSettings {
     pub lists: Vec<FetchedList>,
     /// Whether a change of the configuration's own files causes a reload: `reload = "watch"`.
     pub is_watched: bool,
+    /// The table in which the kernel drops clients for the gate; `None` if it does not: `kernel.nftables`.
+    pub nftables: Option<String>,
     /// Where the gate keeps the policy of the store; `None` if it has its policy from its file.
     pub policy_copy: Option<PathBuf>,
 }

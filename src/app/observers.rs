@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::AppStartError;
+use super::kernel::DropQueue;
 use super::logs::GateLogs;
 use super::otel::OtelExport;
 use super::sandbox::Broker;
@@ -47,6 +48,7 @@ impl Observers {
         metrics: &Arc<Metrics>,
         clients: ClientFormatter,
         clock: &Clock,
+        drops: Option<Arc<DropQueue>>,
     ) -> Result<Self, AppStartError> {
         let logs = GateLogs::open(&config.log, &clients, metrics, clock)?;
         let audit = config.operators.audit.clone().map(|path| AuditLog::open(path, machine())).transpose()?;
@@ -63,6 +65,7 @@ impl Observers {
             [Arc::clone(metrics) as _, messages, Arc::clone(&wiring) as _, Arc::clone(&feed) as _];
         let events = always
             .into_iter()
+            .chain(drops.map(|drops| drops as _))
             .chain(history.clone().map(|history| history as _))
             .chain(hitters.clone().map(|hitters| hitters as _))
             .chain(otel.listener())

@@ -16,10 +16,13 @@ mod tests;
 
 use std::io;
 
+use rustix::thread::CapabilitySet;
+
 pub(super) use self::broker::Broker;
 use self::enforced::{Enforced, MissingRestriction};
 use self::landlock_rules::AllowedPaths;
 use super::Parts;
+use super::kernel::KernelOffload;
 use crate::config::Config;
 use crate::event::{Event, Trouble, TroubleKind};
 use crate::net::connector::{ConnectRequests, Connector};
@@ -50,17 +53,33 @@ pub(super) struct Confinement {
 impl Sandbox {
     /// Confines this thread, if the configuration enables that, and with it all threads that it starts from now on.
     ///
+    /// The thread of `kernel` keeps the one capability that it needs, and the broker, for the process of an upgrade.
+    ///
     /// # Errors
-    /// If the broker's thread cannot start.
-    pub(super) fn enter(config: &Config) -> io::Result<Self> {
+    /// If one of these threads cannot start.
+    pub(super) fn enter(config: &Config, kernel: Option<KernelOffload>) -> io::Result<Self> {
         if !config.process.sandbox {
+            kernel.map_or(Ok(()), |kernel| kernel.start(|| {}))?;
             return Ok(Self::off());
         }
         let mut enforced = Enforced::default();
         enforced.note("no new privileges", capabilities::no_new_privileges());
-        enforced.note("no capabilities", capabilities::drop_all());
-        landlock_rules::warn_of_unreadable(&config.process.files);
-        let broker = Broker::start()?;
+        let broker = match kernel {
+            None => {
+                enforced.note("no capabilities", capabilities::drop_all());
+                landlock_rules::warn_of_unreadable(&config.process.files);
+                Broker::start()?
+            }
+            Some(kernel) => {
+                let kept = capabilities::drop_all_but(CapabilitySet::NET_ADMIN);
+                let broker = Broker::start()?;
+                kernel.start(confine_opened)?;
+                enforced
+                    .note("no capabilities but CAP_NET_ADMIN", kept.and_then(|()| capabilities::drop_all()));
+                landlock_rules::warn_of_unreadable(&config.process.files);
+                broker
+            }
+        };
         let landlock = enforced.landlock(landlock_rules::confine(&AllowedPaths::of(config)));
         let seccomp = enforced.note("seccomp", seccomp::confine());
         let worker = Confinement { ports: ports(config), landlock, seccomp };
@@ -130,6 +149,11 @@ impl Confinement {
 pub fn confine_writer() {
     let _ = capabilities::no_new_privileges();
     let _ = capabilities::drop_all();
+    confine_opened();
+}
+
+/// Leaves a thread what it has opened, and its capabilities.
+fn confine_opened() {
     let _ = landlock_rules::confine(&AllowedPaths::default());
     let _ = seccomp::confine();
 }

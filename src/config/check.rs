@@ -24,6 +24,7 @@ mod groups;
 mod headers;
 mod health;
 mod hosts;
+mod kernel;
 mod limit_kinds;
 mod limits;
 mod list_file;
@@ -95,6 +96,7 @@ pub(super) fn check(
     let policy = pages::with_pardon(&cx, owners.put_into(policy), f).with_lookup(lookup);
     let policy_copy = policy::check(&cx, &store, f);
     let operators = admin::operators(&mut cx, &policy, policy_copy.is_none(), f);
+    let nftables = kernel::check(&cx, f);
     Config {
         front: FrontSettings { redirect: tls::redirect(&cx, f), listen: cx.listen, tls },
         upstreams: cx.groups.targets,
@@ -106,6 +108,7 @@ pub(super) fn check(
             lists: cx.lists.fetched,
             dns: cx.networks.dns(&raw.client, &cx.groups.services, &proxy.resolver, &cx.whole, f),
             trusted_services: cx.services.services(),
+            nftables,
             is_watched: raw.reload.checked(f).unwrap_or(false),
             policy_copy,
         },

@@ -67,6 +67,7 @@ tables! {
         log: RawLog,
         otel: RawOtel,
         admin: RawAdmin,
+        kernel: RawKernel,
         tls: RawTls,
     }
 
@@ -286,6 +287,12 @@ tables! {
         token: RawKey<Given<Secret>>,
         /// The only sites or routes that its callers see; all of them if absent.
         sites: Option<List> = Example,
+    }
+
+    /// What the kernel does in the gate's place.
+    pub(in crate::config) RawKernel {
+        nftables: Key<Word<words::OnOff>>,
+        table: Key<Free>,
     }
 
     /// TLS with clients and with applications.

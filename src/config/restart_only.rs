@@ -25,6 +25,8 @@ pub struct RestartOnly {
     admin: Vec<ListenAddress>,
     audit: Option<PathBuf>,
     sandbox: bool,
+    /// The table in the kernel.
+    nftables: Option<String>,
     /// Whether the policy comes from the store.
     policy_copy: Option<PathBuf>,
     threads: usize,
@@ -44,6 +46,7 @@ impl RestartOnly {
             admin: config.operators.admin.clone(),
             audit: config.operators.audit.clone(),
             sandbox: config.process.sandbox,
+            nftables: config.process.nftables.clone(),
             policy_copy: config.process.policy_copy.clone(),
             threads: config.proxy.threads,
             store: config.store.clone(),
@@ -74,6 +77,11 @@ impl RestartOnly {
             ("listen", same(&self.listen, &new.listen)),
             ("endpoint", self.endpoints == new.endpoints),
             ("sandbox", self.sandbox == new.sandbox),
+            ("kernel.nftables", self.nftables.is_some() == new.nftables.is_some()),
+            (
+                "kernel.table",
+                self.nftables.is_none() || new.nftables.is_none() || self.nftables == new.nftables,
+            ),
             ("policy", self.policy_copy.is_some() == new.policy_copy.is_some()),
             ("proxy.threads", self.threads == new.threads),
             ("admin.listen", same(&self.admin, &new.admin)),

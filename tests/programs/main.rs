@@ -25,6 +25,7 @@ mod gunicorn_corpus;
 mod log_readers;
 mod man_pages;
 mod monitoring;
+mod nftables;
 mod openapi;
 mod openssl;
 mod pebble;

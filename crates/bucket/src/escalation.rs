@@ -84,6 +84,16 @@ impl Escalation {
         self.max
     }
 
+    /// The longest wait that still grows: one of which more is left is of the last step. Zero if waits do not grow.
+    #[must_use]
+    pub fn longest_growing(&self) -> Span {
+        let (mut longest, mut next) = (Span::ZERO, self.wait);
+        while self.factor > 1 && next < self.max {
+            (longest, next) = (next, next.times(u64::from(self.factor)));
+        }
+        longest
+    }
+
     /// The longest time to live of a state: the longest wait, and as long after it.
     pub(super) fn max_ttl(&self) -> Span {
         self.max.plus(self.max)

@@ -121,8 +121,26 @@ pub enum Event<'a> {
         /// What is wrong, in words for operators.
         warning: &'a str,
     },
+    /// The kernel took over clients that it drops, or let them go.
+    KernelDrops(KernelDrops),
+    /// The kernel did not take such a change: the gate tries again.
+    KernelRefused {
+        /// The reason.
+        why: &'a str,
+    },
     /// A task panicked: its connection is closed, the others go on.
     Panicked,
+}
+
+/// A change to the clients whose packets the kernel drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KernelDrops {
+    /// Addresses and prefixes that it drops now.
+    pub elements: usize,
+    /// New ones.
+    pub added: usize,
+    /// Those that it was told to let go; it forgets others by itself at their end.
+    pub removed: usize,
 }
 
 /// What became of a pardon: an offer to a refused client, or a voucher for an attempt.

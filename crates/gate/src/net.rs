@@ -9,6 +9,7 @@ pub mod connector;
 pub mod inherited;
 pub mod ip_text;
 pub mod listener;
+pub mod nftables;
 pub mod proxy_protocol;
 pub mod shutdown;
 pub mod socket_file;

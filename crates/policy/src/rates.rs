@@ -120,6 +120,12 @@ impl Rates {
         self.classes.iter().any(|class| class.spec.is_none())
     }
 
+    /// The networks whose clients have no limit.
+    pub fn free_networks(&self) -> impl Iterator<Item = IpNet> {
+        let is_free = |class: &usize| self.class(Some(class)).is_some_and(|class| class.spec.is_none());
+        self.networks.iter().filter(move |(_, class)| is_free(class)).map(|(network, _)| network)
+    }
+
     /// The class of an account.
     #[must_use]
     pub fn of_user(&self, account: Fingerprint) -> Option<&ClassRate> {

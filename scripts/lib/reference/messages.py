@@ -55,6 +55,8 @@ ADVICE = {
     "store: …": "A finding about how the store is set up, and how to fix it ([stores](../stores.md)).",
     "the store refuses some attempts: store.on_error decides them":
         "`why` has the reason: the store answers the gate's probes, and not all attempts ([stores](../stores.md#while-the-store-is-unavailable)).",
+    "the kernel drops no new clients: the gate refuses them, and tries again":
+        "`why` has what the kernel said. Clients lose nothing: the gate refuses them itself.",
     "the kernel has no IPv6: … becomes …": "Nothing, or write `0.0.0.0` for `[::]`.",
     "the record … was not removed: …": "Fix what `tls.acme.dns_hook` runs, and remove the record by hand.",
     "the buckets of limit `…` are reset, all full: …": "Nothing: the limit or `store.capacity` has changed since.",

@@ -45,7 +45,7 @@ fn config(directory: &Path, port: u16) -> Config {
 fn in_the_background<T: Send>(config: &Config, act: impl FnOnce(&Sandbox) -> T + Send) -> T {
     thread::scope(|scope| {
         let run = || {
-            let sandbox = Sandbox::enter(config).unwrap();
+            let sandbox = Sandbox::enter(config, None).unwrap();
             assert_eq!(sandbox.summary().contains("seccomp"), has_seccomp(), "{}", sandbox.summary());
             act(&sandbox)
         };
@@ -196,7 +196,7 @@ fn where_it_is_off_nothing_is_given_up() {
     let mut config = config(&directory.0, 1);
     config.process.sandbox = false;
     thread::spawn(move || {
-        let sandbox = Sandbox::enter(&config).unwrap();
+        let sandbox = Sandbox::enter(&config, None).unwrap();
         assert_eq!((sandbox.summary(), sandbox.worker().is_none()), ("off", true));
         assert!(!rustix::thread::no_new_privs().unwrap());
         Command::new("/bin/true").status().unwrap();

@@ -48,6 +48,7 @@ impl BinaryUpgrade<'_> {
         let upgraded = self.transfer_to(new_process).await;
         if upgraded.is_err() {
             self.parts.engine.thaw();
+            self.parts.drops.iter().for_each(|drops| drops.resume());
             self.trigger.cancel_upgrade();
             self.parts.snapshotter.iter().for_each(|snapshotter| snapshotter.resume());
         }
@@ -64,9 +65,10 @@ impl BinaryUpgrade<'_> {
         self.await_workers(DrainProgress::KeepAliveClosed).await;
         self.trigger.reach(Stage::AcceptPaused);
         self.await_workers(DrainProgress::Quiet).await;
-        let engine = Arc::clone(&self.parts.engine);
+        let (engine, drops) = (Arc::clone(&self.parts.engine), self.parts.drops.clone());
         engine.freeze();
         let sent = run_blocking(move || {
+            drops.iter().for_each(|drops| drops.pause());
             let snapshot =
                 engine.store().ends_with_process().then(|| engine.snapshot().encode()).transpose()?;
             new_process.send_snapshot(snapshot.as_deref())?;

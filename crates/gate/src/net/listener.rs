@@ -178,6 +178,12 @@ impl BoundSocket {
         &self.address
     }
 
+    /// Its address and port over TCP, as the kernel has them.
+    #[must_use]
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        self.socket.local_addr().ok()?.as_socket()
+    }
+
     /// Whether it listens to IPv4 alone in place of all addresses, because the kernel has no IPv6.
     #[must_use]
     pub fn lacks_ipv6(&self) -> bool {

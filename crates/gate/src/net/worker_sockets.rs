@@ -51,6 +51,15 @@ impl ListenFds {
         Ok(())
     }
 
+    /// Adds another handle of a socket that no client connects to, under a name of its own.
+    ///
+    /// # Errors
+    /// If there are no descriptors.
+    pub fn add_other(&mut self, (name, socket): (String, &Socket)) -> io::Result<()> {
+        self.0.push((name, socket.try_clone()?));
+        Ok(())
+    }
+
     /// Each socket with the name of its address.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Socket)> {
         self.0.iter().map(|(name, socket)| (name.as_str(), socket))

@@ -24,8 +24,8 @@ use super::log_throttle::LogThrottle;
 use super::reports::WaitingReports;
 use super::settings::{LogFormat, LogLevel};
 use crate::event::{
-    AlarmChange, BrokenAnswer, ConnectionEvent, Event, EventListener, Failure, GuessWorked, RejectReason,
-    StoreChange, StoreEvent, Trouble, TroubleKind,
+    AlarmChange, BrokenAnswer, ConnectionEvent, Event, EventListener, Failure, GuessWorked, KernelDrops,
+    RejectReason, StoreChange, StoreEvent, Trouble, TroubleKind,
 };
 use crate::policy::AlarmFigures;
 use crate::policy::attempt::Client;
@@ -91,6 +91,7 @@ pub struct Messages {
     evicted: LogThrottle,
     body_refused: LogThrottle,
     panicked: LogThrottle,
+    kernel_drops: LogThrottle,
     token_rejected: LogThrottle,
     guess_worked: LogThrottle,
     /// Operators are told of each.
@@ -113,6 +114,7 @@ impl Messages {
             evicted: throttle(),
             body_refused: throttle(),
             panicked: throttle(),
+            kernel_drops: throttle(),
             token_rejected: throttle(),
             guess_worked: throttle().with_burst(20),
             reports,
@@ -192,6 +194,15 @@ impl Messages {
         }
     }
 
+    fn kernel_drops(&self, KernelDrops { elements, added, removed }: KernelDrops) {
+        if added + removed == 0 {
+            return;
+        }
+        if let Some(left_out) = self.allow(&self.kernel_drops) {
+            info!(elements, added, removed, left_out, "the kernel drops other clients than before");
+        }
+    }
+
     fn rejected(&self, client: Client, reason: RejectReason) {
         let (index, reason) = match reason {
             RejectReason::ClientMax => (0, "proxy.client_max"),
@@ -245,6 +256,8 @@ impl EventListener for Messages {
             Event::CommandReceived { command, by } => operators::command(command, by, &self.clients),
             Event::BucketsChanged(done) => operators::write(&done, &self.clients),
             Event::AdminTokenRejected { peer } => self.token_rejected(peer),
+            Event::KernelDrops(drops) => self.kernel_drops(drops),
+            Event::KernelRefused { why } => kernel_refused(why),
             Event::Panicked => {
                 if let Some(left_out) = self.allow(&self.panicked) {
                     error!(left_out, "a task panicked, its connection is gone: please report this");
@@ -293,6 +306,10 @@ fn store_failed(StoreChange { server, up, why, .. }: StoreChange<'_>) {
     } else {
         error!(server, why, "store still unavailable");
     }
+}
+
+fn kernel_refused(why: &str) {
+    error!(why, "the kernel drops no new clients: the gate refuses them, and tries again");
 }
 
 fn subscriber<W>(level: LogLevel, json: bool, writer: W) -> (Box<dyn Subscriber + Send + Sync>, LevelHandle)

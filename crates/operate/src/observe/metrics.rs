@@ -8,6 +8,7 @@ mod buckets;
 mod concurrency;
 mod exposition;
 mod histogram;
+mod kernel;
 mod process;
 mod responses;
 mod rules;
@@ -25,6 +26,7 @@ use self::alarms::AlarmGauges;
 use self::buckets::BucketMetrics;
 use self::concurrency::ConcurrencyMetrics;
 pub(super) use self::exposition::{CONTENT_TYPE, OPEN_CONTENT_TYPE, accepts_open_metrics};
+use self::kernel::KernelCounters;
 use self::responses::ResponseMetrics;
 pub(super) use self::rules::RoutesPage;
 use self::rules::RuleCounters;
@@ -56,6 +58,7 @@ pub struct Metrics {
     evicted: Counter,
     bodies_refused: Counter,
     panics: Counter,
+    kernel: KernelCounters,
     lines_dropped: Counter,
     decisions_dropped: Counter,
     spans_dropped: Counter,
@@ -110,6 +113,7 @@ impl Metrics {
             evicted: Counter::default(),
             bodies_refused: Counter::default(),
             panics: Counter::default(),
+            kernel: KernelCounters::default(),
             lines_dropped: Counter::default(),
             decisions_dropped: Counter::default(),
             spans_dropped: Counter::default(),
@@ -219,6 +223,7 @@ impl Metrics {
         let registry = &mut self.registry;
         self.rules.register(registry);
         self.store.register(registry);
+        self.kernel.register(registry);
         registry.register_collector(Box::new(Arc::clone(&self.alarms)));
         registry.register_collector(Box::new(Arc::clone(&self.responses)));
         registry.register_collector(Box::new(BucketMetrics(Arc::clone(&self.engine))));
@@ -340,6 +345,8 @@ impl EventListener for Metrics {
             Event::GuessWorked(guess) => self.rules.guess_worked(&guess.route.name),
             Event::BodyRefused => drop(self.bodies_refused.inc()),
             Event::Panicked => drop(self.panics.inc()),
+            Event::KernelDrops(drops) => self.kernel.changed(drops),
+            Event::KernelRefused { .. } => self.kernel.refused(),
             Event::Store(StoreEvent::Mirrored { .. })
             | Event::Store(StoreEvent::Leased(_))
             | Event::Store(StoreEvent::RaceLost(_))

@@ -69,7 +69,9 @@ impl BucketView {
         self.bucket_banned_until().max(self.prefix_banned_until)
     }
 
-    fn bucket_banned_until(&self) -> Option<Time> {
+    /// The same without a ban of the client's prefix.
+    #[must_use]
+    pub fn bucket_banned_until(&self) -> Option<Time> {
         let own = self.own.filter(|own| own.rate.burst() == 1)?;
         // Bans of earlier versions have no mark.
         let is_empty = self.rate.verdict.left == 0 && self.rate.verdict.full_at == own.until;
