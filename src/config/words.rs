@@ -98,6 +98,7 @@ words! {
     pub(super) EndpointKinds: EndpointKind {
         "forward-auth" => EndpointKind::ForwardAuth,
         "envoy-rls" => EndpointKind::EnvoyRls,
+        "auth-policy" => EndpointKind::AuthPolicy,
     }
 }
 words! {

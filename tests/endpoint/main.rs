@@ -12,6 +12,7 @@
 )]
 
 mod answers;
+mod auth_policy;
 mod calls;
 mod questions;
 mod rate_limit_service;

@@ -1,5 +1,5 @@
 //! Proxies in front of the gate and applications behind it, each the real program: nginx, HAProxy, Caddy, Traefik, Envoy, PHP, Python,
-//! Node, Java, uWSGI, gunicorn, php-fpm and Tomcat.
+//! Node, Java, uWSGI, gunicorn, php-fpm, Tomcat and Dovecot.
 //!
 //! Each has to be installed, but for a JDK: a test whose program is missing fails, and says which package brings it.
 
@@ -14,6 +14,7 @@
 )]
 
 mod applications;
+mod dovecot;
 mod endpoints;
 mod legacy;
 mod proxy_protocol;

@@ -276,6 +276,12 @@ impl KeyHasher {
         half >> 16
     }
 
+    /// The hash of these texts, which names an attempt and no bucket.
+    #[must_use]
+    pub fn of_texts<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> u128 {
+        self.of(|hasher| texts.into_iter().for_each(|text| write_bytes(hasher, b'M', text.as_bytes())))
+    }
+
     fn of_password(&self, account: u128, password: &[u8]) -> u64 {
         let hash = self.of(|hasher| {
             write_bytes(hasher, b'p', password);

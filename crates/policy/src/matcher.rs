@@ -1,4 +1,4 @@
-//! Patterns: `METHOD PATH?parameter=value`, `rls:DOMAIN` and hosts, which decide what requests are attempts.
+//! Patterns: `METHOD PATH?parameter=value`, `rls:DOMAIN`, `policy:PROTOCOL` and hosts, which decide what requests are attempts.
 //!
 //! Matching is a security boundary. A pattern is matched against every [reading](super::canonical) of a path; method
 //! and parameters are read as leniently. The lenient match never decides where a request goes: see
@@ -67,6 +67,9 @@ pub enum PatternError {
     /// `rls:` without a domain, or with an empty entry.
     #[error("a match of descriptors is `rls:DOMAIN`, `rls:DOMAIN/VALUE` or `rls:DOMAIN/KEY=VALUE`")]
     Descriptor,
+    /// `policy:` without a protocol.
+    #[error("a match of Dovecot's questions is `policy:PROTOCOL` or `policy:*`")]
+    Protocol,
 }
 
 impl Pattern {
@@ -75,9 +78,13 @@ impl Pattern {
     /// # Errors
     /// All errors of the text, at least one.
     pub fn parse(text: &str) -> Result<Self, Vec<PatternError>> {
-        if let Some(text) = text.strip_prefix("rls:") {
-            let pattern = DescriptorPattern::parse(text).map(Self::of_descriptors);
+        if let Some(domain) = text.strip_prefix("rls:") {
+            let pattern = DescriptorPattern::of_domain(domain).map(Self::of_descriptors);
             return pattern.ok_or_else(|| vec![PatternError::Descriptor]);
+        }
+        if let Some(protocol) = text.strip_prefix("policy:") {
+            let pattern = DescriptorPattern::of_protocol(protocol).map(Self::of_descriptors);
+            return pattern.ok_or_else(|| vec![PatternError::Protocol]);
         }
         let words: Vec<&str> = text.split_whitespace().collect();
         let [method, target] = words[..] else { return Err(vec![PatternError::TwoWords]) };
@@ -161,6 +168,12 @@ impl Pattern {
     #[must_use]
     pub fn is_of_descriptors(&self) -> bool {
         self.descriptor.is_some()
+    }
+
+    /// Whether it is a pattern of descriptors that Dovecot sends.
+    #[must_use]
+    pub fn is_of_protocols(&self) -> bool {
+        self.descriptor.as_ref().is_some_and(DescriptorPattern::is_of_protocols)
     }
 
     /// Whether a reading of the path `sent`, split into segments, fits.

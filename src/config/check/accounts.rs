@@ -41,6 +41,7 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) {
     let is_reported = blind.is_some();
     for (raw, route) in cx.raw.routes.iter().zip(&mut cx.routes) {
         if let Some(route) = route {
+            let is_reported = is_reported || route.matching.patterns.iter().all(Pattern::is_of_protocols);
             count_all_of_a_silent_route(raw, route, &cx.limits, is_reported, f);
         }
     }

@@ -49,9 +49,12 @@ pub(super) fn check(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<Endpoint> {
     if !cx.forwards() {
         report_unseen(cx, f);
     }
-    if !raw.endpoints.iter().any(|endpoint| is_rls(&endpoint.value)) {
-        warn_of_descriptors(cx, f);
+    for kind in [RLS, POLICY] {
+        if !raw.endpoints.iter().any(|endpoint| is_of(&endpoint.value, kind)) {
+            warn_of_descriptors(cx, kind, f);
+        }
     }
+    warn_of_hosts(cx, f);
     // A reload finds them by their numbers, whatever their order in the file.
     found.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     found
@@ -72,7 +75,7 @@ impl CheckContext<'_> {
 
     /// The name of the first endpoint behind which applications report outcomes, as its proxy reports no answers.
     pub(super) fn first_without_answers(&self) -> Option<&str> {
-        let is_blind = |raw: &raw::RawEndpoint| !is_rls(raw) && !is_on(&raw.answers);
+        let is_blind = |raw: &raw::RawEndpoint| !is_asked_by_descriptors(raw) && !is_on(&raw.answers);
         let blind = self.raw.endpoints.iter().find(|endpoint| is_blind(&endpoint.value));
         blind.map(|endpoint| &*endpoint.name.value)
     }
@@ -81,29 +84,36 @@ impl CheckContext<'_> {
 fn check_kind(name: &Located<String>, raw: &raw::RawEndpoint, f: &mut Findings) -> EndpointKind {
     if raw.kind.is_none() {
         let message = format!("endpoint `{}` has no `kind`", name.value);
-        f.error(&name.spot, message, "kind = \"forward-auth\" or \"envoy-rls\"");
+        f.error(&name.spot, message, "kind = \"forward-auth\", \"envoy-rls\" or \"auth-policy\"");
     }
     let kind = raw.kind.checked(f).unwrap_or(EndpointKind::ForwardAuth);
-    if kind == EndpointKind::EnvoyRls {
-        warn_of_other_kind(raw, f);
+    match kind {
+        EndpointKind::ForwardAuth => {}
+        EndpointKind::EnvoyRls => {
+            let (status, bodies) =
+                ("set Envoy's `rate_limited_status` instead", "Envoy's descriptors have no bodies");
+            let receipts = Some("there are no receipts");
+            warn_of_other_kind(raw, [Some(status), receipts, Some(bodies), receipts], f);
+        }
+        EndpointKind::AuthPolicy => {
+            let (status, bodies) = ("Dovecot is refused in the body", "Dovecot sends no bodies");
+            let outcomes = "Dovecot reports outcomes anyway";
+            warn_of_other_kind(raw, [Some(status), None, Some(bodies), Some(outcomes)], f);
+        }
     }
     kind
 }
 
-/// Warns of what says nothing to Envoy's rate limit filter.
-fn warn_of_other_kind(raw: &raw::RawEndpoint, f: &mut Findings) {
+/// Warns of what says nothing where the gate is asked by descriptors. `hints` tell why.
+fn warn_of_other_kind(raw: &raw::RawEndpoint, hints: [Option<&str>; 4], f: &mut Findings) {
     let settings = [
-        (
-            "refused_status",
-            raw.refused_status.as_ref().map(|it| &it.spot),
-            "set Envoy's `rate_limited_status` instead",
-        ),
-        ("outcome_timeout", raw.outcome_timeout.as_ref().map(|it| &it.spot), "there are no receipts"),
-        ("bodies", raw.bodies.as_ref().map(|it| &it.spot), "Envoy's descriptors have no bodies"),
-        ("answers", raw.answers.as_ref().map(|it| &it.spot), "there are no receipts"),
+        ("refused_status", raw.refused_status.as_ref().map(|it| &it.spot)),
+        ("outcome_timeout", raw.outcome_timeout.as_ref().map(|it| &it.spot)),
+        ("bodies", raw.bodies.as_ref().map(|it| &it.spot)),
+        ("answers", raw.answers.as_ref().map(|it| &it.spot)),
     ];
-    for (key, spot, hint) in settings {
-        if let Some(spot) = spot {
+    for ((key, spot), hint) in settings.into_iter().zip(hints) {
+        if let Some((spot, hint)) = spot.zip(hint) {
             f.warning(spot, format!("`{key}` is for kind = \"forward-auth\""), hint);
         }
     }
@@ -138,22 +148,41 @@ fn listen(
     addresses
 }
 
-/// Whether it is an endpoint of Envoy's rate limit service.
-fn is_rls(raw: &raw::RawEndpoint) -> bool {
-    raw.kind.as_ref().is_some_and(|kind| kind.value == RLS)
+fn is_of(raw: &raw::RawEndpoint, word: &str) -> bool {
+    raw.kind.as_ref().is_some_and(|kind| kind.value == word)
+}
+
+/// Whether those who ask tell of an attempt, and send no request.
+fn is_asked_by_descriptors(raw: &raw::RawEndpoint) -> bool {
+    [RLS, POLICY].iter().any(|word| is_of(raw, word))
 }
 
 fn is_on(switch: &Key<Switch>) -> bool {
     switch.as_ref().is_some_and(|switch| switch.value)
 }
 
-/// Warns of patterns of descriptors where nobody asks by them.
-fn warn_of_descriptors(cx: &CheckContext<'_>, f: &mut Findings) {
+/// Warns of patterns of descriptors where nobody asks by them: there is no endpoint of this kind.
+fn warn_of_descriptors(cx: &CheckContext<'_>, kind: &str, f: &mut Findings) {
+    let (name, is_one): (_, fn(&Pattern) -> bool) = match kind {
+        POLICY => ("dovecot", Pattern::is_of_protocols),
+        _ => ("envoy", |pattern| pattern.is_of_descriptors() && !pattern.is_of_protocols()),
+    };
     for (RawNamed { value, .. }, route) in cx.raw.routes.iter().zip(&cx.routes) {
-        let is_one = route.iter().flat_map(|route| &route.matching.patterns).any(Pattern::is_of_descriptors);
+        let is_one = route.iter().flat_map(|route| &route.matching.patterns).any(is_one);
         if let Some(list) = value.patterns.as_ref().filter(|_| is_one) {
-            let hint = "add [endpoint.envoy] with kind = \"envoy-rls\"";
+            let hint = format!("add [endpoint.{name}] with kind = \"{kind}\"");
             f.warning(&list.spot, "no endpoint is asked by descriptors", hint);
+        }
+    }
+}
+
+/// Warns of routes that Dovecot's questions never match, because these name no host.
+fn warn_of_hosts(cx: &CheckContext<'_>, f: &mut Findings) {
+    for (RawNamed { value, .. }, route) in cx.raw.routes.iter().zip(&cx.routes) {
+        let is_one = route.iter().flat_map(|route| &route.matching.patterns).any(Pattern::is_of_protocols);
+        if let Some(host) = value.host.as_ref().filter(|_| is_one) {
+            let hint = "a route of its own for \"policy:*\", without `host`; limits are shared by name";
+            f.warning(&host.spot, "Dovecot's questions name no host", hint);
         }
     }
 }
@@ -173,10 +202,11 @@ fn report_unseen(cx: &CheckContext<'_>, f: &mut Findings) {
     if let Some(upstream) = &raw.upstream {
         f.warning(&upstream.spot, "nothing is forwarded: there is no `listen`", LISTEN_TOO);
     }
-    let asked_by_requests = || raw.endpoints.iter().map(|it| &it.value).filter(|it| !is_rls(it));
+    let asked_by_requests =
+        || raw.endpoints.iter().map(|it| &it.value).filter(|it| !is_asked_by_descriptors(it));
     let bodies_are_sent = asked_by_requests().any(|endpoint| is_on(&endpoint.bodies));
     let answers_are_reported = asked_by_requests().any(|endpoint| is_on(&endpoint.answers));
-    let is_described = raw.endpoints.iter().all(|endpoint| is_rls(&endpoint.value));
+    let is_described = raw.endpoints.iter().all(|endpoint| is_asked_by_descriptors(&endpoint.value));
     for (named, route) in raw.routes.iter().zip(&cx.routes) {
         if !bodies_are_sent {
             report_body(named, route.as_ref(), is_described, f);
@@ -256,6 +286,7 @@ fn warn_of_upstream(raw: &raw::RawRoute, f: &mut Findings) {
 }
 
 const RLS: &str = "envoy-rls";
+const POLICY: &str = "auth-policy";
 const REPORT: &str = "`answers = true` at an endpoint whose proxy reports them, or the application reports outcomes by \
                       POST /outcome; or `listen` as well";
 const LISTEN_TOO: &str = "listen = \"http://[::]:8080\" as well, or leave it out";

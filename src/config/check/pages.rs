@@ -71,7 +71,9 @@ pub(super) fn warn(cx: &CheckContext<'_>, f: &mut Findings) {
             limit.is_none_or(|limit| limit.mode.is_to_refuse())
         };
         if route.matching.patterns.iter().all(Pattern::is_of_descriptors) {
-            f.warning(&pages.name.spot, "Envoy shows no page of the gate", "leave it out");
+            let is_dovecot = route.matching.patterns.iter().any(Pattern::is_of_protocols);
+            let asker = if is_dovecot { "Dovecot" } else { "Envoy" };
+            f.warning(&pages.name.spot, format!("{asker} shows no page of the gate"), "leave it out");
         } else if !route.limits.iter().any(may_refuse) {
             let message = format!("no limit refuses an attempt of route `{}`", route.name);
             f.warning(&pages.name.spot, message, "leave it out until one does");

@@ -114,6 +114,7 @@ fn pattern_hint(error: &PatternError) -> String {
         PatternError::NeverMatches(_) => "write the path as the application sees it".into(),
         PatternError::Options => "write POST".into(),
         PatternError::Descriptor => "as in \"rls:edge\"".into(),
+        PatternError::Protocol => "as in \"policy:imap\"".into(),
     }
 }
 

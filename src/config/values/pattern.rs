@@ -12,7 +12,7 @@ pub enum RequestPattern {}
 
 impl TextPattern for RequestPattern {
     fn pattern() -> String {
-        r"^\s*\S+\s+/\S*\s*$|^rls:[^/]+(/[^=]+(=[\s\S]+)?)?$".to_owned()
+        r"^\s*\S+\s+/\S*\s*$|^rls:[^/]+(/[^=]+(=[\s\S]+)?)?$|^policy:(\*|[\w.-]+)$".to_owned()
     }
 }
 

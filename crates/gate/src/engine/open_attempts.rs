@@ -2,9 +2,10 @@
 //!
 //! A receipt of 128 random bits names each attempt and can be used once. An attempt without a report is a failure, like one whose
 //! client hung up: it keeps its charge. Each decision endpoint has its own table, so a receipt is worth nothing at another one.
+//! Where nobody passes receipts on, what is known of the attempt makes its receipt, and several attempts may have the same one.
 //! `proxy` checks who may report.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,7 +49,7 @@ pub enum ReportedEnd {
 }
 
 /// What names an open attempt: 32 hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AttemptReceipt(u128);
 
 /// The receipt is unknown, used or late, or belongs to the attempt of another account.
@@ -61,7 +62,7 @@ struct Table {
     next: u64,
     /// In the order of their decisions, with the time until which they may be reported.
     attempts: BTreeMap<u64, (AttemptReceipt, Time, OpenAttempt)>,
-    numbers: HashMap<AttemptReceipt, u64>,
+    numbers: BTreeSet<(AttemptReceipt, u64)>,
 }
 
 impl OpenAttempts {
@@ -74,9 +75,14 @@ impl OpenAttempts {
             attempt.settle(engine, Judgement::UNANSWERED);
             return None;
         };
+        self.open_as(engine, receipt, attempt, deadline);
+        Some(receipt)
+    }
+
+    /// Keeps an attempt under this receipt until `deadline`.
+    pub fn open_as(&self, engine: &Engine, receipt: AttemptReceipt, attempt: OpenAttempt, deadline: Time) {
         let oldest = self.table().insert(receipt, deadline, attempt);
         drop(oldest.map(|oldest| oldest.settle(engine, Judgement::UNANSWERED)));
-        Some(receipt)
     }
 
     /// Settles the attempt of a receipt. A `user` has to be its account, if it named a single one. Returns a
@@ -162,15 +168,15 @@ impl Table {
         let is_full = self.attempts.len() >= OpenAttempts::MAX;
         let oldest = if is_full { self.take_oldest() } else { None };
         self.attempts.insert(self.next, (receipt, deadline, attempt));
-        self.numbers.insert(receipt, self.next);
+        self.numbers.insert((receipt, self.next));
         self.next = self.next.saturating_add(1);
         oldest
     }
 
     fn take(&mut self, receipt: AttemptReceipt, user: Option<u64>) -> Option<OpenAttempt> {
-        let number = *self.numbers.get(&receipt)?;
+        let (_, number) = *self.numbers.range((receipt, 0)..=(receipt, u64::MAX)).next()?;
         self.attempts.get(&number).filter(|(_, _, attempt)| attempt.is_of(user))?;
-        self.numbers.remove(&receipt);
+        self.numbers.remove(&(receipt, number));
         self.attempts.remove(&number).map(|(_, _, attempt)| attempt)
     }
 
@@ -180,8 +186,8 @@ impl Table {
     }
 
     fn take_oldest(&mut self) -> Option<OpenAttempt> {
-        let (_, (receipt, _, attempt)) = self.attempts.pop_first()?;
-        self.numbers.remove(&receipt);
+        let (number, (receipt, _, attempt)) = self.attempts.pop_first()?;
+        self.numbers.remove(&(receipt, number));
         Some(attempt)
     }
 }
@@ -189,6 +195,12 @@ impl Table {
 impl AttemptReceipt {
     fn random() -> Option<Self> {
         random_bytes().map(|bytes| Self(u128::from_be_bytes(bytes)))
+    }
+
+    /// What these texts, which tell of an attempt, make its receipt: a keyed hash of them.
+    #[must_use]
+    pub fn of_texts<'t>(engine: &Engine, texts: impl IntoIterator<Item = &'t str>) -> Self {
+        Self(engine.hasher.of_texts(texts))
     }
 }
 
@@ -284,6 +296,22 @@ mod tests {
         let one = size_of::<(u64, AttemptReceipt, Time, OpenAttempt, AttemptReceipt, u64)>()
             + size_of::<Reservation>();
         assert!(one < 1000, "{one}");
+    }
+
+    #[test]
+    fn of_several_attempts_with_the_same_receipt_each_is_settled_once() {
+        let (engine, open) = (engine(), OpenAttempts::default());
+        let later = engine.clock().now().after(Span::from_secs(600));
+        let of = |text| AttemptReceipt::of_texts(&engine, [text, "192.0.2.1"]);
+        for name in ["anna", "anna", "bert"] {
+            open.open_as(&engine, of(name), admitted(&engine), later);
+        }
+        let mut left = Vec::new();
+        for name in ["anna", "bert", "anna", "anna", "bert"] {
+            let is_settled = open.report(&engine, of(name), None, &SUCCESS).is_ok();
+            left.push((is_settled, taken(&engine)));
+        }
+        assert_eq!(left, [(true, 2), (true, 1), (true, 0), (false, 0), (false, 0)]);
     }
 
     #[test]

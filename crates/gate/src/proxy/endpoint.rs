@@ -36,6 +36,8 @@ pub enum EndpointKind {
     ForwardAuth,
     /// As Envoy's rate limit service: by gRPC, always over HTTP/2.
     EnvoyRls,
+    /// As Dovecot's policy server: by JSON over HTTP.
+    AuthPolicy,
 }
 
 impl EndpointKind {
@@ -45,6 +47,7 @@ impl EndpointKind {
         match self {
             Self::ForwardAuth => "forward-auth",
             Self::EnvoyRls => "envoy-rls",
+            Self::AuthPolicy => "auth-policy",
         }
     }
 }

@@ -105,6 +105,9 @@ pub enum MalformedRequest {
     /// The question of a proxy names no client, or none that can be read.
     #[error("the question names no client")]
     NoClient,
+    /// The body is no question or report of Dovecot's, in JSON.
+    #[error("the body is not a policy request: {0}")]
+    PolicyRequest(&'static str),
     /// The question of a proxy lacks a part of the request that it is about.
     #[error("the question lacks `{0}`")]
     IncompleteQuestion(&'static str),

@@ -1,5 +1,6 @@
 //! Reads a request: validation, target, client address and scheme. It decides nothing about limits.
 
+pub(super) mod auth_policy;
 pub mod client_addr;
 pub mod decoder;
 pub(super) mod descriptor;

@@ -3,6 +3,7 @@
 pub(super) mod access_record;
 pub(super) mod admitted;
 mod attempt_slots;
+mod auth_policy;
 mod body_search;
 pub(super) mod context;
 pub(super) mod discard_body;

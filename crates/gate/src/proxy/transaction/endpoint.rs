@@ -22,6 +22,7 @@ use crate::proxy::endpoint::EndpointKind;
 use crate::proxy::error::Error;
 use crate::proxy::headers::REQUEST_ID;
 use crate::proxy::headers::recorded::RecordedHeaders;
+use crate::proxy::request::auth_policy::PolicyCommand;
 use crate::proxy::request::question::{Question, asks_nothing};
 use crate::proxy::request::report::OutcomeReport;
 use crate::proxy::request::target;
@@ -36,6 +37,8 @@ enum Asked {
     Call,
     /// The report of an outcome.
     Report,
+    /// A question or report of Dovecot's.
+    Policy(PolicyCommand),
 }
 
 /// A request that may be forwarded, as far as an endpoint is concerned.
@@ -68,6 +71,7 @@ impl Server {
                 let (server, connection) = (Rc::clone(self), Rc::clone(connection));
                 ResponseFuture::Boxed(Box::pin(server.take_report(connection, request, context)))
             }
+            Ok(Asked::Policy(command)) => self.answer_dovecot(connection, request, command),
             Err(error) => self.context_of_asker(connection, &request).finish_with_error(&error, connection),
         }
     }
@@ -83,10 +87,14 @@ impl Server {
         if !endpoint.trusts(connection.peer) {
             return Err(Error::UntrustedAsker);
         }
-        let is_call = endpoint.kind == EndpointKind::EnvoyRls;
-        if is_call || is_report(request) {
+        let asked = match endpoint.kind {
+            EndpointKind::EnvoyRls => Some(Asked::Call),
+            EndpointKind::AuthPolicy => Some(Asked::Policy(PolicyCommand::of(request)?)),
+            EndpointKind::ForwardAuth => is_report(request).then_some(Asked::Report),
+        };
+        if let Some(asked) = asked {
             target::validate(connection, request, &RecordedHeaders::of(request.headers()))?;
-            return Ok(if is_call { Asked::Call } else { Asked::Report });
+            return Ok(asked);
         }
         if request.method() == Method::CONNECT {
             return Err(Error::Connect);
@@ -131,7 +139,7 @@ impl Server {
         }))
     }
 
-    fn open_attempts_of(&self, connection: &DownstreamConnection) -> Option<&OpenAttempts> {
+    pub(super) fn open_attempts_of(&self, connection: &DownstreamConnection) -> Option<&OpenAttempts> {
         self.open_attempts.get(connection.callers.asked()?)
     }
 

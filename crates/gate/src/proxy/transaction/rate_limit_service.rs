@@ -17,7 +17,7 @@ use super::server::Server;
 use super::service::attempt;
 use crate::engine::{DecidedAttempt, Decision, LimitStatus, Refusal, Rules, Undecided};
 use crate::policy::attempt::{Attempt, Client};
-use crate::policy::descriptor::Descriptor;
+use crate::policy::descriptor::{Descriptor, DescriptorAsker};
 use crate::proxy::body::{self, BufferedBody, ClientBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
@@ -29,16 +29,16 @@ use crate::proxy::respond::{self, Code, DescriptorStatus, ProblemKind, RateLimit
 use crate::time::Span;
 
 /// The answer to one descriptor, until those to the others are known.
-struct Answered {
-    context: RequestContext,
-    code: Code,
+pub(super) struct Answered {
+    pub(super) context: RequestContext,
+    pub(super) code: Code,
     status: DescriptorStatus,
     /// What the client is told in headers.
     headers: HeaderMap,
     /// The attempt, if it took tokens.
-    attempt: Option<AdmittedAttempt>,
+    pub(super) attempt: Option<AdmittedAttempt>,
     /// How long the attempt is held for its token.
-    hold: Span,
+    pub(super) hold: Span,
 }
 
 impl Server {
@@ -98,14 +98,15 @@ impl Server {
         let mut answered = Vec::with_capacity(asked.descriptors.len());
         for descriptor in &asked.descriptors {
             let (entries, hits) = (descriptor.entries(), asked.hits_of(descriptor));
-            let descriptor = Descriptor { domain: &asked.domain, entries: &entries, hits: hits.max(1) };
+            let asker = DescriptorAsker::Envoy(&asked.domain);
+            let descriptor = Descriptor { asker, entries: &entries, hits: hits.max(1) };
             answered.push(self.decide_descriptor(connection, &descriptor, hits == 0).await);
         }
         answered
     }
 
     /// Decides on one descriptor. `is_look`: nothing is taken.
-    async fn decide_descriptor(
+    pub(super) async fn decide_descriptor(
         self: &Rc<Self>,
         connection: &Rc<DownstreamConnection>,
         descriptor: &Descriptor<'_>,
@@ -267,7 +268,7 @@ impl Answered {
     }
 
     /// Seconds; `None` if waiting does not help.
-    fn retry_after(&self) -> Option<u64> {
+    pub(super) fn retry_after(&self) -> Option<u64> {
         self.headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()
     }
 }
