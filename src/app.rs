@@ -7,6 +7,7 @@
 mod acme;
 mod alarms;
 mod allocator;
+mod audited_life;
 mod background;
 pub mod cases;
 mod certificate_expiry;
@@ -78,6 +79,7 @@ use crate::net::tls::TlsConfigError;
 use crate::net::worker_sockets::WorkerSockets;
 use crate::observe::admin::AdminSettings;
 use crate::observe::audit::AuditError;
+use crate::observe::audit::gate_lines::ENDED;
 use crate::observe::client_format::ClientFormatter;
 use crate::observe::metrics::Metrics;
 use crate::observe::readiness::Readiness;
@@ -273,6 +275,7 @@ impl App {
                 () = drain.notified() => {}
             }
         };
+        self.parts.audit_begin(&self.config_status.hash()).await;
         self.parts.tell_of_sandbox();
         self.parts.tell_of_upstreams();
         let new_process = self.parts.run_background(&mut self.reload, signals, &trigger, fds, until).await;
@@ -293,6 +296,7 @@ impl App {
         if let Some(snapshotter) = self.parts.snapshotter.as_ref().filter(|_| new_process.is_none()) {
             snapshotter.write().await;
         }
+        self.parts.audit_lines(ENDED).await;
         for task in admin_tasks {
             // The task ends with the stage; at this point a panic in it has no effect.
             let _ = task.await;

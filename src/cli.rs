@@ -8,6 +8,7 @@ mod completions;
 mod control;
 pub mod demo;
 mod doctor;
+mod evidence;
 mod explain;
 mod exposed;
 mod fleet;
@@ -123,6 +124,9 @@ enum CliCommand {
     Reload(control::CommandArgs),
     /// Make a running gate finish its requests in flight, then end
     Drain(control::CommandArgs),
+    /// Show an auditor what the limits promised, what the logs show, and which controls of standards that meets; exits with 1
+    /// if one is not met, or a line is missing
+    Evidence(evidence::EvidenceArgs),
     /// Check the audit log: whether a line was changed, removed, added or moved
     Audit(audit::AuditArgs),
     /// Put one policy for all gates into the store that they share, show it, or go back to an earlier one
@@ -161,6 +165,7 @@ impl CliCommand {
             Self::Mode(arguments) => Some(arguments.config_mut()),
             Self::Status(arguments) => Some(arguments.config_mut()),
             Self::Reload(arguments) | Self::Drain(arguments) => Some(arguments.config_mut()),
+            Self::Evidence(arguments) => Some(arguments.config_mut()),
             Self::Audit(arguments) => Some(arguments.config_mut()),
             #[cfg(feature = "top")]
             Self::Top(arguments) => Some(arguments.config_mut()),
@@ -223,6 +228,7 @@ fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
         }
         CliCommand::Reload(arguments) => control::reload(&arguments),
         CliCommand::Drain(arguments) => control::drain(&arguments),
+        CliCommand::Evidence(arguments) => evidence::evidence(&arguments),
         CliCommand::Audit(arguments) => audit::audit(&arguments),
         CliCommand::Policy(arguments) => policy::policy(&arguments),
         CliCommand::Fleet(arguments) => fleet::fleet(&arguments),

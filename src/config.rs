@@ -38,7 +38,7 @@ pub use schema::schema;
 pub use stored_policy::{PolicySource, StoredPolicy, policy_source, store_of};
 pub use tollgate_grammar::diagnostic::grouped;
 pub use tollgate_grammar::{Diagnostic, Severity};
-pub use worst_case::{CombinedBound, CombinedLimits, combined, worst_case, worst_cases};
+pub use worst_case::{CombinedBound, CombinedLimits, combined, upper_bound, worst_case, worst_cases};
 pub use written_route::WrittenRoute;
 
 use std::collections::HashMap;

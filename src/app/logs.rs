@@ -24,6 +24,8 @@ use crate::time::{Clock, Span};
 #[derive(Debug)]
 pub(super) struct GateLogs {
     line_logs: Vec<Arc<LineLog>>,
+    /// The decision log, if it is a file whose lines are counted for the audit.
+    counted: Option<Arc<LineLog>>,
     retention: Option<Span>,
     refusal_summary: Option<Arc<RefusalSummary>>,
 }
@@ -40,6 +42,7 @@ impl GateLogs {
         clock: &Clock,
     ) -> Result<Self, AppStartError> {
         let mut line_logs = Vec::new();
+        let mut counted = None;
         if let Some(target) = &log.access {
             let (lines, dropped) = (AccessLines::new(log.style, clients.clone()), metrics.lines_dropped());
             let opened = LineLog::open("access log", target.clone(), lines, dropped, clock.clone());
@@ -59,11 +62,23 @@ impl GateLogs {
                     decision_log(target, DecisionLines::new(target, clients, EcsForm::new()), metrics, clock)
                 }
             };
-            line_logs.push(Arc::new(opened?));
+            let opened = Arc::new(opened?);
+            counted = opened.file().is_some().then(|| Arc::clone(&opened));
+            line_logs.push(opened);
         }
         let wants_summary = log.decisions == DecisionLog::Summary;
         let refusal_summary = wants_summary.then(|| Arc::new(RefusalSummary::new(clients.clone())));
-        Ok(Self { line_logs, retention: log.retention, refusal_summary })
+        Ok(Self { line_logs, counted, retention: log.retention, refusal_summary })
+    }
+
+    /// Counts the lines of the decision log from now on, if it is a file.
+    pub(super) fn count_lines(&self) {
+        self.counted.iter().for_each(|log| log.count_lines());
+    }
+
+    /// The decision log, if its lines are counted.
+    pub(super) fn counted(&self) -> Option<&LineLog> {
+        self.counted.as_deref()
     }
 
     /// What events go to.

@@ -11,7 +11,7 @@ use super::otel::OtelExport;
 use super::sandbox::Broker;
 use crate::config::Config;
 use crate::event::{EventListener, Events};
-use crate::observe::audit::AuditLog;
+use crate::observe::audit::{AuditLog, StoreChanges};
 use crate::observe::client_format::ClientFormatter;
 use crate::observe::event_feed::EventFeed;
 use crate::observe::heavy_hitters::HeavyHitters;
@@ -29,6 +29,8 @@ pub(super) struct Observers {
     pub(super) logs: GateLogs,
     /// The audit log, if there is one.
     pub(super) audit: Option<Arc<AuditLog>>,
+    /// When the store was away, for the audit; only where decisions are evidence as well.
+    pub(super) store_changes: Option<Arc<StoreChanges>>,
     pub(super) otel: OtelExport,
     /// For viewers of the admin API.
     pub(super) feed: Arc<EventFeed>,
@@ -53,6 +55,8 @@ impl Observers {
         let logs = GateLogs::open(&config.log, &clients, metrics, clock)?;
         let audit = config.operators.audit.clone().map(|path| AuditLog::open(path, machine())).transpose()?;
         let audit = audit.map(Arc::new);
+        let store_changes = audit.is_some() && logs.counted().is_some();
+        let store_changes = store_changes.then(|| Arc::new(StoreChanges::new(clock.clone())));
         let otel = OtelExport::start(config, &clients, metrics, clock)?;
         let feed = Arc::new(EventFeed::new(clients.clone(), clock.clone()));
         let wiring = Arc::new(Wiring::new(clients.clone(), clock.clone()));
@@ -68,11 +72,28 @@ impl Observers {
             .chain(drops.map(|drops| drops as _))
             .chain(history.clone().map(|history| history as _))
             .chain(hitters.clone().map(|hitters| hitters as _))
+            .chain(store_changes.clone().map(|changes| changes as _))
             .chain(otel.listener())
             .chain(logs.listeners())
             .collect();
         let metrics = Arc::clone(metrics);
-        Ok(Self { clients, metrics, logs, audit, otel, feed, wiring, reports, history, hitters, events })
+        if audit.is_some() {
+            logs.count_lines();
+        }
+        Ok(Self {
+            clients,
+            metrics,
+            logs,
+            audit,
+            store_changes,
+            otel,
+            feed,
+            wiring,
+            reports,
+            history,
+            hitters,
+            events,
+        })
     }
     /// Opens the files of the logs again under their names.
     pub(super) async fn reopen(&self, broker: &Broker, clock: &Clock) {

@@ -8,6 +8,7 @@ mod describe;
 mod upper_bound;
 
 pub use combined::{CombinedBound, CombinedLimits, combined};
+pub use upper_bound::upper_bound;
 
 use std::collections::BTreeMap;
 

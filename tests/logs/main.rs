@@ -1,4 +1,4 @@
-//! What the gate writes of its decisions, and what `tollgate replay` and `tollgate site report` make of
+//! What the gate writes of its decisions, and what `tollgate replay`, `tollgate site report` and `tollgate evidence` make of
 //! logs.
 
 #![allow(
@@ -12,5 +12,6 @@
 )]
 
 mod decisions;
+mod evidence;
 mod replay;
 mod sites;

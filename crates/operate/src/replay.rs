@@ -3,13 +3,15 @@
 //! It reads logs and fills a [`ReplayReport`]; files are opened and reports printed by others. Memory does not grow with
 //! the log: lines are read in blocks, attempts are held only until their turn, and every table has a bound.
 //!
-//! [`sites`] counts what the gate's own logs tell of each site, and decides nothing.
+//! [`sites`] counts what the gate's own logs tell of each site, [`evidence`] compares them with what the limits promise; neither
+//! decides anything.
 //!
 //! An access log shows less than the gate sees: no body, few headers. `line` says what a line shows, `judged` which
 //! limits can be judged by it.
 
 mod attempt;
 mod driver;
+pub mod evidence;
 mod input;
 mod judged;
 pub mod line;

@@ -10,6 +10,7 @@ use super::{Reload, ReloadScope};
 use crate::observe::admin::ReloadError;
 use crate::observe::audit::AuditEntry;
 use crate::store::PolicyEntry;
+use crate::time::Time;
 
 impl Reload {
     /// Reads the configuration again. `who` is a signal or the watch.
@@ -66,12 +67,20 @@ impl Parts {
     }
 
     async fn audit(&self, entry: AuditEntry) {
-        let Some(audit) = self.observers.audit.clone() else { return };
-        let at = self.engine.clock().now();
+        let _ = self.audit_at(entry, self.engine.clock().now()).await;
+    }
+
+    /// Writes a line about what happened at this time. Whether it is on the disk; without an audit log it never is.
+    pub(in crate::app) async fn audit_at(&self, entry: AuditEntry, at: Time) -> bool {
+        let Some(audit) = self.observers.audit.clone() else { return false };
         let write = move || audit.append(&entry, at).map_err(|error| error.to_string());
         let written = self.sandbox.broker().run(write).await;
-        if let Err(error) = written.unwrap_or_else(|error| Err(error.to_string())) {
-            tracing::error!("a change is not in the audit log, which cannot be written: {error}");
+        match written.unwrap_or_else(|error| Err(error.to_string())) {
+            Ok(_) => true,
+            Err(error) => {
+                tracing::error!("a change is not in the audit log, which cannot be written: {error}");
+                false
+            }
         }
     }
 }

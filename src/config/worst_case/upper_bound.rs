@@ -6,7 +6,8 @@ use crate::bucket::{Continuous, Spec};
 use crate::time::Span;
 
 /// Tokens that can be taken within a span, its ends included. Exact, except where the time for a token is rounded up.
-pub(super) fn upper_bound(spec: &Spec, span: Span) -> u64 {
+#[must_use]
+pub fn upper_bound(spec: &Spec, span: Span) -> u64 {
     match spec {
         Spec::Continuous(bucket) => of_continuous(bucket, span),
         Spec::Distinct(distinct) => of_continuous(&distinct.bucket(), span),

@@ -9,6 +9,9 @@
 
 mod chain;
 mod file;
+pub mod gate_lines;
+mod read_line;
+mod store_changes;
 mod verify;
 
 use std::io;
@@ -19,6 +22,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use self::chain::LineHash;
+pub use self::read_line::{AuditLineError, ReadAuditLine};
+pub use self::store_changes::StoreChanges;
 pub use self::verify::{AuditBreak, AuditSummary, verify};
 
 use self::chain::ROTATED;

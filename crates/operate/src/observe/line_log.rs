@@ -6,10 +6,12 @@
 //! [`LineFormat`].
 
 mod buffer;
+mod hour_counts;
 pub mod rotated;
 mod syslog;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
@@ -17,11 +19,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use prometheus_client::metrics::counter::Counter;
 
 use self::buffer::{LineBatch, LineBuffer};
+pub use self::hour_counts::hour_of;
 use self::syslog::SyslogSocket;
 use self::writer::LogWriter;
 use super::settings::LogTarget;
@@ -57,6 +60,8 @@ pub struct LineLog {
 struct LogState {
     buffers: Shards<Mutex<LineBuffer>>,
     dropped: Counter,
+    /// Written lines by hour, where they are counted, since they were last told.
+    counts: OnceLock<Mutex<BTreeMap<u64, u64>>>,
     /// Opened by [`LineLog::reopen`], picked up by the writer before the next line.
     replacement: Mutex<Option<File>>,
     stopping: AtomicBool,
@@ -109,6 +114,24 @@ impl LineLog {
         }
     }
 
+    /// Counts the lines that are written from now on, by the hour in which their requests arrived.
+    pub fn count_lines(&self) {
+        self.shared.counts.get_or_init(Mutex::default);
+    }
+
+    /// The lines that were written since this was last asked, by [hour](hour_of), and all that were lost.
+    pub fn take_counts(&self) -> (BTreeMap<u64, u64>, u64) {
+        let counts = self.shared.counts.get().map(|counts| std::mem::take(&mut *lock(counts)));
+        (counts.unwrap_or_default(), self.shared.dropped.get())
+    }
+
+    /// Takes counts back that nobody could be told.
+    pub fn give_back(&self, taken: BTreeMap<u64, u64>) {
+        let Some(counts) = self.shared.counts.get() else { return };
+        let mut counts = lock(counts);
+        taken.into_iter().for_each(|(hour, lines)| *counts.entry(hour).or_default() += lines);
+    }
+
     /// Reopens the file under its name, as after `logrotate` has renamed it; later lines go there. Other targets stay.
     ///
     /// # Errors
@@ -142,6 +165,7 @@ impl LineLog {
         let shared = Arc::new(LogState {
             buffers: Shards::default(),
             dropped,
+            counts: OnceLock::new(),
             replacement: Mutex::default(),
             stopping: AtomicBool::new(false),
             resting: AtomicBool::new(false),
@@ -163,7 +187,8 @@ impl LineLog {
 impl EventListener for LineLog {
     fn on_event(&self, event: &Event<'_>) {
         let Event::RequestCompleted(entry) = event else { return };
-        let full = lock(self.shared.buffers.current()).write(&*self.format, entry);
+        let is_counted = self.shared.counts.get().is_some();
+        let full = lock(self.shared.buffers.current()).write(&*self.format, entry, is_counted);
         if let Some(batch) = full
             && let Err(refused) = self.batches.try_send(batch)
         {

@@ -190,6 +190,11 @@ pub fn parse_gate_line(line: &[u8]) -> Result<GateLine<'_>, LineError> {
     }
 }
 
+/// A time as logs write it, by RFC 3339.
+pub(super) fn time_of(text: &str) -> Option<Time> {
+    timestamp::any(text)
+}
+
 /// An address, without the port that some servers log with it; `-` and `unix:` stand for a Unix socket.
 fn client(text: &str) -> Result<Client, LineError> {
     if matches!(text, "-" | "unix:" | "@") {

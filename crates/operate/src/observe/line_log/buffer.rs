@@ -7,6 +7,7 @@ use std::mem;
 use jiff::Timestamp;
 
 use super::LineFormat;
+use super::hour_counts::HourCounts;
 use crate::event::AccessLogEntry;
 use crate::time::Time;
 
@@ -15,6 +16,7 @@ use crate::time::Time;
 pub(super) struct LineBuffer {
     text: Vec<u8>,
     lines: u64,
+    hours: HourCounts,
     stamp: TimestampCache,
 }
 
@@ -23,22 +25,37 @@ pub(super) struct LineBuffer {
 pub(super) struct LineBatch {
     pub(super) text: Vec<u8>,
     pub(super) lines: u64,
+    /// The same by hour, where lines are counted.
+    pub(super) hours: HourCounts,
 }
 
 impl LineBuffer {
     /// Adds the lines about a response; returns all lines once they reach 128 KiB.
-    pub(super) fn write(&mut self, format: &dyn LineFormat, entry: &AccessLogEntry) -> Option<LineBatch> {
+    pub(super) fn write(
+        &mut self,
+        format: &dyn LineFormat,
+        entry: &AccessLogEntry,
+        is_counted: bool,
+    ) -> Option<LineBatch> {
         if self.text.capacity() == 0 {
             self.text.reserve_exact(FLUSH_AT + LINE_RESERVE);
         }
         let stamp = self.stamp.of(entry.at, format.second());
-        self.lines += format.write(&mut self.text, stamp, entry);
+        let lines = format.write(&mut self.text, stamp, entry);
+        self.lines += lines;
+        if is_counted {
+            self.hours.add(entry.at, lines);
+        }
         (self.text.len() >= FLUSH_AT).then(|| self.take())
     }
 
     /// Takes all lines.
     pub(super) fn take(&mut self) -> LineBatch {
-        LineBatch { text: mem::take(&mut self.text), lines: mem::take(&mut self.lines) }
+        LineBatch {
+            text: mem::take(&mut self.text),
+            lines: mem::take(&mut self.lines),
+            hours: mem::take(&mut self.hours),
+        }
     }
 }
 

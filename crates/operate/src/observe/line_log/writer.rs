@@ -126,9 +126,14 @@ impl<W: LineSink> LogWriter<W> {
             self.shared.dropped.inc_by(batch.lines);
             return;
         }
+        let mut lost = 0;
         if let Err(rest) = self.put(&batch.text) {
-            let lost = rest.iter().filter(|&&byte| byte == b'\n').count();
-            self.shared.dropped.inc_by(u64::try_from(lost).unwrap_or(u64::MAX));
+            let feeds = rest.iter().filter(|&&byte| byte == b'\n').count();
+            lost = u64::try_from(feeds).unwrap_or(u64::MAX);
+            self.shared.dropped.inc_by(lost);
+        }
+        if let Some(counts) = self.shared.counts.get() {
+            batch.hours.add_to(&mut lock(counts), lost);
         }
     }
 

@@ -194,9 +194,7 @@ impl<'a> JsonFields<'a> {
         if is_refused {
             self.refused_by = std::mem::take(&mut self.limit);
         }
-        let nanos = self.nanoseconds.number().map_or(Span::ZERO, |nanos| span_of_micros(nanos / 1e3));
-        let second = arrived.as_nanos() / 1_000_000_000 * 1_000_000_000;
-        let arrived = if nanos == Span::ZERO { arrived } else { Time::from_nanos(second).after(nanos) };
+        let arrived = exact_time(arrived, self.nanoseconds.number().unwrap_or_default());
         let gate = Some(self.gate_fields(arrived));
         let route = self.route.into_text().ok_or(LineError::NoRequest)?;
         Ok(LoggedRequest {
@@ -234,6 +232,13 @@ impl JsonValue<'_> {
             value => timestamp::any(value.text()?),
         }
     }
+}
+
+/// The time with these nanoseconds of its second, if there are any.
+fn exact_time(time: Time, nanoseconds: f64) -> Time {
+    let nanos = span_of_micros(nanoseconds / 1e3);
+    let second = time.as_nanos() / 1_000_000_000 * 1_000_000_000;
+    if nanos == Span::ZERO { time } else { Time::from_nanos(second).after(nanos) }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use super::{JsonFields, LineError, client};
+use crate::event::LimitDecision;
 use crate::policy::attempt::Client;
 use crate::policy::outcome::Outcome;
 use crate::time::Time;
@@ -22,6 +23,10 @@ pub struct GateLine<'a> {
     pub host: Option<Cow<'a, str>>,
     /// The hash of the account, if the attempt has one.
     pub account: Option<u64>,
+    /// The limit that a line of the decision log is about, and its verdict.
+    pub verdict: Option<(Cow<'a, str>, LimitDecision)>,
+    /// When the limits decided, to the nanosecond, in a line of the decision log; else when the request arrived.
+    pub decided: Time,
     /// The limit that refused it.
     pub refused_by: Option<Cow<'a, str>>,
     /// Whether a limit that observes would have refused it.
@@ -60,6 +65,10 @@ impl<'a> JsonFields<'a> {
         let verdict = self.verdict.text().filter(|_| is_decision);
         let (is_refusal, is_observed) = (verdict == Some("refuse"), verdict == Some("observe"));
         let nanoseconds = self.nanoseconds.number().unwrap_or_default();
+        let exact = super::exact_time(at, nanoseconds);
+        let decided = exact.after(self.decided_us.number().map(super::span_of_micros).unwrap_or_default());
+        let decision = verdict.and_then(|name| LimitDecision::ALL.into_iter().find(|all| all.name() == name));
+        let limit = self.limit.text().filter(|_| is_decision).map(|limit| Cow::Owned(limit.to_owned()));
         let request = self.request_id.into_text();
         Ok(GateLine {
             at,
@@ -67,6 +76,8 @@ impl<'a> JsonFields<'a> {
             route: self.route.into_text(),
             host: self.host.into_text(),
             account: self.account.text().and_then(|digits| u64::from_str_radix(digits, 16).ok()),
+            verdict: limit.zip(decision),
+            decided,
             would_refuse: is_observed || self.would_refuse.text().is_some(),
             outcome: self.outcome.text().and_then(Outcome::of_name),
             is_owner: self.is_owner.boolean(),

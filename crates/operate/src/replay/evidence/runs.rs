@@ -1,0 +1,149 @@
+//! When gates served, by the lines in which they say so, and when none did.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::observe::timestamp::rfc3339;
+use crate::time::{Span, Time};
+
+/// The time of one process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateRun {
+    /// The name of its machine.
+    pub gate: String,
+    /// When it began.
+    pub from: Time,
+    /// When it was last heard of.
+    pub until: Time,
+    /// Whether it said that it ends.
+    pub is_ended: bool,
+}
+
+/// A time in which no gate served, or none that said so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ServingGap {
+    /// RFC 3339, in UTC.
+    pub from: String,
+    /// The same.
+    pub until: String,
+    /// Whether the gate before it said that it ends: else it may have served for up to an hour of this time.
+    pub announced: bool,
+}
+
+/// The runs so far, by machine and process.
+#[derive(Debug, Default)]
+pub(super) struct GateRuns {
+    open: BTreeMap<(String, String), GateRun>,
+    closed: Vec<GateRun>,
+}
+
+impl GateRuns {
+    /// A process begins. Returns whether all that were before it on its machine said that they end, or are still there.
+    pub(super) fn begin(&mut self, gate: &str, process: &str, at: Time) -> bool {
+        let own = (gate.to_owned(), process.to_owned());
+        // A process of the same id has gone, and so has one that was not heard of for too long.
+        let gone = |(key, run): (&(String, String), &GateRun)| {
+            *key == own || (key.0 == gate && at.since(run.until) > SILENCE)
+        };
+        let gone: Vec<_> = self.open.iter().filter(|open| gone(*open)).map(|(key, _)| key.clone()).collect();
+        self.closed.extend(gone.iter().filter_map(|key| self.open.remove(key)));
+        // A gate that begins again and again: the newest runs weigh more.
+        if self.closed.len() >= MAX_RUNS {
+            self.closed.drain(..MAX_RUNS / 2);
+        }
+        // One that is still open has crashed, unless it hands over to this one.
+        let is_alone = !self.open.keys().any(|(machine, _)| machine == gate);
+        let run = GateRun { gate: gate.to_owned(), from: at, until: at, is_ended: false };
+        self.open.insert(own, run);
+        is_alone && gone.is_empty()
+    }
+
+    /// A process says that it serves, or that it has ended.
+    pub(super) fn serves(&mut self, gate: &str, process: &str, at: Time, is_end: bool) {
+        let key = (gate.to_owned(), process.to_owned());
+        let Some(run) = self.open.get_mut(&key) else { return };
+        (run.until, run.is_ended) = (run.until.max(at), is_end);
+        if is_end {
+            self.closed.extend(self.open.remove(&key));
+        }
+    }
+
+    pub(super) fn finish(self) -> Vec<GateRun> {
+        let mut all: Vec<GateRun> = self.closed.into_iter().chain(self.open.into_values()).collect();
+        all.sort_by_key(|run| run.from);
+        all
+    }
+}
+
+/// The times between `since` and `now` in which no gate served. What was before the first run is unknown, and no gap.
+#[must_use]
+pub fn gaps(runs: &[GateRun], since: Time, now: Time) -> Vec<ServingGap> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let (mut until, mut is_announced) = (since.max(first.from), true);
+    let mut found = Vec::new();
+    let mut gap = |from: Time, to: Time, announced| {
+        if to.since(from) > Span::ZERO {
+            found.push(ServingGap { from: rfc3339(from), until: rfc3339(to), announced });
+        }
+    };
+    for run in runs {
+        if run.from > until {
+            gap(until, run.from, is_announced);
+        }
+        // One that is silent for less than two of its intervals may still be there.
+        let is_there = !run.is_ended && now.since(run.until) <= SILENCE;
+        let end = if is_there { now } else { run.until };
+        if end > until {
+            (until, is_announced) = (end, run.is_ended || is_there);
+        }
+    }
+    gap(until, now.max(until), is_announced);
+    found
+}
+
+/// Gates say every hour that they serve.
+const SILENCE: Span = Span::from_secs(2 * 3600);
+/// Processes that are remembered.
+const MAX_RUNS: usize = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3600;
+
+    fn at(hours: u64) -> Time {
+        Time::from_nanos(hours * HOUR * 1_000_000_000)
+    }
+
+    fn found(runs: GateRuns, since: u64, now: u64) -> Vec<(u64, u64, bool)> {
+        let hour = |text: &str| text[11..13].parse().unwrap();
+        let gaps = gaps(&runs.finish(), at(since), at(now)).into_iter();
+        gaps.map(|gap| (hour(&gap.from), hour(&gap.until), gap.announced)).collect()
+    }
+
+    #[test]
+    fn a_time_without_a_gate_is_found_whether_it_said_so_or_not() {
+        let mut runs = GateRuns::default();
+        assert!(runs.begin("one", "process 1", at(1)));
+        runs.serves("one", "process 1", at(3), true);
+        assert!(runs.begin("one", "process 2", at(5)));
+        runs.serves("one", "process 2", at(6), false);
+        assert!(!runs.begin("one", "process 3", at(10)), "the one before said nothing");
+        runs.serves("one", "process 3", at(11), false);
+        assert_eq!(found(runs, 0, 12), [(3, 5, true), (6, 10, false)]);
+    }
+
+    #[test]
+    fn an_upgrade_is_no_gap_and_a_gate_that_fell_silent_is_one() {
+        let mut runs = GateRuns::default();
+        runs.begin("one", "process 1", at(1));
+        runs.serves("one", "process 1", at(4), false);
+        runs.begin("one", "process 2", at(5));
+        runs.serves("one", "process 1", at(5), true);
+        runs.serves("one", "process 2", at(7), false);
+        assert_eq!(found(runs, 2, 12), [(7, 12, false)]);
+        assert_eq!(found(GateRuns::default(), 0, 12), []);
+    }
+}

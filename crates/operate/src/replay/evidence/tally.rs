@@ -1,0 +1,302 @@
+//! Counts attempts, in the order of their decisions, next to what operators changed meanwhile.
+
+use std::sync::Arc;
+
+use super::EvidenceError;
+use super::accounts::AccountRows;
+use super::block::{EvidenceBlock, ShownAttempt, ShownVerdict};
+use super::report::{
+    AttemptFigures, DecisionEvidence, LimitFigures, PromiseFigures, RouteFigures, ShownLine,
+};
+use super::table::{EvidenceTable, LimitPromise};
+use super::windows::AttemptWindows;
+use crate::event::LimitDecision;
+use crate::observe::timestamp::rfc3339;
+use crate::policy::attempt::Client;
+use crate::policy::outcome::Outcome;
+use crate::replay::timeline::Timeline;
+use crate::time::{Span, Time};
+
+/// A change that buckets or the configuration had.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangeNote {
+    /// When.
+    pub at: Time,
+    /// The buckets that may be full again.
+    pub touched: BucketsTouched,
+    /// Whether limits may have promised something else before.
+    pub is_of_configuration: bool,
+}
+
+/// Buckets that may be full again after a change.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum BucketsTouched {
+    /// Those of an account.
+    Account(u64),
+    /// Those of a client.
+    Client(Client),
+    /// All.
+    All,
+}
+
+/// The figures so far.
+pub(super) struct EvidenceTally<'t> {
+    table: &'t EvidenceTable,
+    since: Time,
+    report: DecisionEvidence,
+    access_log: Option<Arc<str>>,
+    first: Option<Time>,
+    last: Option<Time>,
+    /// The last attempt that was read: there may be more lines about it.
+    last_read: Option<ShownAttempt>,
+    waiting: Timeline<ShownAttempt>,
+    /// When the last attempt was decided that was counted.
+    counted_until: Time,
+    notes: std::vec::IntoIter<ChangeNote>,
+    next_note: Option<ChangeNote>,
+    /// Before this another configuration may have been in force.
+    configured: Time,
+    routes: Vec<AttemptFigures>,
+    limits: Vec<PromiseTally>,
+    accounts: AccountRows,
+}
+
+struct PromiseTally {
+    figures: LimitFigures,
+    watched: Option<(LimitPromise, AttemptWindows)>,
+}
+
+impl<'t> EvidenceTally<'t> {
+    pub(super) fn new(table: &'t EvidenceTable, mut notes: Vec<ChangeNote>, since: Time) -> Self {
+        notes.sort_by_key(|note| note.at);
+        let configured = notes.iter().rfind(|note| note.is_of_configuration).map(|note| note.at);
+        let mut notes = notes.into_iter();
+        Self {
+            table,
+            since,
+            report: DecisionEvidence::default(),
+            access_log: None,
+            first: None,
+            last: None,
+            last_read: None,
+            waiting: Timeline::new(),
+            counted_until: Time::default(),
+            next_note: notes.next(),
+            notes,
+            configured: configured.unwrap_or_default(),
+            routes: vec![AttemptFigures::default(); table.routes.len()],
+            limits: table.limits.iter().map(PromiseTally::of).collect(),
+            accounts: AccountRows::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, block: EvidenceBlock) {
+        self.report.lines += block.lines;
+        self.report.unreadable += block.unreadable;
+        if self.report.first_unreadable.is_none() {
+            self.report.first_unreadable = block.first_unreadable;
+        }
+        self.access_log = self.access_log.take().or(block.access_log);
+        self.first = [self.first, block.first].into_iter().flatten().min();
+        self.last = self.last.max(block.last);
+        block
+            .hours
+            .into_iter()
+            .for_each(|(hour, lines)| *self.report.hours.entry(hour).or_default() += lines);
+        for attempt in block.attempts {
+            let next = match &mut self.last_read {
+                Some(last) => last.merge(attempt),
+                None => Some(attempt),
+            };
+            if let Some(next) = next
+                && let Some(last) = self.last_read.replace(next)
+            {
+                self.take_turn(last);
+            }
+        }
+    }
+
+    fn take_turn(&mut self, attempt: ShownAttempt) {
+        self.waiting.observe(attempt.decided, attempt);
+        while let Some((_, due)) = self.waiting.pop_due() {
+            self.count(&due);
+        }
+    }
+
+    fn count(&mut self, attempt: &ShownAttempt) {
+        while let Some(note) = self.next_note.take_if(|note| note.at <= attempt.decided) {
+            self.change(note);
+            self.next_note = self.notes.next();
+        }
+        let figures = figures_of(attempt);
+        self.report.attempts.add(figures);
+        match attempt.route.and_then(|route| self.routes.get_mut(route)) {
+            Some(route) => route.add(figures),
+            None => self.report.at_unknown_routes += 1,
+        }
+        let is_late = attempt.decided < self.counted_until;
+        self.report.late += u64::from(is_late);
+        self.counted_until = self.counted_until.max(attempt.decided);
+        let is_configured = attempt.decided >= self.configured;
+        for verdict in &attempt.verdicts {
+            if let Some(limit) = self.limits.get_mut(verdict.limit) {
+                limit.count(attempt, *verdict, is_late, is_configured);
+            }
+        }
+        if let Some(account) = attempt.account {
+            self.count_account(attempt, account);
+        }
+    }
+
+    fn count_account(&mut self, attempt: &ShownAttempt, account: u64) {
+        if attempt.is_refused {
+            self.accounts.refused(account);
+        } else if attempt.outcome == Some(Outcome::Success) {
+            self.accounts.end_row(account);
+        } else if attempt.outcome == Some(Outcome::Failure) {
+            let (row, recent) = self.accounts.failed(account, attempt.decided);
+            let line = attempt.verdicts.first().map_or(0, |verdict| verdict.line);
+            let place = || Some(ShownLine::new(&attempt.log, line, attempt.decided));
+            let accounts = &mut self.report.accounts;
+            if row > accounts.longest_row {
+                (accounts.longest_row, accounts.longest_row_at) = (row, place());
+            }
+            if recent > accounts.most_in_half_an_hour {
+                (accounts.most_in_half_an_hour, accounts.most_at) = (recent, place());
+            }
+        }
+    }
+
+    fn change(&mut self, note: ChangeNote) {
+        let watched = self.limits.iter_mut().filter_map(|limit| limit.watched.as_mut());
+        match note.touched {
+            BucketsTouched::All => watched.for_each(|(_, windows)| windows.forget_all()),
+            BucketsTouched::Account(account) => {
+                watched.for_each(|(_, windows)| windows.forget_account(account));
+                self.accounts.end_row(account);
+            }
+            BucketsTouched::Client(client) => {
+                watched.for_each(|(promise, windows)| windows.forget_client(promise.masked(client)));
+            }
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Result<DecisionEvidence, EvidenceError> {
+        if let Some(last) = self.last_read.take() {
+            self.waiting.observe(last.decided, last);
+        }
+        while let Some((_, due)) = self.waiting.pop() {
+            self.count(&due);
+        }
+        if let Some(log) = self.access_log {
+            return Err(EvidenceError::AccessLog(log.to_string()));
+        }
+        let mut report = self.report;
+        report.from = self.first.map(rfc3339).or_else(|| self.last.map(|_| rfc3339(self.since)));
+        report.to = self.last.map(rfc3339);
+        let routes = self.table.routes.iter().zip(self.routes);
+        report.routes =
+            routes.map(|(route, attempts)| RouteFigures { route: route.to_string(), attempts }).collect();
+        report.limits = self.limits.into_iter().map(PromiseTally::finish).collect();
+        report.accounts.attacked = self.accounts.attacked();
+        report.accounts.exact = self.accounts.left_out == 0;
+        Ok(report)
+    }
+}
+
+impl PromiseTally {
+    fn of(limit: &super::WatchedLimit) -> Self {
+        let promise = limit.promise.as_ref().ok();
+        let watched = promise.map(|promise| (*promise, AttemptWindows::new(promise.window, promise.most)));
+        let figures = LimitFigures {
+            limit: limit.name.to_string(),
+            admitted: 0,
+            refused: 0,
+            observed: 0,
+            exempt: 0,
+            promise: promise.map(PromiseFigures::of),
+            not_shown: limit.promise.as_ref().err().copied(),
+        };
+        Self { figures, watched }
+    }
+
+    fn count(&mut self, attempt: &ShownAttempt, verdict: ShownVerdict, is_late: bool, is_configured: bool) {
+        let figures = &mut self.figures;
+        match verdict.decision {
+            LimitDecision::Admit => figures.admitted += 1,
+            LimitDecision::Refuse => figures.refused += 1,
+            LimitDecision::Observe => figures.observed += 1,
+            LimitDecision::Exempt => figures.exempt += 1,
+        }
+        let (Some((promise, windows)), Some(shown)) = (&mut self.watched, &mut figures.promise) else {
+            return;
+        };
+        let Some(key) = promise.key_of(attempt.client, attempt.account) else { return };
+        // Owners have buckets of their own, which a log does not tell apart. And where another limit refused the attempt, it
+        // took nothing here.
+        let is_elsewhere = promise.is_by_account && attempt.is_owner;
+        if is_elsewhere || verdict.decision != LimitDecision::Admit || attempt.is_refused || is_late {
+            return;
+        }
+        if promise.is_reset_by_success && promise.is_by_account && attempt.outcome == Some(Outcome::Success) {
+            return windows.forget(&key);
+        }
+        if promise.counts_failures && attempt.outcome != Some(Outcome::Failure) {
+            return;
+        }
+        let count = windows.add(key, attempt.decided);
+        let place = || Some(ShownLine::new(&attempt.log, verdict.line, attempt.decided));
+        if count > shown.greatest {
+            (shown.greatest, shown.greatest_at) = (count, place());
+        }
+        if count > promise.most && is_configured {
+            shown.broken_at = shown.broken_at.take().or_else(place);
+        } else if count > promise.most {
+            shown.over_before += 1;
+        }
+    }
+
+    fn finish(mut self) -> LimitFigures {
+        if let (Some((_, windows)), Some(shown)) = (&self.watched, &mut self.figures.promise) {
+            shown.left_out = windows.left_out;
+        }
+        self.figures
+    }
+}
+
+impl PromiseFigures {
+    fn of(promise: &LimitPromise) -> Self {
+        Self {
+            counts: if promise.counts_failures { "failures" } else { "attempts" },
+            window: seconds(promise.window),
+            most: promise.most,
+            greatest: 0,
+            greatest_at: None,
+            broken_at: None,
+            over_before: 0,
+            left_out: 0,
+        }
+    }
+}
+
+fn figures_of(attempt: &ShownAttempt) -> AttemptFigures {
+    let is_admitted = !attempt.is_refused;
+    let has = |outcome| is_admitted && attempt.outcome == Some(outcome);
+    let of = |is: bool| u64::from(is);
+    let (signed_in, failed) = (has(Outcome::Success), has(Outcome::Failure));
+    AttemptFigures {
+        all: 1,
+        admitted: of(is_admitted),
+        refused: of(attempt.is_refused),
+        would_refuse: of(is_admitted && attempt.is_observed),
+        exempt: of(is_admitted && attempt.is_exempt),
+        signed_in: of(signed_in),
+        failed: of(failed),
+        unknown: of(is_admitted && !signed_in && !failed),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn seconds(span: Span) -> f64 {
+    span.as_nanos() as f64 / 1e9
+}

@@ -1,0 +1,83 @@
+//! What a limit lets through at most, as far as a decision log can show whether it did.
+//!
+//! The window of a limit is the time in which its empty bucket is full again. What it admits within it is the arithmetic of
+//! `tollgate check`.
+
+use crate::bucket::Spec;
+use crate::config::upper_bound;
+use crate::policy::key::KeyPart;
+use crate::policy::{ChargeOn, Limit, Mode, Policy, Unit};
+use crate::replay::evidence::LimitPromise;
+use crate::time::Span;
+
+/// The promise of a limit, or why a decision log does not show whether it is kept.
+pub(super) fn of_limit(policy: &Policy, at: usize) -> Result<LimitPromise, &'static str> {
+    let Some(limit) = policy.limits.get(at) else { return Err("there is no such limit") };
+    if limit.candidate_of.is_some() || limit.mode != Mode::Enforce {
+        return Err("it does not enforce");
+    }
+    if limit.unit != Unit::Attempts {
+        return Err("it does not count attempts");
+    }
+    let is_shown = |part: &KeyPart| matches!(part, KeyPart::Ip | KeyPart::User | KeyPart::All);
+    if !limit.key.iter().all(is_shown) {
+        return Err("a decision log does not show all parts of its key");
+    }
+    if policy.pardon.as_ref().is_some_and(|pardon| pardon.lifts(limit)) {
+        return Err("clients may have their refusals lifted");
+    }
+    let counts_failures = limit.charge_on == ChargeOn::Failures;
+    if counts_failures && has_free_repeats(policy, at) {
+        return Err("failures that repeat themselves are free");
+    }
+    let specs = limit.classes().into_iter().filter_map(|(_, spec)| spec);
+    let mut windows = specs.map(|spec| Some((spec, window_of(&spec)?)));
+    let Some(specs) = windows.try_fold(Vec::new(), |mut specs, window| {
+        specs.push(window?);
+        Some(specs)
+    }) else {
+        return Err("its bucket has no tokens");
+    };
+    promise(limit, &specs, counts_failures).ok_or("its bucket has no tokens")
+}
+
+fn promise(limit: &Limit, specs: &[(Spec, Span)], counts_failures: bool) -> Option<LimitPromise> {
+    let window = specs.iter().map(|(_, window)| *window).max()?;
+    // An attempt that waits for its tokens was decided before they came.
+    let most = specs.iter().map(|(spec, _)| upper_bound(spec, window.plus(hold_of(spec)))).max()?;
+    Some(LimitPromise {
+        most,
+        window,
+        is_by_client: limit.key.contains(&KeyPart::Ip),
+        is_by_account: limit.key.contains(&KeyPart::User),
+        prefixes: limit.prefixes,
+        counts_failures,
+        is_reset_by_success: limit.is_reset_by_success,
+    })
+}
+
+fn has_free_repeats(policy: &Policy, limit: usize) -> bool {
+    let mut routes = policy.routes.iter().filter(|route| route.limits.contains(&limit));
+    routes.any(|route| route.defences.iter().any(|defence| defence.name() == "repeats"))
+}
+
+/// The time in which an empty bucket is full again.
+fn window_of(spec: &Spec) -> Option<Span> {
+    Some(match spec {
+        Spec::Continuous(bucket) => bucket.per_token().times(bucket.burst().into()),
+        Spec::Interval(bucket) => bucket.period(),
+        Spec::Rolling(window) => window.window(),
+        Spec::Floor(both) => {
+            let full = |bucket: crate::bucket::Continuous| bucket.per_token().times(bucket.burst().into());
+            full(both.floor()).max(full(both.pool()))
+        }
+        Spec::Distinct(_) | Spec::Escalation(_) | Spec::Recent(_) => return None,
+    })
+}
+
+fn hold_of(spec: &Spec) -> Span {
+    match spec {
+        Spec::Continuous(bucket) => bucket.hold(),
+        _ => Span::ZERO,
+    }
+}
