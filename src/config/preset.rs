@@ -323,10 +323,12 @@ macro_rules! preset {
     };
 }
 
-const PRESETS: [Preset; 47] = [
+const PRESETS: [Preset; 49] = [
     preset!("adminer"),
     preset!("airflow"),
     preset!("allauth"),
+    preset!("authelia"),
+    preset!("authentik"),
     preset!("basic"),
     preset!("cacti"),
     preset!("calibre-web"),

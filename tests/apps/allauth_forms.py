@@ -1,6 +1,10 @@
-"""django-allauth from PyPI on Django's own server: a form, an API, codes of a second factor and by mail."""
+"""django-allauth from PyPI on Django's own server: a form, an API, codes of a second factor and by mail, passkeys, devices."""
 
+import json
+import subprocess
+from base64 import urlsafe_b64encode
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 from environments import python
@@ -12,7 +16,10 @@ SITE = Path(__file__).parent / "allauth_forms" / "manage.py"
 FORM = "/accounts/login/"
 API = "/_allauth/app/v1/auth/login"
 CAREFUL = "grace"  # has a second factor
+KEEPER = "heidi"  # has a passkey
 CODE = "/accounts/2fa/authenticate/"
+PASSKEY = "/accounts/2fa/webauthn/login/"
+DEVICE = "/identity/o/device"
 
 
 class Allauth:
@@ -23,19 +30,22 @@ class Allauth:
     place = "allauth"
     wrong, right, proves, has_accounts = 200, 302, True, True
 
+    def __init__(self, secret):
+        self.secret = secret
+
     @classmethod
     @contextmanager
     def start(cls, directory, address, _site):
-        """Tables, three accounts and the server, for the length of the block."""
+        """Tables, four accounts and the server, for the length of the block."""
         env = {"PYTHONDONTWRITEBYTECODE": "1", "APP_DATABASE": str(directory / "db.sqlite")}
         manage = [python("allauth"), str(SITE)]
-        people = ((USER, PASSWORD), (OTHER, OTHERS_PASSWORD), (CAREFUL, PASSWORD))
+        people = ((USER, PASSWORD), (OTHER, OTHERS_PASSWORD), (KEEPER, PASSWORD), (CAREFUL, PASSWORD))
         words = [word for user, password in people for word in (user, password, mail_of(user))]
         call([*manage, "prepare", *words], directory / "prepare.log", env)
         command = [*manage, "runserver", "--noreload", "%s:%d" % address]
         with running("allauth", command, directory / "allauth.log", env) as server:
             wait_until(lambda: accepts(address), server)
-            yield cls()
+            yield cls(directory / "passkey.pem")
 
     @staticmethod
     def form(visitor, path, fields, note=None, headers=None):
@@ -76,6 +86,9 @@ class Allauth:
         self.second(visitor.another())
         self.api(visitor.another())
         self.mails(visitor.another(), attacker)
+        self.passkeys(visitor)
+        self.elsewhere(visitor.another())
+        self.devices(visitor.another(), attacker)
         self.form(visitor, "/accounts/logout/", {}, Note("sign-out", "none", shows=""))
 
     def second(self, visitor):
@@ -116,6 +129,72 @@ class Allauth:
         visitor.json("/_allauth/app/v1/auth/password/request", {"email": mail_of(USER)}, note=note)
         note = Note("password-again", "failure", None, "allauth-second", "")
         self.form(attacker, "/accounts/reauthenticate/", {"password": "wrong"}, note)
+
+
+    def elsewhere(self, visitor):
+        """The way to another site's accounts is a path below that of the form, and a new session."""
+        hides = r"state=(\w+)"
+        note = Note("sign-in-elsewhere", "neutral", None, "allauth-elsewhere", "", hides=hides)
+        self.form(visitor, "/accounts/google/login/", {"login": USER}, note)
+
+    def passkeys(self, visitor):
+        """A passkey beside the password: a right one, a wrong one, and one that comes with another's name."""
+        by_script, others = {"X-Requested-With": "XMLHttpRequest"}, {"login": USER}
+        visitor.another().get(PASSKEY, headers=by_script, note=Note("passkey-challenge", "none", shows=""))
+        for name, expect, right, fields in (
+            ("wrong-passkey", "failure", False, {}),
+            ("right-passkey", "success", True, {}),
+            ("right-passkey-with-anothers-name", "success", True, others),
+        ):
+            client = visitor.another()
+            client.get(FORM)
+            challenge = client.get(PASSKEY, headers=by_script).json("request_options", "publicKey", "challenge")
+            credential = client.keep(json.dumps(self.signed(client, challenge if right else "AAAA")))
+            self.form(client, PASSKEY, {"credential": credential} | fields, Note(name, expect, None, "allauth-passkey", ""))
+        for client in ("app", "browser"):
+            api = f"/_allauth/{client}/v1/auth/webauthn/login"
+            note = Note(f"{client}-wrong-passkey", "failure", None, "allauth-passkey", members=("/status", "/errors"))
+            asks = visitor.another()
+            asks.get(FORM)
+            headers = {"X-CSRFToken": asks.keep(asks.cookies["csrftoken"])}
+            credential = self.signed(asks, "AAAA")
+            for field in ("authenticatorData", "clientDataJSON", "signature"):
+                asks.keep(credential["response"][field])
+            asks.json(api, {"credential": credential}, headers=headers, note=note)
+
+    def signed(self, client, challenge):
+        """What a browser sends: the challenge, signed."""
+        told = sha256(client.address[0].encode()).digest() + bytes([0x05, 0, 0, 0, 1])
+        origin = "http://%s:%d" % client.address
+        said = json.dumps({"type": "webauthn.get", "challenge": challenge, "origin": origin}).encode()
+        command = ["openssl", "dgst", "-sha256", "-sign", str(self.secret)]
+        signature = subprocess.run(command, input=told + sha256(said).digest(), capture_output=True, check=True).stdout
+        response = {"authenticatorData": told, "clientDataJSON": said, "signature": signature, "userHandle": self.handle}
+        response = {field: encoded(value) for field, value in response.items()}
+        return {"id": encoded(b"k" * 32), "rawId": encoded(b"k" * 32), "type": "public-key", "response": response}
+
+    handle = b"3"  # of the third account
+
+    def devices(self, visitor, signed_in):
+        """A screen asks for a code, and who is signed in types it."""
+        ask = {"client_id": "tv", "scope": "openid"}
+        note = Note("device-code", "neutral", None, "allauth-codes", members=("/interval",))
+        code = visitor.form("/identity/o/api/device/code", ask, note=note).json("user_code")
+        note = Note("device-code-of-nobody", "failure", None, "allauth-codes", members=("/error",))
+        visitor.form("/identity/o/api/device/code", ask | {"client_id": "x"}, note=note)
+        visitor.get(f"{DEVICE}?code=WRONG", note=Note("device-while-signed-out", "neutral", None, "allauth-device", ""))
+        signed_in.get(DEVICE, note=Note("device-form", "none", shows="one-time-code"))
+        note = Note("wrong-code-of-a-device", "failure", None, "allauth-device", "Incorrect code")
+        signed_in.get(f"{DEVICE}?code=WRONG", note=note)
+        path = f"{DEVICE}?code={signed_in.keep(code)}"
+        signed_in.get(path, note=Note("right-code-of-a-device", "failure", None, "allauth-device", "Confirm Device"))
+        note = Note("device-confirmed", "failure", None, "allauth-device", "Device Authorized")
+        self.form(signed_in, path, {"action": "confirm"}, note)
+
+
+def encoded(value):
+    """As WebAuthn has it in JSON."""
+    return urlsafe_b64encode(value).decode().rstrip("=")
 
 
 def api_note(name, expect, user):

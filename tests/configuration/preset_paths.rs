@@ -319,7 +319,7 @@ fn a_form_that_is_only_looked_at_is_not_charged() {
 }
 
 /// Routes that count GET as well.
-const ANY: [&str; 2] = ["/login/token.php", "/simpleserver.php"];
+const ANY: [&str; 3] = ["/login/token.php", "/simpleserver.php", "device?"];
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]

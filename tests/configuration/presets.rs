@@ -3,6 +3,7 @@
 //! The answers are in `tests/recorded/APPLICATION/`, written by `tests/apps/recorded.py` from running applications. The
 //! first lines of a file say what has to come of it: `# expect: success|failure|neutral|none` (`none` is no attempt),
 //! `# door:` (one, or several), `# user:`, and `# spelling of:` where the application takes the name for that account.
+//! Those in `tests/described/` are written by the application's source, where none can be run.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 
@@ -36,7 +37,8 @@ struct Recorded {
 impl Recorded {
     fn all() -> Vec<Self> {
         let mut all = Vec::new();
-        for folder in fs::read_dir("tests/recorded").unwrap().map(|folder| folder.unwrap().path()) {
+        let folders = ["tests/recorded", "tests/described"].map(|place| fs::read_dir(place).unwrap());
+        for folder in folders.into_iter().flatten().map(|folder| folder.unwrap().path()) {
             let application = folder.file_name().unwrap().to_str().unwrap().to_owned();
             for file in fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()) {
                 let name = file.file_stem().unwrap().to_str().unwrap().to_owned();

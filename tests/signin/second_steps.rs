@@ -315,6 +315,7 @@ fn the_presets_charge_codes_to_the_account_of_the_session() {
         Reply::text("HTTP/1.1 200 OK\r\nSet-Cookie: session=0123456789abcdef\r\nContent-Length: 0\r\n\r\n")
     });
     let (keycloak, code) = ("/realms/a/login-actions/authenticate", "/login/challenge/totp");
+    let executor = "/api/v3/flows/executor/a/";
     let cases = [
         ("gitea", "/user/login", "user_name", "/user/two_factor", "passcode=1"),
         (
@@ -326,6 +327,16 @@ fn the_presets_charge_codes_to_the_account_of_the_session() {
         ),
         ("keycloak", keycloak, "username", keycloak, "otp=1"),
         ("nextcloud", "/login", "user", code, "challenge=1"),
+        ("nextcloud", "/login/webauthn/start", "loginName", "/login/webauthn/finish", "data=1"),
+        ("gitea", "/user/login", "user_name", "/user/webauthn/assertion", "id=1"),
+        ("gitea", "/user/login", "user_name", "/login/oauth/device", "user_code=1"),
+        ("gitlab", "/users/sign_in", "user[login]", "/users/sign_in", "user[device_response]=1"),
+        ("gitlab", "/users/sign_in", "user[login]", "/oauth/device/confirm", "user_code=1"),
+        ("allauth", "/accounts/login/", "login", "/identity/o/device?code=1", ""),
+        ("authelia", "/api/firstfactor", "username", "/api/secondfactor/totp", "token=1"),
+        ("authelia", "/api/firstfactor", "username", "/api/oidc/consent", "user_code=1"),
+        ("authentik", executor, "uid_field", executor, "password=1"),
+        ("authentik", executor, "uid_field", executor, "code=1"),
     ];
     for (preset, sign_in, user, code, form) in cases {
         let limit = "[limit.account]\nkey = \"user\"\nrate = \"10 per 1h\"\n";

@@ -94,7 +94,7 @@ fn markers_are_read_and_are_no_part_of_a_presets_routes() {
         assert_eq!(preset.file.matches("[detect]").count(), 1, "{}", preset.name);
         count += 1;
     }
-    assert!(count >= 47, "{count} presets have markers");
+    assert!(count >= 49, "{count} presets have markers");
 }
 
 #[test]
