@@ -8,6 +8,7 @@ mod account_fields;
 mod describe;
 
 use std::net::SocketAddr;
+use std::sync::OnceLock;
 
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 
@@ -23,6 +24,7 @@ use crate::policy::slots::ConcurrencyFigures;
 use crate::policy::{Charges, Cost, DefenceRefusal, LimitKind, Policy, Route, canonical, path_info};
 use crate::proxy::error::MalformedRequest;
 use crate::proxy::request::client_addr::ClientSettings;
+use crate::proxy::request::shown::{Requester, Shown};
 use crate::proxy::request::target;
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::store::memory::TooLarge;
@@ -318,6 +320,8 @@ impl Explanation {
 pub(super) struct RequestParts {
     request: Request<()>,
     host: Result<String, MalformedRequest>,
+    /// Empty until the client is known.
+    shown: OnceLock<Shown<'static>>,
 }
 
 impl RequestParts {
@@ -328,7 +332,7 @@ impl RequestParts {
         let authority = asked.url.authority().map_or("localhost", http::uri::Authority::as_str);
         add_headers(request.headers_mut(), authority, asked);
         let host = target::check(&request).map(|host| host.to_string());
-        Self { request, host }
+        Self { request, host, shown: OnceLock::new() }
     }
 
     /// The attempt, or the answer of a gate that cannot read the request.
@@ -340,15 +344,17 @@ impl RequestParts {
         let because = |why: &dyn std::fmt::Display| format!("400, because {why}");
         let host = self.host.as_ref().map_err(|why| because(why))?;
         let (method, uri, headers) = (self.request.method(), self.request.uri(), self.request.headers());
+        let peer = PeerAddr::Ip(SocketAddr::new(asked.peer, 0));
+        let requester = Requester { peer, is_secure: asked.url.scheme_str() == Some("https"), tls: None };
+        let shown = client.shown_by(requester, &self.request, Clock::system().now(), || true);
+        let shown = shown.map_err(|why| because(&why))?;
+        let tls = self.shown.get_or_init(|| shown).client();
         let client = match asked.from {
             Some(ip) => Client::from_ip(ip),
-            None => {
-                let peer = PeerAddr::Ip(SocketAddr::new(asked.peer, 0));
-                client.client_of(peer, headers).map_err(|why| because(&why))?
-            }
+            None => client.client_of(peer, headers).map_err(|why| because(&why))?,
         };
         let (path, query, body) = (uri.path(), uri.query(), body_of(asked));
-        Ok(Attempt { method, path, query, host, client, headers, body, descriptor: None, tls: None })
+        Ok(Attempt { method, path, query, host, client, headers, body, descriptor: None, tls })
     }
 }
 

@@ -31,6 +31,7 @@ mod list_file;
 mod lists;
 mod log;
 mod methods;
+mod monitors;
 mod networks;
 mod on_demand;
 mod pages;
@@ -73,7 +74,7 @@ pub(super) fn check(
     cx.admin = admin::listen(&cx, f);
     cx.groups = addresses::upstreams(&cx, f);
     cx.refuse = settings::refuse(&mut cx, f);
-    cx.client = settings::client(&cx, f);
+    cx.client = settings::client(&mut cx, f);
     cx.limits = limits::check(&mut cx, f);
     let lookup = defences::lookup(&mut cx, f);
     cx.routes = routes::check(&mut cx, applications, f);

@@ -52,6 +52,8 @@ tables! {
         networks: Vec<RawNamed<List>> = Example,
         lists: Vec<RawNamed<RawNetworkList>>,
         lookups: RawLookups = Part,
+        /// Programs that sign their requests.
+        monitors("monitor"): Vec<RawNamed<RawMonitor>>,
         /// What is protected. A request that matches no route is forwarded and never counted.
         routes("route"): Vec<RawNamed<RawRoute>>,
         /// Routes for the hosts of a list.
@@ -75,9 +77,16 @@ tables! {
     pub(in crate::config) RawClient {
         trust: Option<List>,
         header: Key<Free>,
+        certificate: Key<Word<words::CertificateHeaders>>,
         ipv4: Key<Ipv4Bits>,
         ipv6: Key<Ipv6Bits>,
         dns_keep: Key<Lasting<{ 60 * SECOND }, { 30 * DAY }>>,
+    }
+
+    /// A program that signs its requests, for "signed:NAME" in `rates`.
+    pub(in crate::config) RawMonitor (named name::PATTERN) {
+        key: Key<Free> = Example,
+        keys: Key<Free> = Example,
     }
 
     /// A route for many hosts, which has all other keys of a route but `host`.
@@ -130,7 +139,7 @@ tables! {
         key: Key<Text<LimitKey>>,
         rate: RawKey<Given<RateOfAttempts>> = Example,
         exempt: Option<List> = Example,
-        /// The rate of these clients, or "off" for no limit. A key is a network, "user:NAME", "@users.txt", "header:NAME=VALUE", "cert:NAME", "asn:NUMBER" or "country:XX".
+        /// The rate of these clients, or "off" for no limit. A key is a network, "user:NAME", "@users.txt", "header:NAME=VALUE", "signed:NAME", "cert:NAME", "asn:NUMBER" or "country:XX".
         rates: Vec<RawNamed<Given<Like<RateOrOff>>>> = Example,
         ladder: Option<List<Rate>> = Example Own,
         ipv4: Key<Wholes<u8, 0, 32>> = Example,

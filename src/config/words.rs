@@ -12,6 +12,7 @@ use crate::policy::canonical::Case;
 use crate::policy::{ChargeOn, Mode, Unit};
 use crate::proxy::endpoint::EndpointKind;
 use crate::proxy::headers::passed::HeaderCase;
+use crate::proxy::request::client_cert::CertificateHeader;
 use crate::proxy::respond::{Language, ShowLimits};
 use crate::store::shared::{Arithmetic, OnError};
 
@@ -186,6 +187,14 @@ words! {
         "tls-alpn-01" => ValidationMethod::TlsAlpn01,
         "http-01" => ValidationMethod::Http01,
         "dns-01" => ValidationMethod::Dns01,
+    }
+}
+words! {
+    /// How a proxy passes on its client's certificate.
+    pub(super) CertificateHeaders: CertificateHeader {
+        "off" => CertificateHeader::Off,
+        "client-cert" => CertificateHeader::ClientCert,
+        "xfcc" => CertificateHeader::Xfcc,
     }
 }
 words! {

@@ -15,6 +15,7 @@
 
 mod applications;
 mod dovecot;
+mod certificates;
 mod endpoints;
 mod legacy;
 mod proxy_protocol;

@@ -32,4 +32,5 @@ mod pebble;
 mod readers;
 mod reference;
 mod schema;
+mod signed_monitors;
 mod systemd;

@@ -15,6 +15,7 @@ mod health;
 mod http1;
 mod http2;
 mod moving;
+mod passed_certificates;
 mod proxy_protocol;
 mod slow;
 mod tls;

@@ -68,6 +68,8 @@ pub enum Event<'a> {
     Pardon(PardonResult),
     /// A body that was read for its fields was refused: there is no memory for it.
     BodyRefused,
+    /// An attempt names the key of a monitor, but its signature does not hold.
+    BadSignature,
     /// An upstream failed a request.
     UpstreamFailed {
         /// Its address as configured.

@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::{HeaderMap, Method};
 
@@ -109,17 +110,20 @@ pub struct Attempt<'a> {
     pub body: AttemptBody<'a>,
     /// What a rate limit service is told instead of the request; `None` for a request.
     pub descriptor: Option<&'a Descriptor<'a>>,
-    /// What the client itself showed in the handshake of TLS.
+    /// What the client showed of itself.
     pub tls: Option<&'a TlsClient>,
 }
 
-/// What a client showed in the handshake of TLS; its `Debug` form hides it.
+/// What a client showed of itself: in the handshake of TLS with the gate, or with the trusted proxy that passes it on, and
+/// by the signature of a request. Its `Debug` form hides it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TlsClient {
     /// The name in its certificate.
     pub certificate: Option<String>,
     /// The fingerprint of its first message.
     pub fingerprint: Option<String>,
+    /// The name of the monitor that signed the request.
+    pub monitor: Option<Arc<str>>,
 }
 
 impl TlsClient {

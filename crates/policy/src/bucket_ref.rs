@@ -295,6 +295,7 @@ mod tests {
         let tls = TlsClient {
             certificate: Some("mail, relay".to_owned()),
             fingerprint: Some(FINGERPRINT.to_owned()),
+            monitor: None,
         };
         let attempt = Attempt {
             method,

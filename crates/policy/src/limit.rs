@@ -227,6 +227,7 @@ impl Limit {
         }
         let class = account.and_then(|account| self.rates.of_user(account));
         let class = class.or_else(|| self.rates.of_headers(attempt.headers));
+        let class = class.or_else(|| self.rates.of_monitor(attempt.tls?.monitor.as_deref()?));
         let class = class.or_else(|| self.rates.of_certificate(attempt.tls?.certificate.as_deref()?));
         let class = class.or_else(|| self.rates.of_address(attempt.client.known_ip()?));
         match class.or_else(|| self.rates.of_facts(origin)) {

@@ -1,7 +1,8 @@
 //! The rates of some clients of a limit: `[limit.NAME.rates]`.
 //!
-//! A client belongs to one class. Its account decides first, then a credential in a header, its certificate, the longest
-//! prefix with its address, its autonomous system, its country. What a bucket of a class does is left to its [`Spec`].
+//! A client belongs to one class. Its account decides first, then a credential in a header, the monitor that signed its
+//! request, its certificate, the longest prefix with its address, its autonomous system, its country. What a bucket of a
+//! class does is left to its [`Spec`].
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,6 +23,7 @@ pub struct Rates {
     classes: Vec<ClassRate>,
     users: HashMap<Fingerprint, usize>,
     credentials: Vec<CredentialRates>,
+    monitors: HashMap<Box<str>, usize>,
     certificates: HashMap<Box<str>, usize>,
     networks: NetworkMap<usize>,
     facts: HashMap<AddressFact, usize>,
@@ -73,6 +75,11 @@ impl Rates {
     /// Puts a network into a class; the first class of a prefix stays.
     pub fn insert_network(&mut self, network: IpNet, class: usize) {
         self.networks.insert(network, class);
+    }
+
+    /// Puts the requests that this monitor signed into a class. Returns as above.
+    pub fn insert_monitor(&mut self, name: &str, class: usize) -> bool {
+        *self.monitors.entry(name.into()).or_insert(class) == class
     }
 
     /// Puts the clients with a certificate of this name into a class. Returns as above.
@@ -138,6 +145,11 @@ impl Rates {
         self.class(self.networks.find_translated(ip))
     }
 
+    /// The class of the requests that this monitor signed.
+    pub(super) fn of_monitor(&self, name: &str) -> Option<&ClassRate> {
+        self.class(self.monitors.get(name))
+    }
+
     /// The class of a certificate of this name.
     pub(super) fn of_certificate(&self, name: &str) -> Option<&ClassRate> {
         self.class(self.certificates.get(name))
@@ -163,7 +175,7 @@ impl Rates {
         let networks = self.networks.iter().map(|(_, class)| class);
         let of_addresses = networks.chain(self.facts.values());
         let of_addresses = of_addresses.filter(|_| ip.is_none());
-        let proven = credentials.chain(self.certificates.values());
+        let proven = credentials.chain(self.monitors.values()).chain(self.certificates.values());
         let mut numbers: Vec<&usize> = proven.chain(of_addresses).collect();
         numbers.sort_unstable();
         numbers.dedup();

@@ -19,6 +19,7 @@ LABELS = {
     "tollgate_answer_bytes_total": "limit result",
     "tollgate_attack_mode": "route",
     "tollgate_attempts_total": "route outcome",
+    "tollgate_bad_signatures_total": "",
     "tollgate_bodies_refused_total": "",
     "tollgate_buckets": "limit",
     "tollgate_buckets_forgotten_total": "limit",

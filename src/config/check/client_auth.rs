@@ -1,4 +1,4 @@
-//! `tls.client_ca` and `tls.client_auth`: the certificates of clients.
+//! `tls.client_ca`, `tls.client_auth` and `client.certificate`: the certificates of clients.
 
 use tollgate_grammar::kind::{Checked as _, Given, Word};
 use tollgate_grammar::{Findings, Located, RawNamed};
@@ -10,6 +10,7 @@ use crate::net::tls::ClientAuth;
 use crate::policy::Limit;
 use crate::policy::client_fact::ClientFact;
 use crate::policy::key::KeyPart;
+use crate::proxy::request::client_cert::CertificateHeader;
 
 /// How clients may come.
 #[derive(Clone, Copy)]
@@ -27,19 +28,22 @@ pub(super) fn check(
 ) -> Option<ClientAuth> {
     let raw = cx.raw;
     let is_required = raw.tls.client_auth.checked(f).unwrap_or(false);
+    let is_needed = cx.limits.iter().flatten().any(needs_certificates);
+    let is_passed_on = check_header(cx, is_needed, f);
     let Some(path) = &raw.tls.client_ca else {
         if let Some(word) = &raw.tls.client_auth {
             f.error(&word.spot, "`tls.client_ca` is missing", AUTHORITIES);
         }
         let message = "no client is asked for a certificate: `tls.client_ca` is missing";
-        refuse_limits(cx, message, AUTHORITIES, f);
+        if !is_passed_on {
+            refuse_limits(cx, message, AUTHORITIES, f);
+        }
         return None;
     };
-    if !listen.has_tls {
+    if !listen.has_tls && !is_passed_on {
         let message = "no client shows a certificate: a listener with TLS is missing";
         refuse_limits(cx, message, LISTENER, f);
     }
-    let is_needed = cx.limits.iter().flatten().any(needs_certificates);
     warn(path, listen, is_required, is_needed, f);
     refuse_handshakes_of_authorities(raw, is_required, f);
     match ClientAuth::from_pem(&cx.files.bytes(&path.value, &path.spot, f)?, is_required) {
@@ -50,6 +54,20 @@ pub(super) fn check(
             None
         }
     }
+}
+
+/// `client.certificate`. Returns whether a proxy passes on certificates.
+fn check_header(cx: &CheckContext<'_>, is_needed: bool, f: &mut Findings) -> bool {
+    let CheckContext { raw, client, .. } = cx;
+    let given = raw.client.certificate.as_ref().filter(|_| client.certificate != CertificateHeader::Off);
+    let Some(given) = given else { return false };
+    if client.trust.is_empty() && !client.trust_unix {
+        let hint = "client.trust = [\"10.0.0.5\"] names the proxies that send the header";
+        f.warning(&given.spot, "no peer may pass on a certificate: `client.trust` is empty", hint);
+    } else if !is_needed {
+        f.warning(&given.spot, UNUSED, USES);
+    }
+    true
 }
 
 fn needs_certificates(limit: &Limit) -> bool {
@@ -66,8 +84,11 @@ fn warn(
     if !listen.has_tls && !is_needed {
         f.warning(&path.spot, "no listener speaks TLS with clients", LISTENER);
     } else if !is_required && !is_needed {
-        let hint = "client_auth = \"require\", key = \"cert\", or \"cert:NAME\" in the rates of a limit";
-        f.warning(&path.spot, "nothing depends on the certificates of clients", hint);
+        f.warning(
+            &path.spot,
+            UNUSED,
+            "client_auth = \"require\", key = \"cert\", or \"cert:NAME\" in the rates of a limit",
+        );
     } else if is_required && listen.has_plain {
         let message = "another listener without TLS serves clients that show no certificate";
         f.warning(&path.spot, message, "redirect = true, or no http:// in `listen`");
@@ -97,4 +118,6 @@ fn refuse_handshakes_of_authorities(raw: &raw::RawFile, is_required: bool, f: &m
 }
 
 const AUTHORITIES: &str = "add client_ca = \"clients.pem\" to [tls]";
+const UNUSED: &str = "nothing depends on the certificates of clients";
+const USES: &str = "key = \"cert\", or \"cert:NAME\" in the rates of a limit";
 const LISTENER: &str = "as in listen = \"https://[::]:443\"";

@@ -8,9 +8,10 @@ use tollgate_grammar::{Findings, Located};
 
 use super::super::raw;
 use crate::proxy::headers::filter::{HeaderFilter, NamePattern, SenderRule, lists};
+use crate::proxy::request::client_cert::CertificateHeader;
 
 /// The built-in lists, with the changes of the file.
-pub(super) fn check(raw: &raw::RawProxy, f: &mut Findings) -> HeaderFilter {
+pub(super) fn check(raw: &raw::RawProxy, certificate: CertificateHeader, f: &mut Findings) -> HeaderFilter {
     let built_in = HeaderFilter::default();
     let strip = patterns(distinct(raw.strip.as_deref(), f), f);
     let keep = patterns(distinct(raw.keep.as_deref(), f), f);
@@ -24,6 +25,9 @@ pub(super) fn check(raw: &raw::RawProxy, f: &mut Findings) -> HeaderFilter {
     let pass = raw.underscores.checked(f);
     let filter = if pass == Some(true) { built_in.passing_odd_names() } else { built_in };
     let filter = keep.iter().fold(filter, |filter, (_, pattern)| filter.without(pattern));
+    // Whatever `keep` says: what is read as a certificate comes from a trusted proxy.
+    let of_certificates = certificate.names().iter().filter_map(|name| NamePattern::parse(name));
+    let filter = of_certificates.fold(filter, |filter, pattern| filter.with(&pattern));
     strip.iter().fold(filter, |filter, (_, pattern)| filter.with(pattern))
 }
 

@@ -1,8 +1,7 @@
 //! `[limit.NAME.rates]`: other rates for some clients, in the shape of the limit.
 //!
 //! The form of a key says what it is: `user:NAME` and `@users.txt` are accounts, `header:NAME=VALUE` a credential,
-//! `cert:NAME` a certificate,
-//! a [fact](RATED_FACTS) and its value the addresses of which it is known, and everything else networks. No message and no class repeats a credential.
+//! `signed:NAME` a monitor, `cert:NAME` a certificate, a [fact](RATED_FACTS) and its value the addresses of which it is known, and everything else networks. No message and no class repeats a credential.
 
 use std::collections::HashMap;
 
@@ -11,7 +10,7 @@ use ipnet::IpNet;
 use tollgate_grammar::diagnostic::suggest;
 use tollgate_grammar::kind::{Given, Like};
 use tollgate_grammar::table::SecretText;
-use tollgate_grammar::{Findings, Located, RawNamed, Spot, Syntax as _};
+use tollgate_grammar::{Findings, Located, RawNamed, Spot, Syntax as _, name};
 
 use super::super::values::{LimitKey, RateOrOff, RateValue};
 use super::account_lists::listed_accounts;
@@ -41,12 +40,15 @@ pub(super) fn check(
         let spec = rate.and_then(|rate| of_rate(shape?, GivenRate { rate, text }, extras, f));
         let selector = Selector::of(&name.value);
         let class = found.rates.add(&found.class_name(&selector, name), spec);
-        if matches!(selector, Selector::User(_) | Selector::UserList(_)) {
+        let is_of_users = matches!(selector, Selector::User(_) | Selector::UserList(_));
+        if is_of_users {
             refuse_users_elsewhere(name, key, f);
-            if text.value == "off" {
-                let message = "this limit bounds no guesses at what is named here";
-                f.warning(&text.spot, message, "a high rate is a bound, as in \"600/min\"");
-            }
+        }
+        // Anyone who sees a signature can send it again, with another account.
+        let is_replayed = matches!(selector, Selector::Monitor(_)) && is_by_account(key);
+        if text.value == "off" && (is_of_users || is_replayed) {
+            let message = "this limit bounds no guesses at what is named here";
+            f.warning(&text.spot, message, "a high rate is a bound, as in \"600/min\"");
         }
         found.add(selector, name, class, f);
     }
@@ -63,6 +65,8 @@ enum Selector<'t> {
     UserList(&'t str),
     /// The name of a header and its value.
     Credential(&'t str),
+    /// The name of a monitor.
+    Monitor(&'t str),
     /// The name in a certificate.
     Certificate(&'t str),
     /// What an address tells.
@@ -81,6 +85,7 @@ impl<'t> Selector<'t> {
         match text.split_once(':') {
             Some(("user", name)) => Self::User(name),
             Some(("header", pair)) => Self::Credential(pair),
+            Some(("signed", name)) => Self::Monitor(name),
             Some(("cert", name)) => Self::Certificate(name),
             Some((kind, _)) if RATED_FACTS.contains(&kind) => Self::Fact(text),
             // An IPv6 address begins with hexadecimal digits.
@@ -121,6 +126,7 @@ impl<'r> RatesCheck<'r, '_> {
             Selector::User(user) => self.add_user(user, &name.spot, class, f),
             Selector::UserList(path) => self.lists.push((path, &name.spot, class)),
             Selector::Credential(pair) => self.add_credential(pair, &name.spot, class, f),
+            Selector::Monitor(monitor) => self.add_monitor(monitor, &name.spot, class, f),
             Selector::Certificate(subject) => self.add_certificate(subject, &name.spot, class, f),
             Selector::Fact(fact) => {
                 let add = |fact| self.rates.insert_fact(fact, class);
@@ -170,6 +176,14 @@ impl<'r> RatesCheck<'r, '_> {
         }
     }
 
+    fn add_monitor(&mut self, monitor: &str, spot: &Spot, class: usize, f: &mut Findings) {
+        let name = Located { value: monitor.to_owned(), spot: spot.clone() };
+        // TOML has each key once.
+        if name::index_of(&name, "monitor", &self.cx.raw.monitors, f).is_some() {
+            self.rates.insert_monitor(monitor, class);
+        }
+    }
+
     fn add_certificate(&mut self, subject: &str, spot: &Spot, class: usize, f: &mut Findings) {
         if subject.is_empty() {
             f.error(
@@ -209,7 +223,11 @@ fn refuse_users_elsewhere(name: &Located<String>, key: Option<&LimitKey>, f: &mu
     }
 }
 
-const KINDS: [&str; 3] = ["user", "header", "cert"];
+fn is_by_account(key: Option<&LimitKey>) -> bool {
+    key.is_some_and(|LimitKey(parts)| parts.contains(&KeyPart::User))
+}
+
+const KINDS: [&str; 4] = ["user", "header", "signed", "cert"];
 const CREDENTIAL: &str = "as in \"header:X-Api-Key=${file:partner.key}\"";
 /// Bytes from which on a random text cannot be guessed, even one of letters.
 const GOOD_CREDENTIAL: usize = 16;

@@ -13,6 +13,7 @@ use super::super::words::ProxyProtocols;
 use super::context::CheckContext;
 use super::headers;
 use super::health;
+use super::monitors;
 use super::pages;
 use super::trust::{UNIX, trusted};
 use crate::defences::prefixes::prefixes;
@@ -24,7 +25,7 @@ use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::{ClientRate, Forwarding, ProxySettings};
 
 /// `[client]`.
-pub(super) fn client(cx: &CheckContext<'_>, f: &mut Findings) -> ClientSettings {
+pub(super) fn client(cx: &mut CheckContext<'_>, f: &mut Findings) -> ClientSettings {
     let raw = &cx.raw.client;
     let mut settings = ClientSettings::default();
     let is_unix = |entry: &&Located<String>| entry.value == UNIX;
@@ -34,6 +35,8 @@ pub(super) fn client(cx: &CheckContext<'_>, f: &mut Findings) -> ClientSettings 
         settings.header = identity_header(header, f).unwrap_or_default();
     }
     settings.prefixes = prefixes(&raw.ipv4, &raw.ipv6, settings.prefixes, f);
+    settings.certificate = raw.certificate.checked(f).unwrap_or_default();
+    settings.monitors = monitors::check(cx, f);
     settings
 }
 
@@ -94,7 +97,7 @@ pub(super) fn proxy(cx: &CheckContext<'_>, f: &mut Findings) -> ProxySettings {
         },
         resolver: resolver(raw.resolver.as_deref(), f),
         drain: raw.drain.checked(f).unwrap_or(default.drain),
-        headers: headers::check(raw, f),
+        headers: headers::check(raw, cx.client.certificate, f),
         header_case: raw.header_case.checked(f).unwrap_or_default(),
         proxy_protocol,
         health: health::terms(cx, f),

@@ -25,7 +25,7 @@ use crate::time::{Clock, Time};
 /// Certificates for clients and operators, and the oldest version of TLS.
 pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> TlsSettings {
     let raw = cx.raw;
-    if !has_features(&raw.tls, f) {
+    if !has_features(raw, f) {
         return TlsSettings::default();
     }
     let now = Clock::system().now();
@@ -63,11 +63,14 @@ pub(super) fn check(cx: &mut CheckContext<'_>, f: &mut Findings) -> TlsSettings 
 }
 
 /// Whether this program can do what the table asks for.
-fn has_features(raw: &raw::RawTls, f: &mut Findings) -> bool {
+fn has_features(raw: &raw::RawFile, f: &mut Findings) -> bool {
+    let in_front = raw.client.certificate.iter().filter(|word| word.value != "off").map(|word| &word.spot);
+    let in_front = in_front.chain(raw.monitors.iter().map(|monitor| &monitor.name.spot));
+    let raw = &raw.tls;
     let files = [&raw.upstream_ca, &raw.client_ca].into_iter().flatten().map(|text| &text.spot);
     let words =
         raw.minimum.iter().map(|word| &word.spot).chain(raw.client_auth.iter().map(|word| &word.spot));
-    let tls = raw.certificates.key.iter().chain(words).chain(files);
+    let tls = raw.certificates.key.iter().chain(words).chain(files).chain(in_front);
     let acme = raw.acme.iter().map(|table| &table.name.spot);
     let mut has_all = true;
     for (spots, feature) in [(tls.collect::<Vec<_>>(), features::TLS), (acme.collect(), features::ACME)] {

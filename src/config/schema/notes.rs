@@ -83,8 +83,8 @@ impl NoteReader {
 /// `route.login.attack` is `route.*.attack`.
 fn path_of_table(table: &str) -> String {
     let mut parts: Vec<&str> = table.split('.').collect();
-    if let ["route" | "template" | "limit" | "endpoint" | "lists", name, ..] | ["refuse", "texts", name] =
-        &mut parts[..]
+    if let ["route" | "template" | "limit" | "endpoint" | "lists" | "monitor", name, ..]
+    | ["refuse", "texts", name] = &mut parts[..]
     {
         *name = "*";
     }

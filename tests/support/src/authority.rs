@@ -7,13 +7,14 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, date_time_ymd,
 };
+use rustls::client::WantsClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme, StreamOwned,
-    SupportedProtocolVersion, version,
+    ClientConfig, ClientConnection, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    StreamOwned, SupportedProtocolVersion, version,
 };
 
 use crate::{Client, Encrypted, Gate, Launch};
@@ -81,11 +82,23 @@ impl Authority {
 
     /// Trusts this authority alone.
     pub fn client_config(&self, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
+        self.client_builder(versions).with_no_client_auth()
+    }
+
+    /// The same for a client that shows this certificate.
+    pub fn client_config_with(&self, pair: &Pair) -> ClientConfig {
+        let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
+        self.client_builder(BOTH).with_client_auth_cert(vec![pair.der()], key).unwrap()
+    }
+
+    fn client_builder(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> ConfigBuilder<ClientConfig, WantsClientCert> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
         let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
-        let builder = builder.with_protocol_versions(versions).unwrap();
-        builder.with_root_certificates(roots).with_no_client_auth()
+        builder.with_protocol_versions(versions).unwrap().with_root_certificates(roots)
     }
 
     /// A client that asks for this name; the handshake is made when it sends something.

@@ -28,6 +28,15 @@ pub enum MinVersion {
     Tls13,
 }
 
+/// The only common name of a certificate as text; `None` for one that is empty or longer than 256 bytes.
+#[must_use]
+pub fn single_name(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    (1..=MAX_NAME).contains(&text.len()).then(|| text.to_owned())
+}
+
+const MAX_NAME: usize = 256;
+
 /// The file's settings for clients that speak TLS, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsSettings {

@@ -117,6 +117,9 @@ pub enum MalformedRequest {
     /// The `Forwarded` header does not fit the grammar of RFC 7239.
     #[error("the Forwarded header is malformed")]
     BadForwarded,
+    /// The header in which a proxy passes on a client's certificate does not fit its grammar, or is there twice.
+    #[error("the {0} header is malformed")]
+    BadCertificate(&'static str),
     /// More than 32 trusted hops.
     #[error("too many proxies have passed the request on")]
     TooManyHops,

@@ -2,6 +2,7 @@
 
 pub(super) mod auth_policy;
 pub mod client_addr;
+pub mod client_cert;
 pub mod decoder;
 pub(super) mod descriptor;
 pub(super) mod forwarded;
@@ -10,6 +11,8 @@ pub mod redirect;
 pub(super) mod report;
 pub mod response_terms;
 pub mod scheme;
+pub mod shown;
+pub mod signature;
 pub mod target;
 pub mod validation;
 pub(super) mod voucher;

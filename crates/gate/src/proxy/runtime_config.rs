@@ -19,6 +19,7 @@ use super::error::MalformedRequest;
 use super::request::client_addr::ClientSettings;
 use super::request::redirect::Redirect;
 use super::request::scheme::is_secure;
+use super::request::shown::{Requester, Shown};
 use super::request::validation::ValidationHosts;
 use super::respond::RefuseSettings;
 use super::settings::ProxySettings;
@@ -27,7 +28,8 @@ use crate::engine::Rules;
 use crate::net::listener::{Callers, ListenerKind};
 use crate::net::stream::PeerAddr;
 use crate::net::tls::Acceptor;
-use crate::policy::attempt::{Client, TlsClient};
+use crate::policy::attempt::Client;
+use crate::time::Time;
 
 /// The parts of the configuration that a request uses, shared by all workers.
 pub struct RuntimeConfig {
@@ -112,9 +114,17 @@ impl RuntimeConfig {
         !connection.callers.are_clients() || self.client.trusts(connection.peer)
     }
 
-    /// What a connection's client showed in the handshake; what a trusted proxy showed is not its clients'.
-    pub(super) fn tls_of<'c>(&self, connection: &'c DownstreamConnection) -> Option<&'c TlsClient> {
-        connection.tls.get().filter(|_| !self.trusts_peer_of(connection)).map(|tls| &**tls)
+    /// What a request's client showed of itself; what a trusted proxy showed in its handshake is not its clients'.
+    pub(super) fn shown_by<'c, B>(
+        &self,
+        connection: &'c DownstreamConnection,
+        request: &Request<B>,
+        now: Time,
+        is_attempt: impl FnOnce() -> bool,
+    ) -> Result<Shown<'c>, MalformedRequest> {
+        let tls = connection.tls.get().filter(|_| !self.trusts_peer_of(connection)).map(|tls| &**tls);
+        let requester = Requester { peer: connection.peer, is_secure: connection.is_secure(), tls };
+        self.client.shown_by(requester, request, now, is_attempt)
     }
 
     /// The `Location` for a redirected request.

@@ -282,6 +282,7 @@ impl EventListener for Messages {
             | Event::Pardon(_)
             | Event::Settled(_)
             | Event::UpstreamChecked { .. }
+            | Event::BadSignature
             | Event::Noted { .. }
             | Event::RequestCompleted(_)
             | Event::Connection(ConnectionEvent::Opened)

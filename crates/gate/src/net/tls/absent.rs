@@ -27,6 +27,10 @@ pub struct Acceptor(Infallible);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientAuth(Infallible);
 
+/// Checks signatures.
+#[derive(Debug, Clone, Copy)]
+pub struct Ed25519(Infallible);
+
 /// Sessions of returning clients: there are none.
 #[derive(Debug, Clone, Default)]
 pub struct SessionCache;
@@ -95,6 +99,20 @@ impl Certificate {
     }
 }
 
+impl Ed25519 {
+    /// None.
+    #[must_use]
+    pub fn new() -> Option<Self> {
+        None
+    }
+
+    /// Whether the holder of this key signed the message.
+    #[must_use]
+    pub fn verifies(&self, _: &[u8; 32], _: &[u8], _: &[u8]) -> bool {
+        match self.0 {}
+    }
+}
+
 impl SessionCache {
     /// An empty cache.
     #[must_use]
@@ -155,6 +173,18 @@ impl ClientAuth {
     pub fn is_required(&self) -> bool {
         match self.0 {}
     }
+}
+
+/// # Errors
+/// Always.
+pub fn name_in_der(_: &[u8]) -> Result<Option<String>, ClientAuthError> {
+    Err(NoTls)
+}
+
+/// # Errors
+/// Always.
+pub fn name_in_pem(_: &[u8]) -> Result<Option<String>, ClientAuthError> {
+    Err(NoTls)
 }
 
 /// # Errors

@@ -244,7 +244,7 @@ impl Worker {
                 return;
             }
             let certificate = stream.peer_certificate().and_then(common_name);
-            let tls = TlsClient { certificate, fingerprint };
+            let tls = TlsClient { certificate, fingerprint, monitor: None };
             if !tls.is_empty() {
                 // It is set here alone.
                 let _ = connection.tls.set(Box::new(tls));

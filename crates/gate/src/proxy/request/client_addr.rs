@@ -7,11 +7,14 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName};
 
+use super::client_cert::CertificateHeader;
 use super::forwarded::{self, ForwardedElement};
+use super::signature::Monitors;
 use crate::net::stream::PeerAddr;
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
@@ -30,6 +33,10 @@ pub struct ClientSettings {
     pub header: IdentityHeader,
     /// Default prefix lengths: addresses with the same prefix share a bucket.
     pub prefixes: PrefixLengths,
+    /// The header in which a trusted proxy passes on the client's certificate.
+    pub certificate: CertificateHeader,
+    /// Who may sign requests; `None` if nobody may.
+    pub monitors: Option<Arc<Monitors>>,
 }
 
 /// The header that names the client.

@@ -22,6 +22,7 @@ use crate::proxy::body::{ClientBody, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::request::question::VisibleBody;
 use crate::proxy::request::response_terms::ResponseTerms;
+use crate::proxy::request::signature::Monitors;
 use crate::proxy::request::target;
 use crate::proxy::respond::{CachedRefusal, Negotiation, RenderedRefusal, language_of};
 use crate::proxy::runtime_config::WorkerConfig;
@@ -157,11 +158,16 @@ impl Server {
         if shared.validation_hosts.is_some() && request.uri().path().starts_with("/.well-known/") {
             return None;
         }
+        // A signature expires.
+        if shared.client.monitors.is_some() && Monitors::may_have_signed(request.headers()) {
+            return None;
+        }
         let host = target::validate_again(connection, request).ok()?;
         let client = config.client_of(connection, request).ok()?;
+        let shown = shared.shown_by(connection, request, now, || true).ok()?;
         let has_body = !request.body().is_end_stream();
         let body = if has_body { AttemptBody::Unread } else { visible.without_any() };
-        let attempt = attempt(request, &host, client, shared.tls_of(connection), body);
+        let attempt = attempt(request, &host, client, shown.client(), body);
         let (routes, requirement) = routes_by_head(&rules.policy, &attempt, has_body).ok()?;
         let (routes, may_be_known) = match requirement {
             None => (routes, false),

@@ -192,7 +192,16 @@ impl Server {
                 if let Some(answered) = HeadDecision::before_routes(shared, connection, request, &host) {
                     return Ok(answered.map(|answered| (client, answered)));
                 }
-                let attempt = attempt(request, &host, client, shared.tls_of(connection), body);
+                let mut attempt = attempt(request, &host, client, None, body);
+                let is_attempt = || !rules.policy.routes_of(&attempt).is_empty();
+                let shown = match shared.shown_by(connection, request, now, is_attempt) {
+                    Ok(shown) => shown,
+                    Err(error) => return Ok(Err(error.into())),
+                };
+                if shown.has_bad_signature {
+                    self.events.emit(&Event::BadSignature);
+                }
+                attempt.tls = shown.client();
                 let (routes, requirement) = routes_by_head(&rules.policy, &attempt, has_body)?;
                 let Some(requirement) = requirement else {
                     let state = self.engine.decide_on(rules, &attempt, routes, now)?;
@@ -286,11 +295,13 @@ impl Server {
         unread: UnreadAttempt,
     ) -> Result<RoutedDecision, Error> {
         let host = target::validate_again(connection, request)?;
+        let now = self.engine.clock().now();
+        let shown = self.config.current().shared.shown_by(connection, request, now, || true)?;
         self.decide_by_newest_rules(
             |config| {
                 let client = config.client_of(connection, request)?;
                 let body = read.for_rules(&config.shared.rules);
-                Ok(attempt(request, &host, client, config.shared.tls_of(connection), body))
+                Ok(attempt(request, &host, client, shown.client(), body))
             },
             |rules, attempt| match rules.generation == unread.generation {
                 true => rules.policy.routes_with_body(unread.routes.clone(), attempt),

@@ -62,8 +62,8 @@ impl Server {
         let host = target::validate_again(connection, request)?;
         let (shared, rules) = (&config.shared, &config.shared.rules);
         let location = voucher::way_back(request.uri()).ok_or(MalformedRequest::BadTarget)?;
-        let tls = shared.tls_of(connection);
-        let attempt = attempt(request, &host, client, tls, AttemptBody::Unread);
+        let shown = shared.shown_by(connection, request, self.engine.clock().now(), || true)?;
+        let attempt = attempt(request, &host, client, shown.client(), AttemptBody::Unread);
         let voucher = voucher::in_query(request.uri().query()).unwrap_or_default();
         let prefix = shared.client.prefix_of(client);
         if let Some(prefix) = prefix

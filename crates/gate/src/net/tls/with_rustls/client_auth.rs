@@ -15,6 +15,7 @@ use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::der::{Decode, Tag, Tagged};
 
 use super::provider;
+use crate::net::tls::single_name;
 
 /// The authorities of clients' certificates.
 #[derive(Clone)]
@@ -71,13 +72,32 @@ impl ClientAuth {
 /// The common name of a certificate's subject, if it has a single one, which is no longer than 256 bytes.
 #[must_use]
 pub fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
-    let parsed = x509_cert::Certificate::from_der(certificate).ok()?.tbs_certificate;
-    let parts = parsed.subject.0.iter().flat_map(|names| names.0.iter());
+    name_in_der(certificate).ok().flatten()
+}
+
+/// The same of bytes that a proxy passes on as a certificate.
+///
+/// # Errors
+/// [`ClientAuthError::BadCertificate`] if they are none.
+pub fn name_in_der(der: &[u8]) -> Result<Option<String>, ClientAuthError> {
+    let parsed = x509_cert::Certificate::from_der(der).map_err(|_| ClientAuthError::BadCertificate)?;
+    let parts = parsed.tbs_certificate.subject.0.iter().flat_map(|names| names.0.iter());
     let mut names = parts.filter(|part| part.oid == COMMON_NAME);
-    let (Some(name), None) = (names.next(), names.next()) else { return None };
+    let (Some(name), None) = (names.next(), names.next()) else { return Ok(None) };
     let is_text = matches!(name.value.tag(), Tag::Utf8String | Tag::PrintableString | Tag::Ia5String);
-    let text = std::str::from_utf8(name.value.value()).ok().filter(|_| is_text)?;
-    (1..=MAX_NAME).contains(&text.len()).then(|| text.to_owned())
+    Ok(single_name(name.value.value()).filter(|_| is_text))
+}
+
+/// The same of a text that holds one certificate in PEM.
+///
+/// # Errors
+/// As above.
+pub fn name_in_pem(pem: &[u8]) -> Result<Option<String>, ClientAuthError> {
+    let mut certificates = CertificateDer::pem_slice_iter(pem);
+    match (certificates.next(), certificates.next()) {
+        (Some(Ok(certificate)), None) => name_in_der(&certificate),
+        _ => Err(ClientAuthError::BadCertificate),
+    }
 }
 
 impl PartialEq for ClientAuth {
@@ -96,4 +116,3 @@ impl fmt::Debug for ClientAuth {
 
 /// `id-at-commonName` (X.520).
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
-const MAX_NAME: usize = 256;
