@@ -100,6 +100,8 @@ words! {
         "forward-auth" => EndpointKind::ForwardAuth,
         "envoy-rls" => EndpointKind::EnvoyRls,
         "auth-policy" => EndpointKind::AuthPolicy,
+        "ext-authz" => EndpointKind::ExtAuthz,
+        "ext-proc" => EndpointKind::ExtProc,
     }
 }
 words! {

@@ -94,7 +94,7 @@ class Proxy(Flask):
     def front(cls, binary, directory, inside):
         """The gate and the proxy, for the length of the block."""
         directory.mkdir()
-        clear, admin, listen, *places = (free_address() for _ in range(7))
+        clear, admin, listen, *places = (free_address() for _ in range(9))
         for file in filter(Path.is_file, EXAMPLES.iterdir()):
             (directory / file.name).write_text(here(file.read_text(), [*places, inside]))
         gate, socket = (directory / "gate.toml").read_text(), str(directory / "admin.sock")
@@ -117,7 +117,7 @@ class Proxy(Flask):
 
 def here(text, places):
     """An example with other addresses."""
-    for known, (host, port) in zip((8080, 9181, 9182, 9183, 8081), places):
+    for known, (host, port) in zip((8080, 9181, 9182, 9183, 9184, 9185, 8081), places):
         text = text.replace(f"127.0.0.1:{known}", f"{host}:{port}").replace(f"http://:{known}", f"http://:{port}")
         text = text.replace(f"127.0.0.1, port_value: {known}", f"{host}, port_value: {port}")
     return text.replace("bind 127.0.0.1\n", f"bind {places[0][0]}\n")
@@ -190,4 +190,18 @@ class EnvoyRls(Envoy):
     proxy = [*Envoy.proxy[:-1], "envoy-rls.yaml"]
 
 
-ENDPOINTS = (Nginx, Haproxy, Caddy, Traefik, Envoy, EnvoyRls)
+class EnvoyAuthz(Envoy):
+    """Envoy with ext_authz over gRPC."""
+
+    name = "endpoint-envoy-authz"
+    proxy = [*Envoy.proxy[:-1], "envoy-ext-authz.yaml"]
+
+
+class EnvoyProc(Envoy):
+    """Envoy with ext_proc."""
+
+    name = "endpoint-envoy-proc"
+    proxy = [*Envoy.proxy[:-1], "envoy-ext-proc.yaml"]
+
+
+ENDPOINTS = (Nginx, Haproxy, Caddy, Traefik, Envoy, EnvoyRls, EnvoyAuthz, EnvoyProc)

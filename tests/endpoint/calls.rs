@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::client::SendRequest;
+use h2::client::{ResponseFuture, SendRequest};
+use h2::{RecvStream, SendStream};
 use http::{HeaderMap, Request};
 use prost::Message;
 use tokio::net::TcpStream;
@@ -156,6 +157,16 @@ impl Caller {
         Called { http: head.status.as_u16(), status, body }
     }
 
+    /// Begins a call of many messages.
+    pub(crate) async fn open(&self, path: &str) -> Call {
+        let request =
+            Request::post(format!("http://tollgate{path}")).header("content-type", "application/grpc");
+        let request = request.header("te", "trailers").body(()).unwrap();
+        let mut send = self.0.clone().ready().await.unwrap();
+        let (answer, out) = send.send_request(request, false).unwrap();
+        Call { out, answer: Some(answer), incoming: None, received: Vec::new() }
+    }
+
     /// The answer to a question.
     pub(crate) async fn ask(&mut self, question: &Question) -> Response {
         self.ask_bytes(&question.encode_to_vec()).await
@@ -167,6 +178,64 @@ impl Caller {
         let length = u32::from_be_bytes(called.body[1..5].try_into().unwrap());
         assert_eq!((called.body[0], length as usize), (0, called.body.len() - 5));
         Response::decode(&called.body[5..]).unwrap()
+    }
+}
+
+/// A call of many messages. Dropped, it is reset.
+pub(crate) struct Call {
+    out: SendStream<Bytes>,
+    answer: Option<ResponseFuture>,
+    incoming: Option<RecvStream>,
+    received: Vec<u8>,
+}
+
+impl Call {
+    /// Sends a message.
+    pub(crate) fn send(&mut self, message: &[u8]) {
+        self.send_bytes(framed(message));
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn send_bytes(&mut self, bytes: Vec<u8>) {
+        // The peer may have ended the call.
+        drop(self.out.send_data(bytes.into(), false));
+    }
+
+    /// The next message; `None` at the end of the call.
+    pub(crate) async fn next(&mut self) -> Option<Vec<u8>> {
+        if let Some(answer) = self.answer.take() {
+            let (head, incoming) = answer.await.ok()?.into_parts();
+            assert_eq!(head.status, 200);
+            self.incoming = Some(incoming);
+        }
+        loop {
+            if let Some((head, rest)) = self.received.split_at_checked(5) {
+                let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+                if let Some((message, rest)) = rest.split_at_checked(length) {
+                    let (message, rest) = (message.to_vec(), rest.to_vec());
+                    self.received = rest;
+                    return Some(message);
+                }
+            }
+            let incoming = self.incoming.as_mut()?;
+            let bytes = incoming.data().await?.ok()?;
+            incoming.flow_control().release_capacity(bytes.len()).unwrap();
+            self.received.extend_from_slice(&bytes);
+        }
+    }
+
+    /// Sends no more, reads all answers, and returns their number and the status of gRPC; `None` if the call broke off.
+    pub(crate) async fn end(mut self) -> (usize, Option<String>) {
+        drop(self.out.send_data(Bytes::new(), true));
+        let mut answers = 0;
+        while self.next().await.is_some() {
+            answers += 1;
+        }
+        let Some(mut incoming) = self.incoming else { return (answers, None) };
+        let trailers = incoming.trailers().await.ok().flatten();
+        let status =
+            trailers.and_then(|trailers| Some(trailers.get("grpc-status")?.to_str().unwrap().to_owned()));
+        (answers, status)
     }
 }
 

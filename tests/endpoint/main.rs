@@ -13,7 +13,11 @@
 
 mod answers;
 mod auth_policy;
+mod authorization;
 mod calls;
+mod envoy;
+mod mutants;
+mod processing;
 mod questions;
 mod rate_limit_service;
 mod receipts;

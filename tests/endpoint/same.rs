@@ -1,5 +1,7 @@
 //! Deciding on a request at a listener, and asking about the same request at an endpoint, is the same.
 
+use crate::calls::{Caller, run};
+use crate::envoy::{Check, Service, check, header, lines};
 use support::dice::Dice;
 use support::endpoint::Edge;
 use support::{Answer, Client, Gate, ONE_AN_HOUR};
@@ -33,6 +35,17 @@ impl Visit {
         let lines = format!("{}X-Original-Body: 0\r\n", self.lines);
         form(self.method, &self.target, &self.client, &lines).replace("app.test", self.host)
     }
+
+    /// As Envoy, which has the same peer as the gate, asks about it.
+    fn called(&self) -> Check {
+        let mut called = check("127.0.0.1", self.method, &self.target, &[], "");
+        called.http().host = self.host.to_owned();
+        let own = self.lines.lines().map(|line| line.split_once(": ").unwrap());
+        let own: Vec<_> = own.map(|(name, value)| (name.to_lowercase(), value)).collect();
+        let own: Vec<_> = own.iter().map(|(name, value)| (&**name, *value)).collect();
+        *called.header_lines() = lines(&[&[("x-forwarded-for", &*self.client)], &own[..]].concat()).lines;
+        called
+    }
 }
 
 /// What is decided, and what is left.
@@ -51,9 +64,9 @@ fn answer(client: &mut Client, bytes: &str) -> Answer {
     if bytes.starts_with("HEAD ") { client.answer_to_head() } else { client.answer() }
 }
 
-#[test]
-fn a_question_is_decided_and_charged_as_the_request_itself() {
-    let tables = format!(
+/// A limit that shows itself, for requests whose client a proxy names.
+fn tables() -> String {
+    format!(
         "[client]\ntrust = \"127.0.0.1\"\n{}[refuse]\nheaders = \"always\"\n",
         ONE_AN_HOUR
             .replace(
@@ -61,7 +74,12 @@ fn a_question_is_decided_and_charged_as_the_request_itself() {
                 "POST /login\"\nhost = \"app.test\"\nuser = [\"basic\", \"query:user\"]"
             )
             .replace("1 per 1h", "40 per 1h"),
-    );
+    )
+}
+
+#[test]
+fn a_question_is_decided_and_charged_as_the_request_itself() {
+    let tables = tables();
     let (edge, seed) = (Edge::start(&tables, ""), 20);
     let gate = Gate::start(&edge.upstream.file(&tables));
     let mut dice = Dice::new(seed);
@@ -78,6 +96,27 @@ fn a_question_is_decided_and_charged_as_the_request_itself() {
     for kind in [(200, false), (200, true), (429, true), (400, false)] {
         assert!(seen.get(&kind).is_some_and(|count| *count > 20), "{seen:?}");
     }
+}
+
+#[test]
+fn a_call_is_decided_and_charged_as_the_request_itself() {
+    let (service, seed) = (Service::start("ext-authz", &tables(), "bodies = true\n"), 21);
+    let gate = Gate::start(&service.upstream.file(&tables()));
+    let mut dice = Dice::new(seed);
+    run(async {
+        let mut caller = Caller::connect(service.address).await;
+        for number in 0..500 {
+            let visit = Visit::thrown(&mut dice);
+            let direct = verdict(&answer(&mut gate.connect(), &visit.sent()));
+            let called = caller.check(&visit.called()).await;
+            let shown = match (&called.ok, &called.denied) {
+                (Some(ok), _) => header(&ok.response_headers, "ratelimit"),
+                (None, denied) => header(&denied.as_ref().unwrap().headers, "ratelimit"),
+            };
+            let indirect = (u16::try_from(called.verdict()).unwrap(), shown.map(without_seconds));
+            assert_eq!(direct, indirect, "seed {seed}, number {number}:\n{}", visit.sent());
+        }
+    });
 }
 
 const METHODS: &[&str] = &["GET", "POST", "POST", "POST", "HEAD", "OPTIONS", "PUT", "post", "M-SEARCH"];

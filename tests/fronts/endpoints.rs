@@ -44,14 +44,32 @@ impl Recorded {
     }
 
     /// What every proxy shows. `without_gate` is the status when the gate is gone.
-    fn show(mut self, without_gate: u16) {
+    fn show(self, without_gate: u16) {
         for _ in 0..5 {
             assert_eq!(self.sign_in(1, "").status, 200, "{}", self.said());
         }
-        let requests = self.application.requests();
-        let receipts: Vec<_> =
-            requests.iter().flat_map(|request| request.all("x-tollgate-receipt")).collect();
+        let receipts = self.receipts();
         assert!(receipts.len() == 5 && receipts.iter().all(|receipt| receipt.len() == 32), "{receipts:?}");
+        self.show_refusals(without_gate);
+    }
+
+    /// What Envoy shows that needs no receipts.
+    fn show_by_stream(self, without_gate: u16) {
+        for _ in 0..5 {
+            assert_eq!(self.sign_in(1, "").status, 200, "{}", self.said());
+        }
+        assert_eq!(self.receipts(), [""; 0]);
+        self.show_refusals(without_gate);
+    }
+
+    /// What the application was told of its attempts.
+    fn receipts(&self) -> Vec<String> {
+        let requests = self.application.requests();
+        let all = requests.iter().flat_map(|request| request.all("x-tollgate-receipt"));
+        all.map(|receipt| (*receipt).to_owned()).collect()
+    }
+
+    fn show_refusals(mut self, without_gate: u16) {
         self.refuses_the_sixth();
         self.is_not_fooled();
         self.admits_no_more_than_the_bucket();
@@ -163,6 +181,16 @@ fn envoy_asks_before_it_forwards() {
 #[test]
 fn envoy_asks_its_rate_limit_service_before_it_forwards() {
     Recorded::start(Proxy::EnvoyRls).show_by_calls();
+}
+
+#[test]
+fn envoy_asks_its_external_authorization_before_it_forwards() {
+    Recorded::start(Proxy::EnvoyAuthz).show(503);
+}
+
+#[test]
+fn envoy_asks_its_external_processing_before_it_forwards() {
+    Recorded::start(Proxy::EnvoyProc).show_by_stream(503);
 }
 
 /// The snippet that the documentation had made it log two.

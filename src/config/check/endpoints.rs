@@ -75,7 +75,7 @@ impl CheckContext<'_> {
 
     /// The name of the first endpoint behind which applications report outcomes, as its proxy reports no answers.
     pub(super) fn first_without_answers(&self) -> Option<&str> {
-        let is_blind = |raw: &raw::RawEndpoint| !is_asked_by_descriptors(raw) && !is_on(&raw.answers);
+        let is_blind = |raw: &raw::RawEndpoint| !is_asked_by_descriptors(raw) && !sees_answers(raw);
         let blind = self.raw.endpoints.iter().find(|endpoint| is_blind(&endpoint.value));
         blind.map(|endpoint| &*endpoint.name.value)
     }
@@ -84,11 +84,12 @@ impl CheckContext<'_> {
 fn check_kind(name: &Located<String>, raw: &raw::RawEndpoint, f: &mut Findings) -> EndpointKind {
     if raw.kind.is_none() {
         let message = format!("endpoint `{}` has no `kind`", name.value);
-        f.error(&name.spot, message, "kind = \"forward-auth\", \"envoy-rls\" or \"auth-policy\"");
+        let hint =
+            "kind = \"forward-auth\", \"envoy-rls\", \"ext-authz\", \"ext-proc\" or \"auth-policy\"";
+        f.error(&name.spot, message, hint);
     }
     let kind = raw.kind.checked(f).unwrap_or(EndpointKind::ForwardAuth);
     match kind {
-        EndpointKind::ForwardAuth => {}
         EndpointKind::EnvoyRls => {
             let (status, bodies) =
                 ("set Envoy's `rate_limited_status` instead", "Envoy's descriptors have no bodies");
@@ -100,6 +101,13 @@ fn check_kind(name: &Located<String>, raw: &raw::RawEndpoint, f: &mut Findings) 
             let outcomes = "Dovecot reports outcomes anyway";
             warn_of_other_kind(raw, [Some(status), None, Some(bodies), Some(outcomes)], f);
         }
+        EndpointKind::ExtProc => {
+            if let Some(answers) = &raw.answers {
+                let message = "`answers` is for kind = \"forward-auth\" and \"ext-authz\"";
+                f.warning(&answers.spot, message, "Envoy's external processing shows answers always");
+            }
+        }
+        EndpointKind::ForwardAuth | EndpointKind::ExtAuthz => {}
     }
     kind
 }
@@ -157,6 +165,11 @@ fn is_asked_by_descriptors(raw: &raw::RawEndpoint) -> bool {
     [RLS, POLICY].iter().any(|word| is_of(raw, word))
 }
 
+/// Whether the heads of answers are seen.
+fn sees_answers(raw: &raw::RawEndpoint) -> bool {
+    is_on(&raw.answers) || raw.kind.as_ref().is_some_and(|kind| kind.value == PROC)
+}
+
 fn is_on(switch: &Key<Switch>) -> bool {
     switch.as_ref().is_some_and(|switch| switch.value)
 }
@@ -205,7 +218,7 @@ fn report_unseen(cx: &CheckContext<'_>, f: &mut Findings) {
     let asked_by_requests =
         || raw.endpoints.iter().map(|it| &it.value).filter(|it| !is_asked_by_descriptors(it));
     let bodies_are_sent = asked_by_requests().any(|endpoint| is_on(&endpoint.bodies));
-    let answers_are_reported = asked_by_requests().any(|endpoint| is_on(&endpoint.answers));
+    let answers_are_reported = asked_by_requests().any(sees_answers);
     let is_described = raw.endpoints.iter().all(|endpoint| is_asked_by_descriptors(&endpoint.value));
     for (named, route) in raw.routes.iter().zip(&cx.routes) {
         if !bodies_are_sent {
@@ -287,8 +300,9 @@ fn warn_of_upstream(raw: &raw::RawRoute, f: &mut Findings) {
 
 const RLS: &str = "envoy-rls";
 const POLICY: &str = "auth-policy";
-const REPORT: &str = "`answers = true` at an endpoint whose proxy reports them, or the application reports outcomes by \
-                      POST /outcome; or `listen` as well";
+const PROC: &str = "ext-proc";
+const REPORT: &str = "`answers = true` at an endpoint whose proxy reports them, kind = \"ext-proc\", or the application reports \
+                      outcomes by POST /outcome; or `listen` as well";
 const LISTEN_TOO: &str = "listen = \"http://[::]:8080\" as well, or leave it out";
 const SEND_BODIES: &str = "a field of the head, as \"basic\" or \"header:NAME\"; `bodies = true` at an endpoint whose proxy \
                            sends them; or `listen` as well";

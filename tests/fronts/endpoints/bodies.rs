@@ -217,6 +217,16 @@ fn envoy_with_its_rate_limit_service_counts_or_refuses_every_body() {
     counts_or_refuses_every_body(Proxy::EnvoyRls);
 }
 
+#[test]
+fn envoy_with_its_external_authorization_counts_or_refuses_every_body() {
+    counts_or_refuses_every_body(Proxy::EnvoyAuthz);
+}
+
+#[test]
+fn envoy_with_its_external_processing_counts_or_refuses_every_body() {
+    counts_or_refuses_every_body(Proxy::EnvoyProc);
+}
+
 /// Not a lie over HTTP/1.1, where another request would follow.
 const WAYS: [(Version, Framing); 7] = [
     (Version::Http1, Framing::Length),

@@ -18,6 +18,10 @@ pub(super) enum Proxy {
     Envoy,
     /// Envoy with its rate limit service.
     EnvoyRls,
+    /// Envoy with its external authorization over gRPC.
+    EnvoyAuthz,
+    /// Envoy with its external processing.
+    EnvoyProc,
 }
 
 /// A proxy that reports answers as well, by the lines of its file that are comments otherwise.
@@ -28,6 +32,7 @@ pub(super) enum Reporter {
     Haproxy,
     Traefik,
     Envoy,
+    EnvoyProc,
 }
 
 /// A proxy between clients and an application; gone when dropped.
@@ -63,11 +68,11 @@ impl Front {
         gate: impl FnOnce(String) -> String,
         reporter: Option<Reporter>,
     ) -> Self {
-        let ports = [free_port(), free_port(), free_port(), free_port()];
+        let ports: [u16; 6] = std::array::from_fn(|_| free_port());
         let http2 = if proxy == Proxy::Nginx { free_port() } else { ports[0] };
         let here = |text: &str| {
-            let known = [8080, 9181, 9182, 9183, 8081];
-            let new = [ports[0], ports[1], ports[2], ports[3], application.port()];
+            let known = [8080, 9181, 9182, 9183, 9184, 9185, 8081];
+            let new = ports.into_iter().chain([application.port()]);
             known.iter().zip(new).fold(text.to_owned(), |text, (known, new)| {
                 let text = text.replace(&format!("127.0.0.1:{known}"), &format!("127.0.0.1:{new}"));
                 let text = text.replace(&format!("http://:{known}"), &format!("http://:{new}"));
@@ -120,6 +125,7 @@ impl Reporter {
             Self::Haproxy => Proxy::Haproxy,
             Self::Traefik => Proxy::Traefik,
             Self::Envoy => Proxy::Envoy,
+            Self::EnvoyProc => Proxy::EnvoyProc,
         }
     }
 
@@ -129,6 +135,8 @@ impl Reporter {
             Self::NginxByJs => "#njs# ",
             Self::NginxByLua => "#lua# ",
             Self::Haproxy | Self::Traefik | Self::Envoy => "#outcome# ",
+            // It shows them always.
+            Self::EnvoyProc => return,
         };
         let documented = fs::read_to_string(root().join("docs/endpoints.md")).unwrap();
         let (_, script) = documented.split_once("`sed -i '").unwrap();
@@ -154,6 +162,8 @@ impl Proxy {
             Self::Traefik => traefik(ports[0]),
             Self::Envoy => envoy("envoy.yaml"),
             Self::EnvoyRls => envoy("envoy-rls.yaml"),
+            Self::EnvoyAuthz => envoy("envoy-ext-authz.yaml"),
+            Self::EnvoyProc => envoy("envoy-ext-proc.yaml"),
         }
     }
 }
@@ -234,7 +244,7 @@ fn envoy(file: &str) -> Command {
     command
 }
 
-const FILES: [&str; 14] = [
+const FILES: [&str; 16] = [
     "nginx.conf",
     "nginx-njs.conf",
     "nginx-lua.conf",
@@ -244,6 +254,8 @@ const FILES: [&str; 14] = [
     "tollgate.lua",
     "envoy.yaml",
     "envoy-rls.yaml",
+    "envoy-ext-authz.yaml",
+    "envoy-ext-proc.yaml",
     "tollgate-envoy.lua",
     "traefik-dynamic.yaml",
     "plugins-local/src/tollgate/.traefik.yml",

@@ -62,7 +62,19 @@ impl Reported {
         self.admits_as_many_wrong_ones_as_the_bucket_has();
         self.reports_no_receipt_of_a_client();
         self.shows_no_receipt();
-        self.answers_without_a_gate();
+        let answer = self.answer_without_a_gate();
+        let shown = (answer.status, answer.header("location"));
+        assert_eq!(shown, (302, Some("/home")), "{}", self.front.said());
+    }
+
+    /// What Envoy shows that lets the gate see the answer before its client.
+    fn show_by_stream(mut self) {
+        self.admits_all_right_passwords();
+        self.admits_as_many_wrong_ones_as_the_bucket_has();
+        self.reports_no_receipt_of_a_client();
+        self.shows_no_receipt();
+        self.fails_if_the_application_is_gone();
+        assert_eq!(self.answer_without_a_gate().status, 503, "{}", self.front.said());
     }
 
     fn admits_all_right_passwords(&self) {
@@ -123,16 +135,22 @@ impl Reported {
         );
     }
 
-    /// The gate goes between the question and the answer.
-    fn answers_without_a_gate(&mut self) {
+    /// An answer of Envoy's own is no success, whatever the rules say of it.
+    fn fails_if_the_application_is_gone(&self) {
+        let before = self.settled("failure");
+        assert_eq!(self.ask(6, &post_with("/login?gone", "")).status, 503, "{}", self.front.said());
+        self.waits_for("failure", before + 1.0);
+    }
+
+    /// The answer if the gate goes between the question and the answer.
+    fn answer_without_a_gate(&mut self) -> Answer {
         let mut client = self.client(4);
         client.send(post_with("/login?right&held", ""));
         assert!(eventually(Duration::from_secs(20), || self.reached("/login?right&held") == 1));
         self.front.gate.signal("KILL");
         assert!(self.front.gate.exit_status(Duration::from_secs(5)).is_some());
         self.is_free.store(true, Ordering::Relaxed);
-        let answer = client.answer();
-        assert_eq!((answer.status, answer.header("location")), (302, Some("/home")), "{}", self.front.said());
+        client.answer()
     }
 }
 
@@ -141,6 +159,9 @@ fn answer(request: &[u8], is_free: &AtomicBool) -> Reply {
     let target = request.split(|&byte| byte == b'\r').next().map(String::from_utf8_lossy).unwrap_or_default();
     if target.contains("held") {
         assert!(eventually(Duration::from_secs(30), || is_free.load(Ordering::Relaxed)));
+    }
+    if target.contains("gone") {
+        return Reply::BytesAndClose(Vec::new());
     }
     if !target.contains("right") {
         return Reply::ok();
@@ -169,6 +190,11 @@ fn haproxy_reports_answers() {
 #[test]
 fn envoy_reports_answers() {
     Reported::start(Reporter::Envoy).show();
+}
+
+#[test]
+fn envoy_shows_answers_in_its_streams() {
+    Reported::start(Reporter::EnvoyProc).show_by_stream();
 }
 
 #[test]

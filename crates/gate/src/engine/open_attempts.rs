@@ -46,6 +46,8 @@ pub enum ReportedEnd {
         /// The headers, as the application sent them.
         headers: HeaderMap,
     },
+    /// The application gives no answer, or one that nobody sees.
+    Unanswered,
 }
 
 /// What names an open attempt: 32 hexadecimal digits.
@@ -134,6 +136,7 @@ impl OpenAttempt {
     fn settle_as(self, engine: &Engine, end: &ReportedEnd) -> Option<HeaderValue> {
         match end {
             ReportedEnd::Outcome(outcome) => self.settle(engine, *outcome),
+            ReportedEnd::Unanswered => self.settle(engine, Judgement::UNANSWERED),
             // What proxies note if their client goes before the answer.
             ReportedEnd::Answer { status, .. } if status.as_u16() == 499 => {
                 self.settle(engine, Judgement::UNANSWERED)

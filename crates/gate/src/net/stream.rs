@@ -38,6 +38,33 @@ impl NetStream {
         self.protocol() == Some(ACME_TLS)
     }
 
+    /// Waits for the first bytes, and tells whether they begin HTTP/2 (RFC 9113, 3.4). Where the handshake agreed on another
+    /// protocol, or on none, they do not.
+    pub async fn begins_http2(&self) -> bool {
+        let peek = |socket: BorrowedFd<'_>| {
+            let mut first = [0; 3];
+            let (length, _) = recv(socket, &mut first, RecvFlags::PEEK)?;
+            Ok(length > 0 && b"PRI".starts_with(&first[..length.min(3)]))
+        };
+        loop {
+            let peeked = match self {
+                Self::Tls(_) => return self.speaks_http2(),
+                Self::Tcp(stream) => match stream.readable().await {
+                    Ok(()) => stream.try_io(Interest::READABLE, || peek(stream.as_fd())),
+                    Err(error) => Err(error),
+                },
+                Self::Unix(stream) => match stream.readable().await {
+                    Ok(()) => stream.try_io(Interest::READABLE, || peek(stream.as_fd())),
+                    Err(error) => Err(error),
+                },
+            };
+            match peeked {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                peeked => return peeked.unwrap_or(false),
+            }
+        }
+    }
+
     /// The certificate that the peer showed.
     #[must_use]
     pub fn peer_certificate(&self) -> Option<&CertificateDer<'_>> {

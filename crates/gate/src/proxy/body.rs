@@ -1,6 +1,7 @@
 //! Request and response bodies: streamed with time-outs, buffered where a limit or a rule reads them (`buffer`,
 //! `transaction::inspect`), and read ahead so that a slow client holds no connection to an upstream.
 
+mod asked;
 mod buffer;
 mod client;
 mod held_end;
@@ -13,6 +14,8 @@ mod searches;
 mod start;
 mod timeout;
 
+pub use self::asked::AskedBody;
+pub(in crate::proxy) use self::buffer::BodyBuffer;
 pub(super) use self::buffer::{BufferedBody, UnreadGuard, decode, read};
 pub use self::client::{ClientBody, Http1Body};
 pub(in crate::proxy) use self::held_end::HeldEnd;
@@ -33,6 +36,9 @@ pub enum BodyError {
     /// The body made no progress in time.
     #[error("the body made no progress in time")]
     Stalled,
+    /// The proxy that asks about a request sent only the beginning of its body.
+    #[error("the body was cut")]
+    Cut,
     /// The sender closed the connection within the body, or the body is malformed.
     #[error("the body is incomplete or malformed: {0}")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),

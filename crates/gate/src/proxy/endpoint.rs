@@ -38,6 +38,10 @@ pub enum EndpointKind {
     EnvoyRls,
     /// As Dovecot's policy server: by JSON over HTTP.
     AuthPolicy,
+    /// As Envoy's external authorization: by gRPC.
+    ExtAuthz,
+    /// As Envoy's external processing: by gRPC, in a stream that shows answers as well.
+    ExtProc,
 }
 
 impl EndpointKind {
@@ -48,7 +52,30 @@ impl EndpointKind {
             Self::ForwardAuth => "forward-auth",
             Self::EnvoyRls => "envoy-rls",
             Self::AuthPolicy => "auth-policy",
+            Self::ExtAuthz => "ext-authz",
+            Self::ExtProc => "ext-proc",
         }
+    }
+
+    /// The path of its method, if it is called by gRPC.
+    pub(super) fn method(self) -> Option<&'static str> {
+        match self {
+            Self::ForwardAuth | Self::AuthPolicy => None,
+            Self::EnvoyRls => Some("/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"),
+            Self::ExtAuthz => Some("/envoy.service.auth.v3.Authorization/Check"),
+            Self::ExtProc => Some("/envoy.service.ext_proc.v3.ExternalProcessor/Process"),
+        }
+    }
+
+    /// Whether it is called by gRPC.
+    pub(super) fn is_called(self) -> bool {
+        self.method().is_some()
+    }
+
+    /// Whether outcomes are reported to it, over any version of HTTP.
+    #[must_use]
+    pub fn takes_reports(self) -> bool {
+        matches!(self, Self::ForwardAuth | Self::ExtAuthz)
     }
 }
 

@@ -1,6 +1,9 @@
 //! gRPC over HTTP/2: one message in a body, the answer to a call, and its status (the protocol's `PROTOCOL-HTTP2.md`).
+//! `stream` has calls of many messages.
 //!
-//! Compression is never agreed on. The messages themselves are left to `request::descriptor` and `respond`.
+//! Compression is never agreed on. The messages themselves are left to `request` and `respond`.
+
+pub(super) mod stream;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
@@ -19,9 +22,12 @@ pub(super) enum CallError {
     /// There is no such method, or the message is compressed.
     #[error("not implemented: {0}")]
     Unimplemented(&'static str),
-    /// The body is not exactly one message.
+    /// The body is not exactly one message, or ends within one.
     #[error("malformed frame: {0}")]
     MalformedFrame(&'static str),
+    /// The message is too long, or no memory is free for it.
+    #[error("resource exhausted: {0}")]
+    Exhausted(&'static str),
 }
 
 impl CallError {
@@ -29,6 +35,7 @@ impl CallError {
     fn code(self) -> &'static str {
         match self {
             Self::InvalidMessage(_) => "3",
+            Self::Exhausted(_) => "8",
             Self::Unimplemented(_) => "12",
             Self::MalformedFrame(_) => "13",
         }
@@ -37,10 +44,16 @@ impl CallError {
     /// The answer, which is a head alone.
     pub(super) fn response(self) -> Response<ResponseBody> {
         let mut response = empty();
-        response.headers_mut().insert(STATUS, HeaderValue::from_static(self.code()));
-        // The texts are printable ASCII without a percent sign, which stands for itself.
-        response.headers_mut().extend(HeaderValue::try_from(self.to_string()).map(|text| (MESSAGE, text)));
+        response.headers_mut().extend(self.status());
         response
+    }
+
+    /// The status in headers or trailers.
+    fn status(self) -> HeaderMap {
+        let mut status = HeaderMap::from_iter([(STATUS, HeaderValue::from_static(self.code()))]);
+        // The texts are printable ASCII without a percent sign, which stands for itself.
+        status.extend(HeaderValue::try_from(self.to_string()).map(|text| (MESSAGE, text)));
+        status
     }
 }
 
@@ -58,25 +71,40 @@ pub(super) fn message_in(mut body: Bytes) -> Result<Bytes, CallError> {
     if body.len() < HEAD {
         return Err(CallError::MalformedFrame("no message"));
     }
-    let (compression, length) = (body.get_u8(), body.get_u32());
-    match compression {
-        0 if usize::try_from(length) == Ok(body.len()) => Ok(body),
-        0 => Err(CallError::MalformedFrame("not one message of the length in its prefix")),
-        1 => Err(CallError::Unimplemented("compressed messages")),
-        _ => Err(CallError::MalformedFrame("no such compression")),
+    let length = length_in(&mut body)?;
+    let is_one = usize::try_from(length) == Ok(body.len());
+    let error = CallError::MalformedFrame("not one message of the length in its prefix");
+    if is_one { Ok(body) } else { Err(error) }
+}
+
+/// The length of a message, by the [`HEAD`] bytes before it.
+fn length_in(head: &mut impl Buf) -> Result<u32, CallError> {
+    match (head.get_u8(), head.get_u32()) {
+        (0, length) => Ok(length),
+        (1, _) => Err(CallError::Unimplemented("compressed messages")),
+        (2.., _) => Err(CallError::MalformedFrame("no such compression")),
     }
 }
 
 /// The answer with this message.
 pub(super) fn response(message: &impl Message) -> Response<ResponseBody> {
+    let trailers = std::future::ready(Some(Ok(success())));
+    let body = Full::new(framed(message)).with_trailers(trailers);
+    empty().map(|_| ResponseBody::relayed(Box::new(body.map_err(|never| match never {}))))
+}
+
+/// A message behind its prefix.
+fn framed(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut bytes = BytesMut::with_capacity(HEAD.saturating_add(length));
     bytes.put_u8(0);
     bytes.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     message.encode_raw(&mut bytes);
-    let trailers = HeaderMap::from_iter([(STATUS, HeaderValue::from_static("0"))]);
-    let body = Full::new(bytes.freeze()).with_trailers(std::future::ready(Some(Ok(trailers))));
-    empty().map(|_| ResponseBody::relayed(Box::new(body.map_err(|never| match never {}))))
+    bytes.freeze()
+}
+
+fn success() -> HeaderMap {
+    HeaderMap::from_iter([(STATUS, HeaderValue::from_static("0"))])
 }
 
 fn empty() -> Response<ResponseBody> {

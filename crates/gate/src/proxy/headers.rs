@@ -191,6 +191,9 @@ pub const REFUSED: HeaderName = HeaderName::from_static("x-tollgate-refused");
 /// The header in which the application is told of failures before a stranger's attempt.
 pub const FAILURES: HeaderName = HeaderName::from_static("x-tollgate-failures");
 
+/// The header in which the application gets what names an attempt whose outcome it reports.
+pub(in crate::proxy) const RECEIPT: HeaderName = HeaderName::from_static("x-tollgate-receipt");
+
 pub(in crate::proxy) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");

@@ -1,11 +1,14 @@
 //! Reads a request: validation, target, client address and scheme. It decides nothing about limits.
 
 pub(super) mod auth_policy;
+pub(super) mod authorization;
 pub mod client_addr;
 pub mod client_cert;
 pub mod decoder;
+pub(super) mod described;
 pub(super) mod descriptor;
 pub(super) mod forwarded;
+pub(super) mod processing;
 pub(super) mod question;
 pub mod redirect;
 pub(super) mod report;

@@ -6,8 +6,10 @@
 
 mod accept;
 mod accept_language;
+mod added_header;
 mod builder;
 mod cache;
+mod checked;
 mod contact;
 mod cors;
 mod descriptor_status;
@@ -18,6 +20,7 @@ mod mark;
 mod offer;
 mod pages;
 mod problem;
+mod processed;
 mod rate_limit;
 mod retry_after;
 mod template;
@@ -31,7 +34,9 @@ use http::header::ACCEPT_LANGUAGE;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
+pub(in crate::proxy) use self::added_header::{RequestChanges, shown_limits};
 pub use self::cache::{CachedRefusal, RefusalCache, RenderedRefusal};
+pub(in crate::proxy) use self::checked::CheckResponse;
 pub use self::contact::Contact;
 pub use self::cors::CorsPermission;
 pub(in crate::proxy) use self::descriptor_status::{Code, DescriptorStatus, RateLimitResponse};
@@ -39,6 +44,7 @@ pub use self::language::Language;
 pub use self::mark::refused_mark;
 pub use self::pages::{LocalizedPages, PageLanguage};
 pub use self::problem::ProblemKind;
+pub(in crate::proxy) use self::processed::{ProcessingResponse, RequestPart};
 pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};
 pub use self::template::Template;
 pub use self::texts::{TextError, Texts};

@@ -17,6 +17,7 @@ use super::connection::DownstreamConnection;
 use super::endpoint::{Endpoint, EndpointKind};
 use super::error::MalformedRequest;
 use super::request::client_addr::ClientSettings;
+use super::request::described::SourceAddr;
 use super::request::redirect::Redirect;
 use super::request::scheme::is_secure;
 use super::request::shown::{Requester, Shown};
@@ -93,9 +94,15 @@ impl RuntimeConfig {
         self.endpoints.get(callers.asked()?)
     }
 
-    /// Whether the peer of a connection speaks gRPC.
-    pub(super) fn is_asked_by_calls(&self, connection: &DownstreamConnection) -> bool {
-        self.endpoint_of(connection).is_some_and(|endpoint| endpoint.kind == EndpointKind::EnvoyRls)
+    /// How the peer of a connection asks, if it speaks gRPC.
+    pub(super) fn called_kind(&self, connection: &DownstreamConnection) -> Option<EndpointKind> {
+        let kind = self.endpoint_of(connection).map(|endpoint| endpoint.kind);
+        kind.filter(|kind| kind.is_called())
+    }
+
+    /// Whether the peer of a connection sends the body of each request that it asks about.
+    pub(super) fn shows_bodies(&self, connection: &DownstreamConnection) -> bool {
+        self.endpoint_of(connection).is_some_and(|endpoint| endpoint.shows_bodies)
     }
 
     /// The prefix for the connection limits of a peer at this decision endpoint; `None` for one who may ask.
@@ -208,7 +215,10 @@ impl WorkerConfig {
         let settings = &self.shared.client;
         match connection.callers {
             Callers::Clients => settings.client_of(connection.peer, request.headers()),
-            Callers::Askers(_) => settings.client_behind(connection.peer, request.headers()),
+            Callers::Askers(_) => match request.extensions().get() {
+                Some(SourceAddr(source)) => settings.client_of(*source, request.headers()),
+                None => settings.client_behind(connection.peer, request.headers()),
+            },
         }
     }
 

@@ -75,6 +75,7 @@ pub(in crate::proxy) async fn read(
         let piece = match piece {
             Ok(frame) => frame.into_data().unwrap_or_default(),
             Err(BodyError::Stalled) => return Err(Error::ClientStalled),
+            Err(BodyError::Cut) => return Err(Error::BodyTooLong),
             Err(BodyError::Broken(_)) => return Err(Error::ClientDisconnected),
         };
         let is_longer = buffer.bytes.len() + piece.len() > max_bytes;
@@ -113,7 +114,7 @@ pub(in crate::proxy) fn decode(
 }
 
 /// The received part of a body, in reserved memory.
-pub(super) struct BodyBuffer {
+pub(in crate::proxy) struct BodyBuffer {
     bytes: Vec<u8>,
     reservation: MemoryReservation,
     /// Upper bound of the length.
@@ -123,12 +124,16 @@ pub(super) struct BodyBuffer {
 }
 
 impl BodyBuffer {
-    pub(super) fn new(reservation: MemoryReservation, max_bytes: usize, announced: &SizeHint) -> Self {
+    pub(in crate::proxy) fn new(
+        reservation: MemoryReservation,
+        max_bytes: usize,
+        announced: &SizeHint,
+    ) -> Self {
         let announced = announced.exact().and_then(|length| usize::try_from(length).ok());
         Self { bytes: Vec::new(), reservation, max_bytes, announced }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::proxy) fn len(&self) -> usize {
         self.bytes.len()
     }
 
@@ -138,7 +143,7 @@ impl BodyBuffer {
     }
 
     /// Takes a piece. Returns whether there was memory for it.
-    pub(super) fn push(&mut self, piece: &[u8]) -> bool {
+    pub(in crate::proxy) fn push(&mut self, piece: &[u8]) -> bool {
         let new_capacity = self.new_capacity(piece.len());
         let more = new_capacity.saturating_sub(self.bytes.capacity());
         let is_reserved = more == 0 || self.reservation.try_reserve(more);
@@ -180,7 +185,7 @@ impl BodyBuffer {
     }
 
     /// The bytes; the last clone of them returns the memory.
-    pub(super) fn freeze(self) -> Bytes {
+    pub(in crate::proxy) fn freeze(self) -> Bytes {
         if self.bytes.is_empty() {
             return Bytes::new();
         }

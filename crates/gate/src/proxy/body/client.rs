@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use super::BodyError;
+use super::{AskedBody, BodyError};
 
 /// A body that is read from an HTTP/1 connection.
 pub trait Http1Body: Body<Data = Bytes, Error = BodyError> + Debug + Unpin {
@@ -28,6 +28,8 @@ pub enum ClientBody {
     Http1(Box<dyn Http1Body>),
     /// Over HTTP/2.
     Http2(Incoming),
+    /// Of a request that a message describes.
+    Asked(AskedBody),
 }
 
 impl ClientBody {
@@ -38,6 +40,7 @@ impl ClientBody {
             Self::Empty => true,
             Self::Http1(body) => body.has_arrived(),
             Self::Http2(incoming) => incoming.is_end_stream(),
+            Self::Asked(body) => body.has_arrived(),
         }
     }
 
@@ -63,6 +66,7 @@ impl Body for ClientBody {
             Self::Http2(incoming) => {
                 Pin::new(incoming).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(Into::into)))
             }
+            Self::Asked(body) => Pin::new(body).poll_frame(cx),
         }
     }
 
@@ -71,6 +75,7 @@ impl Body for ClientBody {
             Self::Empty => true,
             Self::Http1(body) => body.is_end_stream(),
             Self::Http2(incoming) => incoming.is_end_stream(),
+            Self::Asked(body) => body.is_end_stream(),
         }
     }
 
@@ -79,6 +84,7 @@ impl Body for ClientBody {
             Self::Empty => SizeHint::with_exact(0),
             Self::Http1(body) => body.size_hint(),
             Self::Http2(incoming) => incoming.size_hint(),
+            Self::Asked(body) => body.size_hint(),
         }
     }
 }

@@ -214,7 +214,9 @@ impl RequestBody {
                 }
                 Some(Some(Ok(frame))) => frame,
                 Some(Some(Err(BodyError::Stalled))) => return Err(Error::ClientStalled),
-                Some(Some(Err(BodyError::Broken(_)))) => return Err(Error::ClientDisconnected),
+                Some(Some(Err(BodyError::Broken(_) | BodyError::Cut))) => {
+                    return Err(Error::ClientDisconnected);
+                }
             };
             match frame.into_data() {
                 Ok(piece) if buffer.push(&piece) => {}
@@ -316,7 +318,7 @@ impl RequestBody {
             Poll::Ready(Some(Ok(_))) => UploadState::Partial,
             Poll::Ready(None) => UploadState::Complete,
             Poll::Ready(Some(Err(BodyError::Stalled))) => UploadState::Stalled,
-            Poll::Ready(Some(Err(BodyError::Broken(_)))) => UploadState::Aborted,
+            Poll::Ready(Some(Err(BodyError::Broken(_) | BodyError::Cut))) => UploadState::Aborted,
         };
         self.progress.state.set(state);
         if state == UploadState::Partial {

@@ -27,7 +27,7 @@ struct ResponseBodyInner {
     /// What it carries of its head; the headers of the response itself are those that the gate adds.
     carried: Option<CarriedHeaders>,
     tunnel: Option<TunnelTask>,
-    /// Whether it waits for limits that count bytes.
+    /// Whether it waits for limits that count bytes, or for messages of its client.
     is_paced: bool,
     /// What may be read ahead of the client, if that is more than nothing.
     ahead: Option<Box<ReadAhead>>,
@@ -120,7 +120,13 @@ impl ResponseBody {
         self
     }
 
-    /// Whether it waits for limits that count bytes.
+    /// The same, which answers messages of its client one by one.
+    #[must_use]
+    pub(in crate::proxy) fn of_conversation(self) -> Self {
+        self.paced()
+    }
+
+    /// Whether it waits for limits that count bytes, or for messages of its client.
     pub(in crate::proxy) fn is_paced(&self) -> bool {
         self.0.is_paced
     }

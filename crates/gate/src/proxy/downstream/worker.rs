@@ -250,9 +250,7 @@ impl Worker {
                 let _ = connection.tls.set(Box::new(tls));
             }
             let service = Service::new(Rc::clone(&worker.server), Rc::clone(&connection));
-            // What has no TLS cannot agree on a protocol, and gRPC has only this one.
-            let asks_by_calls = || worker.server.config.current().shared.is_asked_by_calls(&connection);
-            if stream.speaks_http2() || asks_by_calls() {
+            if stream.speaks_http2() || worker.is_called(&stream, &connection, &settings).await {
                 // Boxed: it would enlarge the task of an HTTP/1 connection.
                 let budget = worker.budget.handle();
                 let windows = http2::FlowWindows::for_connections(worker.connection_limit.active());
@@ -261,6 +259,24 @@ impl Worker {
             }
             http1::serve(stream, connection, service, &settings).await;
         });
+    }
+
+    /// Whether a peer speaks gRPC. What has no TLS cannot agree on a protocol.
+    async fn is_called(
+        &self,
+        stream: &NetStream,
+        connection: &DownstreamConnection,
+        settings: &ProxySettings,
+    ) -> bool {
+        match self.server.config.current().shared.called_kind(connection) {
+            None => false,
+            // Boxed: it would enlarge the task of an HTTP/1 connection.
+            Some(kind) if kind.takes_reports() => {
+                let begins = Box::pin(timeout(settings.header_timeout.to_std(), stream.begins_http2()));
+                begins.await.unwrap_or(false)
+            }
+            Some(_) => true,
+        }
     }
 
     /// Does the TLS handshake of a TLS listener, in the connection's own task, so that it delays no other client.

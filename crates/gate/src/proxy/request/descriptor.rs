@@ -9,15 +9,14 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use http::header::HOST;
-use http::uri::PathAndQuery;
-use http::{HeaderName, HeaderValue, Method, Request, Uri, Version};
+use http::{HeaderName, HeaderValue, Method, Request, Version};
 use prost::Message;
 use smallvec::SmallVec;
 
 use crate::policy::descriptor::Descriptor;
 use crate::proxy::error::MalformedRequest;
 use crate::proxy::grpc::CallError;
-use crate::proxy::request::question::VisibleBody;
+use crate::proxy::request::question::{VisibleBody, target_in};
 
 /// `envoy.service.ratelimit.v3.RateLimitRequest`.
 #[derive(Clone, PartialEq, Message)]
@@ -138,7 +137,7 @@ impl DescribedRequest {
         match key {
             b"remote_address" => self.client = Some(std::str::from_utf8(value).ok()?.parse().ok()?),
             b"method" => *self.request.method_mut() = Method::from_bytes(value).ok()?,
-            b"path" => *self.request.uri_mut() = target(value)?,
+            b"path" => *self.request.uri_mut() = target_in(value)?,
             // The policy reads it where it is.
             b"user" | b"generic_key" => {}
             b"host" => drop(headers.try_append(HOST, HeaderValue::from_bytes(value).ok()?).ok()?),
@@ -151,12 +150,6 @@ impl DescribedRequest {
         }
         Some(())
     }
-}
-
-/// Path and query, or `*`.
-fn target(value: &[u8]) -> Option<Uri> {
-    let is_target = (value.starts_with(b"/") && !value.contains(&b'#')) || value == b"*";
-    PathAndQuery::try_from(value).ok().filter(|_| is_target).map(Uri::from)
 }
 
 const ORIGINAL_BODY: HeaderName = HeaderName::from_static("x-original-body");

@@ -196,12 +196,14 @@ fn method_of(value: Option<&HeaderValue>, name: &'static str) -> Result<Method, 
     Method::from_bytes(value.as_bytes()).map_err(|_| MalformedRequest::AmbiguousQuestion(name))
 }
 
-/// Path and query, or `*`. An absolute target names a second host, and the parser would drop a fragment.
 fn target_of(value: Option<&HeaderValue>, name: &'static str) -> Result<Uri, MalformedRequest> {
-    let bytes = present(value, name)?.as_bytes();
+    target_in(present(value, name)?.as_bytes()).ok_or(MalformedRequest::AmbiguousQuestion(name))
+}
+
+/// Path and query, or `*`. An absolute target names a second host, and the parser would drop a fragment.
+pub(super) fn target_in(bytes: &[u8]) -> Option<Uri> {
     let is_target = (bytes.starts_with(b"/") && !bytes.contains(&b'#')) || bytes == b"*";
-    let target = PathAndQuery::try_from(bytes).ok().filter(|_| is_target);
-    target.map(Uri::from).ok_or(MalformedRequest::AmbiguousQuestion(name))
+    PathAndQuery::try_from(bytes).ok().filter(|_| is_target).map(Uri::from)
 }
 
 fn check_scheme(scheme: Option<&HeaderValue>, is_needed: bool) -> Result<(), MalformedRequest> {

@@ -9,7 +9,8 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use prost::Message;
 
-use super::rate_limit::{LEGACY, RATE_LIMIT, RATE_LIMIT_POLICY};
+use super::added_header::AddedHeader;
+use super::rate_limit;
 use crate::bucket::{Admission, Spec};
 use crate::engine::LimitStatus;
 use crate::policy::Policy;
@@ -70,15 +71,6 @@ struct WholeSeconds {
     seconds: i64,
 }
 
-/// `envoy.config.core.v3.HeaderValue`.
-#[derive(Clone, PartialEq, Message)]
-struct AddedHeader {
-    #[prost(string, tag = "1")]
-    key: String,
-    #[prost(string, tag = "2")]
-    value: String,
-}
-
 impl RateLimitResponse {
     /// An answer without statuses and headers.
     pub(in crate::proxy) fn with(code: Code) -> Self {
@@ -87,7 +79,7 @@ impl RateLimitResponse {
 
     /// Adds the limits that a refusal or an admission shows in these headers.
     pub(in crate::proxy) fn tell_client(&mut self, headers: &HeaderMap) {
-        for name in [RATE_LIMIT_POLICY, RATE_LIMIT].into_iter().chain(LEGACY) {
+        for name in rate_limit::names() {
             let values = headers.get_all(&name).iter();
             self.response_headers_to_add.extend(values.filter_map(|value| AddedHeader::new(&name, value)));
         }
@@ -163,12 +155,6 @@ fn unit_of(spec: &Spec) -> Option<i32> {
 impl From<Span> for WholeSeconds {
     fn from(span: Span) -> Self {
         Self { seconds: i64::try_from(span.as_secs_ceil()).unwrap_or(i64::MAX) }
-    }
-}
-
-impl AddedHeader {
-    fn new(name: &HeaderName, value: &HeaderValue) -> Option<Self> {
-        Some(Self { key: name.as_str().to_owned(), value: value.to_str().ok()?.to_owned() })
     }
 }
 

@@ -181,6 +181,11 @@ fn push_parameter(out: &mut String, name: &str, number: u64) {
     push_number(out, number);
 }
 
+/// The names of all headers that show limits.
+pub(super) fn names() -> impl Iterator<Item = HeaderName> {
+    [RATE_LIMIT_POLICY, RATE_LIMIT].into_iter().chain(LEGACY)
+}
+
 pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(super) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 pub(super) const LEGACY: [HeaderName; 3] = [

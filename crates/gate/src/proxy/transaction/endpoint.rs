@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, SET_COOKIE};
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 
 use super::admitted::{Admitted, AdmittedAttempt};
 use super::context::RequestContext;
@@ -19,10 +19,11 @@ use crate::engine::{NoSuchReceipt, OpenAttempts};
 use crate::proxy::body::{self, BufferedBody, ClientBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::endpoint::EndpointKind;
-use crate::proxy::error::Error;
-use crate::proxy::headers::REQUEST_ID;
+use crate::proxy::error::{Error, MalformedRequest};
+use crate::proxy::grpc;
 use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::request::auth_policy::PolicyCommand;
+use crate::proxy::headers::{RECEIPT, REQUEST_ID};
 use crate::proxy::request::question::{Question, asks_nothing};
 use crate::proxy::request::report::OutcomeReport;
 use crate::proxy::request::target;
@@ -33,8 +34,8 @@ use crate::time::Span;
 enum Asked {
     /// A question about a request.
     Question(Question),
-    /// A call of Envoy's rate limit service.
-    Call,
+    /// A call at an endpoint of this kind.
+    Call(EndpointKind),
     /// The report of an outcome.
     Report,
     /// A question or report of Dovecot's.
@@ -65,7 +66,7 @@ impl Server {
                 question.put_into(&mut request);
                 self.decide_request(connection, request, is_head, body, now)
             }
-            Ok(Asked::Call) => self.answer_call(connection, request),
+            Ok(Asked::Call(kind)) => self.answer_call(connection, kind, request),
             Ok(Asked::Report) => {
                 let context = self.context_of_asker(connection, &request);
                 let (server, connection) = (Rc::clone(self), Rc::clone(connection));
@@ -87,14 +88,19 @@ impl Server {
         if !endpoint.trusts(connection.peer) {
             return Err(Error::UntrustedAsker);
         }
-        let asked = match endpoint.kind {
-            EndpointKind::EnvoyRls => Some(Asked::Call),
-            EndpointKind::AuthPolicy => Some(Asked::Policy(PolicyCommand::of(request)?)),
-            EndpointKind::ForwardAuth => is_report(request).then_some(Asked::Report),
-        };
-        if let Some(asked) = asked {
+        let is_report = endpoint.kind.takes_reports() && is_report(request);
+        let is_policy = endpoint.kind == EndpointKind::AuthPolicy;
+        if is_report || is_policy || endpoint.kind.is_called() {
             target::validate(connection, request, &RecordedHeaders::of(request.headers()))?;
-            return Ok(asked);
+            if is_policy {
+                return Ok(Asked::Policy(PolicyCommand::of(request)?));
+            }
+            // To a proxy that asks by HTTP, the status of gRPC would be a yes.
+            let is_call = grpc::is_call(request.headers()) || endpoint.kind == EndpointKind::EnvoyRls;
+            if !is_report && !is_call {
+                return Err(MalformedRequest::IncompleteQuestion("Content-Type: application/grpc").into());
+            }
+            return Ok(if is_report { Asked::Report } else { Asked::Call(endpoint.kind) });
         }
         if request.method() == Method::CONNECT {
             return Err(Error::Connect);
@@ -228,7 +234,6 @@ fn empty(status: StatusCode) -> Response<ResponseBody> {
 }
 
 const REPORTS: &str = "/outcome";
-const RECEIPT: HeaderName = HeaderName::from_static("x-tollgate-receipt");
 /// Bytes of a report; most of it is the name of an account.
 const MAX_REPORT: usize = 8 * 1024;
 /// The same with the head of an answer; proxies take heads of 60 KiB at most.

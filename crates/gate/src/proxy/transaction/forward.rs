@@ -403,7 +403,9 @@ async fn first_piece(body: &mut UpstreamBody, is_http1: bool) -> Result<BodyStar
 fn body_failure(error: BodyError) -> Error {
     Error::Upstream(match error {
         BodyError::Stalled => Failure::Timeout,
-        BodyError::Broken(_) => Failure::Broken("its body is malformed, or broke off".into()),
+        BodyError::Broken(_) | BodyError::Cut => {
+            Failure::Broken("its body is malformed, or broke off".into())
+        }
     })
 }
 

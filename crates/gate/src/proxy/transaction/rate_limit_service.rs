@@ -12,16 +12,15 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use super::admitted::AdmittedAttempt;
 use super::context::RequestContext;
 use super::head_check::RoutedDecision;
-use super::response_future::ResponseFuture;
 use super::server::Server;
 use super::service::attempt;
 use crate::engine::{DecidedAttempt, Decision, LimitStatus, Refusal, Rules, Undecided};
 use crate::policy::attempt::{Attempt, Client};
 use crate::policy::descriptor::{Descriptor, DescriptorAsker};
-use crate::proxy::body::{self, BufferedBody, ClientBody, ResponseBody, UnreadGuard};
+use crate::proxy::body::{ClientBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
-use crate::proxy::grpc::{self, CallError};
+use crate::proxy::grpc;
 use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::request::descriptor::{DescribedRequest, RateLimitRequest};
 use crate::proxy::request::target;
@@ -42,36 +41,19 @@ pub(super) struct Answered {
 }
 
 impl Server {
-    /// Answers one request at an endpoint of Envoy's.
-    pub(super) fn answer_call(
-        self: &Rc<Self>,
-        connection: &Rc<DownstreamConnection>,
-        request: Request<ClientBody>,
-    ) -> ResponseFuture {
-        if !grpc::is_call(request.headers()) || request.uri().path() != METHOD {
-            let error = CallError::Unimplemented("only ShouldRateLimit");
-            let context = self.context_of_asker(connection, &request);
-            return ResponseFuture::ready(context.record.finish(error.response()));
-        }
-        let (server, connection) = (Rc::clone(self), Rc::clone(connection));
-        ResponseFuture::Boxed(Box::pin(server.read_call(connection, request)))
-    }
-
     /// Only a call without an answer is recorded: otherwise the requests are that it is about.
-    async fn read_call(
+    pub(super) async fn limit_rates(
         self: Rc<Self>,
         connection: Rc<DownstreamConnection>,
         request: Request<ClientBody>,
     ) -> Response<ResponseBody> {
         let (head, incoming) = request.into_parts();
         let context = || self.context_of_asker(&connection, &Request::from_parts(head, ()));
-        let timeout = self.config.current().shared.settings.body_timeout.to_std();
-        let memory = self.body_memory.requests.reserve(None);
         let guard = UnreadGuard::begins(&self.unread_bodies);
-        let asked = match body::read(incoming, MAX_MESSAGE, timeout, memory).await {
-            Ok(BufferedBody::Whole(bytes)) => grpc::message_in(bytes).and_then(RateLimitRequest::read),
+        let asked = match self.read_call(incoming, MAX_MESSAGE).await {
+            Ok(Some(bytes)) => grpc::message_in(bytes).and_then(RateLimitRequest::read),
             // Its client may have made it so long.
-            Ok(BufferedBody::Longer(..)) => {
+            Ok(None) => {
                 let refused = RateLimitResponse::with(Code::OverLimit);
                 return context().record.finish(grpc::response(&refused));
             }
@@ -280,6 +262,5 @@ fn recorded(status: StatusCode) -> Response<ResponseBody> {
     response
 }
 
-const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 /// Bytes of a question. A longer one is refused, since its client may have made it so long.
 const MAX_MESSAGE: usize = 64 * 1024;

@@ -47,7 +47,7 @@ pub(super) struct Streams {
 struct StreamActivity {
     /// When the head or a piece of the body was last handed over; `None` while the stream waits for the application.
     last_activity: Cell<Option<Instant>>,
-    /// Whether the response waits for limits that count bytes.
+    /// Whether the response waits for limits that count bytes, or for messages of the client.
     is_paced: Cell<bool>,
     body: RefCell<BodyAhead>,
 }
@@ -306,7 +306,7 @@ impl Drop for StreamGuard {
         let count = streams.cancelled.get();
         streams.cancelled.set(match self.activity.as_ref().filter(waits) {
             None => count.saturating_sub(1),
-            // It waited for the gate: a person has stopped a slow download.
+            // It waited for the gate, and a person has stopped a slow download; or it waited for its own client.
             Some(activity) if activity.is_paced.get() => count,
             // It still waited for the application: the client cancelled it.
             Some(_) => count + 1,

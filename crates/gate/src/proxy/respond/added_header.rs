@@ -1,0 +1,126 @@
+//! Headers that Envoy is told to set, add or remove, in the messages of its services.
+
+use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, DATE, HeaderName, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue};
+use prost::Message;
+
+use crate::defences::HEADERS;
+use crate::proxy::headers::{FAILURES, RECEIPT, REFUSED};
+
+/// `envoy.config.core.v3.HeaderValue`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AddedHeader {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    value: String,
+    /// In place of the value, where Envoy reads this one.
+    #[prost(bytes = "vec", tag = "3")]
+    raw_value: Vec<u8>,
+}
+
+/// `envoy.config.core.v3.HeaderValueOption`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct HeaderOption {
+    #[prost(message, optional, tag = "1")]
+    header: Option<AddedHeader>,
+    /// Whether the header stays that is there already; every Envoy reads this field, and not its successor.
+    #[prost(message, optional, tag = "2")]
+    append: Option<bool>,
+}
+
+/// Which field of a header Envoy reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ValueField {
+    /// `value`, which is text.
+    Text,
+    /// `raw_value`.
+    Raw,
+}
+
+/// What is changed in the headers of a request on its way to the application.
+#[derive(Debug, Default)]
+pub(in crate::proxy) struct RequestChanges {
+    /// What the application is told; in place of what the client sent.
+    pub(super) set: HeaderMap,
+    pub(super) remove: Vec<String>,
+}
+
+impl AddedHeader {
+    /// `None` if the value is no text.
+    pub(super) fn new(name: &HeaderName, value: &HeaderValue) -> Option<Self> {
+        Self::with(name, value, ValueField::Text)
+    }
+
+    fn with(name: &HeaderName, value: &HeaderValue, field: ValueField) -> Option<Self> {
+        let name = name.as_str().to_owned();
+        Some(match field {
+            ValueField::Text => Self { name, value: value.to_str().ok()?.to_owned(), raw_value: Vec::new() },
+            ValueField::Raw => Self { name, value: String::new(), raw_value: value.as_bytes().to_vec() },
+        })
+    }
+}
+
+impl HeaderOption {
+    /// A header beside those of its name.
+    pub(super) fn added(name: &HeaderName, value: &HeaderValue, field: ValueField) -> Option<Self> {
+        Some(Self { header: Some(AddedHeader::with(name, value, field)?), append: Some(true) })
+    }
+
+    /// All of these, in place of those with their names.
+    pub(super) fn all(headers: &HeaderMap, field: ValueField) -> Vec<Self> {
+        let of = |name: &HeaderName| {
+            let values = headers.get_all(name).iter();
+            let options = values.filter_map(|value| AddedHeader::with(name, value, field));
+            options
+                .enumerate()
+                .map(|(at, header)| Self { header: Some(header), append: Some(at > 0) })
+                .collect::<Vec<_>>()
+        };
+        headers.keys().flat_map(of).collect()
+    }
+}
+
+impl RequestChanges {
+    /// The application is told what is said in the answer of an endpoint, and nothing of it by the client.
+    /// `cookies`: the lines of `Cookie` that pass, if not all do.
+    pub(in crate::proxy) fn of(answer: &HeaderMap, cookies: Option<Vec<HeaderValue>>) -> Self {
+        let mut changes = Self::default();
+        let defences = HEADERS.iter().map(|name| HeaderName::from_static(name));
+        for name in [RECEIPT, REFUSED, FAILURES].into_iter().chain(defences) {
+            changes.replace(name.clone(), answer.get_all(&name).iter().cloned().collect());
+        }
+        if let Some(cookies) = cookies {
+            changes.replace(COOKIE, cookies);
+        }
+        changes
+    }
+
+    fn replace(&mut self, name: HeaderName, values: Vec<HeaderValue>) {
+        if values.is_empty() {
+            self.remove.push(name.as_str().to_owned());
+        }
+        for value in values {
+            self.set.append(name.clone(), value);
+        }
+    }
+}
+
+/// What a client gets of the head of an answer: not the framing, which Envoy makes.
+pub(super) fn without_framing(mut headers: HeaderMap) -> HeaderMap {
+    for name in [CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING] {
+        headers.remove(name);
+    }
+    headers
+}
+
+/// The limits that the answer to an admitted attempt shows.
+pub(in crate::proxy) fn shown_limits(answer: &HeaderMap) -> HeaderMap {
+    let mut shown = HeaderMap::new();
+    for name in super::rate_limit::names() {
+        for value in answer.get_all(&name) {
+            shown.append(name.clone(), value.clone());
+        }
+    }
+    shown
+}

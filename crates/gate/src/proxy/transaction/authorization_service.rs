@@ -1,0 +1,59 @@
+//! Answers Envoy's external authorization, version 3: `envoy.service.auth.v3.Authorization/Check`.
+//!
+//! A refusal is an answer, with the gate's own status, headers and page. Only what no client can cause is an error of the call,
+//! which Envoy refuses as well, unless it is told otherwise. `request::authorization` reads questions, `respond` writes answers.
+
+use std::rc::Rc;
+
+use http::{Request, Response};
+
+use super::calls::AskedAnswer;
+use super::server::Server;
+use crate::proxy::body::{ClientBody, ResponseBody, UnreadGuard};
+use crate::proxy::connection::DownstreamConnection;
+use crate::proxy::error::Error;
+use crate::proxy::grpc;
+use crate::proxy::grpc::stream::MAX_MESSAGE;
+use crate::proxy::request::authorization::CheckRequest;
+use crate::proxy::respond::CheckResponse;
+
+impl Server {
+    /// Only a call without an answer is recorded: otherwise the request is that it is about.
+    pub(super) async fn authorize(
+        self: Rc<Self>,
+        connection: Rc<DownstreamConnection>,
+        request: Request<ClientBody>,
+    ) -> Response<ResponseBody> {
+        let (head, incoming) = request.into_parts();
+        let context = || self.context_of_asker(&connection, &Request::from_parts(head, ()));
+        let guard = UnreadGuard::begins(&self.unread_bodies);
+        let read = match self.read_call(incoming, MAX_MESSAGE).await {
+            Ok(Some(bytes)) => grpc::message_in(bytes).and_then(CheckRequest::read),
+            Ok(None) => {
+                // Its client may have made it so long.
+                let Ok(refused) = context().finish_with_error(&Error::BodyTooLong, &connection).await;
+                return grpc::response(&response_to(AskedAnswer::of(refused).await, None));
+            }
+            Err(error) => {
+                let Ok(response) = context().finish_with_error(&error, &connection).await;
+                return response;
+            }
+        };
+        let asked = match read {
+            Ok(asked) => asked.into_request(self.config.current().shared.shows_bodies(&connection)),
+            Err(error) => return context().record.finish(error.response()),
+        };
+        let headers = asked.as_ref().ok().map(|asked| asked.request.headers());
+        let cookies = headers.and_then(|headers| self.passed_cookies(headers));
+        let Ok(response) = self.decide_asked(&connection, asked).await;
+        drop(guard);
+        grpc::response(&response_to(AskedAnswer::of(response).await, cookies))
+    }
+}
+
+fn response_to(answer: AskedAnswer, cookies: Option<Vec<http::HeaderValue>>) -> CheckResponse {
+    if answer.admits() {
+        return CheckResponse::ok(&answer.headers, cookies);
+    }
+    CheckResponse::denied(answer.status, answer.headers, &answer.body)
+}

@@ -1,0 +1,97 @@
+//! Calls of gRPC at a decision endpoint: which service answers them, and what services have in common.
+//!
+//! A request that a message describes is decided on as any other, and the answer of `endpoint` to the same question of HTTP says
+//! what Envoy is told.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+
+use super::response_future::ResponseFuture;
+use super::server::Server;
+use crate::proxy::body::{self, BufferedBody, ClientBody, ResponseBody, complete_headers};
+use crate::proxy::connection::DownstreamConnection;
+use crate::proxy::endpoint::EndpointKind;
+use crate::proxy::error::{Error, MalformedRequest};
+use crate::proxy::grpc::{self, CallError};
+use crate::proxy::request::described::AskedRequest;
+
+/// What is answered to a question about a request.
+pub(super) struct AskedAnswer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Server {
+    /// Answers a call at an endpoint of this kind.
+    pub(super) fn answer_call(
+        self: &Rc<Self>,
+        connection: &Rc<DownstreamConnection>,
+        kind: EndpointKind,
+        request: Request<ClientBody>,
+    ) -> ResponseFuture {
+        if !grpc::is_call(request.headers()) || kind.method() != Some(request.uri().path()) {
+            let error = CallError::Unimplemented("there is no such method here");
+            let context = self.context_of_asker(connection, &request);
+            return ResponseFuture::ready(context.record.finish(error.response()));
+        }
+        let (server, connection) = (Rc::clone(self), Rc::clone(connection));
+        match kind {
+            EndpointKind::ExtProc => ResponseFuture::ready(server.process(connection, request.into_body())),
+            EndpointKind::ExtAuthz => ResponseFuture::Boxed(Box::pin(server.authorize(connection, request))),
+            EndpointKind::EnvoyRls | EndpointKind::ForwardAuth => {
+                ResponseFuture::Boxed(Box::pin(server.limit_rates(connection, request)))
+            }
+        }
+    }
+
+    /// The body of a call with one message; `None` if it is longer than `max`.
+    pub(super) async fn read_call(&self, incoming: ClientBody, max: usize) -> Result<Option<Bytes>, Error> {
+        let timeout = self.config.current().shared.settings.body_timeout.to_std();
+        let memory = self.body_memory.requests.reserve(None);
+        Ok(match body::read(incoming, max, timeout, memory).await? {
+            BufferedBody::Whole(bytes) => Some(bytes),
+            BufferedBody::Longer(..) => None,
+        })
+    }
+
+    /// Decides on a request that a message describes.
+    pub(super) fn decide_asked(
+        self: &Rc<Self>,
+        connection: &Rc<DownstreamConnection>,
+        asked: Result<AskedRequest, MalformedRequest>,
+    ) -> ResponseFuture {
+        match asked {
+            Ok(AskedRequest { request, body }) => {
+                let is_head = request.method() == Method::HEAD;
+                self.decide_request(connection, request, is_head, body, self.engine.clock().now())
+            }
+            Err(error) => {
+                let context = self.context_of_asker(connection, &Request::new(()));
+                context.finish_with_error(&error.into(), connection)
+            }
+        }
+    }
+
+    /// The lines of `Cookie` that go on to the application, if the gate's own must not.
+    pub(super) fn passed_cookies(&self, headers: &HeaderMap) -> Option<Vec<HeaderValue>> {
+        self.config.current().shared.rules.policy.owner_cookie.as_ref()?.others(headers)
+    }
+}
+
+impl AskedAnswer {
+    pub(super) async fn of(mut response: Response<ResponseBody>) -> Self {
+        complete_headers(&mut response);
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        Self { status: head.status, headers: head.headers, body }
+    }
+
+    /// Whether the request may be forwarded.
+    pub(super) fn admits(&self) -> bool {
+        self.status == StatusCode::OK
+    }
+}
