@@ -18,6 +18,7 @@ mod dry_run;
 pub mod explain;
 mod file_watcher;
 mod fleet;
+mod forget;
 mod grammar;
 mod health_checks;
 mod kernel;

@@ -12,6 +12,7 @@ mod evidence;
 mod explain;
 mod exposed;
 mod fleet;
+mod forget;
 mod import;
 mod init;
 mod man;
@@ -127,6 +128,8 @@ enum CliCommand {
     /// Show an auditor what the limits promised, what the logs show, and which controls of standards that meets; exits with 1
     /// if one is not met, or a line is missing
     Evidence(evidence::EvidenceArgs),
+    /// Take a person out of a running gate, its store, its snapshot and its logs; exits with 1 if a place was not reached
+    Forget(forget::ForgetArgs),
     /// Check the audit log: whether a line was changed, removed, added or moved
     Audit(audit::AuditArgs),
     /// Put one policy for all gates into the store that they share, show it, or go back to an earlier one
@@ -166,6 +169,7 @@ impl CliCommand {
             Self::Status(arguments) => Some(arguments.config_mut()),
             Self::Reload(arguments) | Self::Drain(arguments) => Some(arguments.config_mut()),
             Self::Evidence(arguments) => Some(arguments.config_mut()),
+            Self::Forget(arguments) => Some(arguments.config_mut()),
             Self::Audit(arguments) => Some(arguments.config_mut()),
             #[cfg(feature = "top")]
             Self::Top(arguments) => Some(arguments.config_mut()),
@@ -229,6 +233,7 @@ fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
         CliCommand::Reload(arguments) => control::reload(&arguments),
         CliCommand::Drain(arguments) => control::drain(&arguments),
         CliCommand::Evidence(arguments) => evidence::evidence(&arguments),
+        CliCommand::Forget(arguments) => forget::forget(&arguments),
         CliCommand::Audit(arguments) => audit::audit(&arguments),
         CliCommand::Policy(arguments) => policy::policy(&arguments),
         CliCommand::Fleet(arguments) => fleet::fleet(&arguments),

@@ -43,6 +43,8 @@ impl Parts {
             feed: Arc::clone(&self.observers.feed),
             history: self.observers.history.clone().unwrap_or_default(),
             hitters: self.observers.hitters.clone().unwrap_or_default(),
+            wiring: Arc::clone(&self.observers.wiring),
+            forget: self.forget_files(),
             clients: self.observers.clients.clone(),
             audit: self.observers.audit.clone(),
         };

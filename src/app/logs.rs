@@ -81,6 +81,16 @@ impl GateLogs {
         self.counted.as_deref()
     }
 
+    /// Those of lines.
+    pub(super) fn line_logs(&self) -> &[Arc<LineLog>] {
+        &self.line_logs
+    }
+
+    /// The summary, if there is one.
+    pub(super) fn refusal_summary(&self) -> Option<&Arc<RefusalSummary>> {
+        self.refusal_summary.as_ref()
+    }
+
     /// What events go to.
     pub(super) fn listeners(&self) -> impl Iterator<Item = Arc<dyn EventListener>> {
         let line_logs = self.line_logs.iter().cloned().map(|log| log as _);

@@ -65,6 +65,20 @@ impl Snapshotter {
         self.paused.store(false, Ordering::Relaxed);
     }
 
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes once, and returns whether the file holds what the gate has.
+    pub(super) async fn write_now(self: &Arc<Self>) -> bool {
+        if self.paused.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.write().await;
+        !self.failed.load(Ordering::Relaxed)
+    }
+
     /// Writes once.
     pub(super) async fn write(self: &Arc<Self>) {
         let (snapshotter, writing) = (Arc::clone(self), Arc::clone(&self.writing).lock_owned().await);

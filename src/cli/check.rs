@@ -4,6 +4,7 @@
 //! unit's user can read it ([`ServiceUnit`]). With `--probe` it connects to the store, from the
 //! machine where it runs; the gate's own machine may differ.
 
+mod privacy;
 pub(super) mod probe;
 mod sites;
 
@@ -40,6 +41,9 @@ pub(super) struct CheckArgs {
     /// Fail on warnings: exit status 1
     #[arg(long)]
     strict: bool,
+    /// Show what a gate with this file keeps about people, where, and for how long
+    #[arg(long, conflicts_with = "quiet")]
+    privacy: bool,
     /// Check the store, too: whether it is reachable, lets the gate in and is set up as it should be
     #[arg(long)]
     probe: bool,
@@ -79,10 +83,15 @@ pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
             if let (Some(config), false) = (&loaded.config, arguments.quiet) {
                 print_valid(config, &loaded, &sources, arguments.worst);
             }
+            let private = loaded.config.as_ref().filter(|_| arguments.privacy);
+            private
+                .iter()
+                .flat_map(|config| privacy::places(config))
+                .for_each(|place| outln!("{}", place.text()));
             faults.iter().for_each(|fault| errln!("error: {fault}\n  fix: {}", fault.fix()));
             probed.iter().for_each(print_probed);
         }
-        CheckFormat::Json => print_json(&loaded, &faults, probed.as_ref())?,
+        CheckFormat::Json => print_json(&loaded, &faults, probed.as_ref(), arguments.privacy)?,
     }
     Ok(match (&loaded.config, &probed) {
         (None, _) => Exit::BadConfiguration,
@@ -160,8 +169,16 @@ fn print_probed(probed: &ProbeReport) {
     }
 }
 
-fn print_json(loaded: &Loaded, faults: &[UnitFault], probed: Option<&ProbeReport>) -> anyhow::Result<()> {
+fn print_json(
+    loaded: &Loaded,
+    faults: &[UnitFault],
+    probed: Option<&ProbeReport>,
+    is_private: bool,
+) -> anyhow::Result<()> {
     let mut result = loaded.to_json();
+    if let Some(config) = loaded.config.as_ref().filter(|_| is_private) {
+        result["personal_data"] = serde_json::to_value(privacy::places(config))?;
+    }
     if !faults.is_empty() {
         result["ok"] = false.into();
         result["unit"] = faults.iter().map(ToString::to_string).collect();

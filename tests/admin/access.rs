@@ -26,6 +26,8 @@ const PAGES: &[(&str, &str, &str, u16)] = &[
     ("PUT", "/api/v1/exemptions/203.0.113.0/24", r#"{"for":"1h"}"#, 200),
     ("DELETE", "/api/v1/exemptions/203.0.113.0%2F24", "", 200),
     ("GET", "/api/v1/bans", "", 200),
+    ("GET", "/api/v1/forget", "", 200),
+    ("POST", "/api/v1/forget", r#"{"who":["user:a"],"dry_run":true}"#, 202),
     ("PUT", "/api/v1/bans/203.0.113.0/24", r#"{"for":"1h"}"#, 200),
     ("DELETE", "/api/v1/bans/203.0.113.0%2F24", "", 200),
     ("PUT", "/api/v1/limits/address/mode", r#"{"mode":"observe","for":"1h"}"#, 200),

@@ -20,6 +20,7 @@ mod device_cookies;
 mod devices;
 mod directory;
 mod exposed;
+mod forgotten;
 mod graphql;
 mod growing;
 mod guesses;

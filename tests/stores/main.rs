@@ -23,6 +23,7 @@ mod commands;
 mod emptied;
 mod examples;
 mod fleet;
+mod forgotten;
 mod on_error;
 mod overrides;
 mod policy;

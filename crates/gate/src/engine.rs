@@ -29,7 +29,8 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 
 pub use self::bucket_admin::{
-    BucketAdminError, BucketLevel, BucketReport, BucketView, ChangeScope, FilledBucket,
+    BucketAdminError, BucketLevel, BucketReport, BucketView, ChangeScope, FilledBucket, ForgetScope,
+    ForgottenBuckets,
 };
 pub use self::decided_attempt::DecidedAttempt;
 pub use self::known_attempt::KnownAttempt;

@@ -206,6 +206,11 @@ pub enum OperatorCommand<'a> {
         /// The clients.
         prefix: IpNet,
     },
+    /// Forget a person.
+    Forget {
+        /// Keyed hashes of the accounts and addresses.
+        who: &'a str,
+    },
     /// Give limits another mode for a while.
     SetMode {
         /// The limit; `None` stands for all.

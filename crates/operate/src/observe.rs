@@ -29,5 +29,6 @@ mod samples;
 pub mod settings;
 mod shards;
 pub mod timestamp;
+pub mod traces;
 pub mod webhook;
 pub mod wiring;

@@ -98,6 +98,12 @@ impl Account {
         &self.0
     }
 
+    /// Whether it stands for all names that applications read in different ways.
+    #[must_use]
+    pub fn is_ambiguous(&self) -> bool {
+        *self == Self::ambiguous()
+    }
+
     fn ambiguous() -> Self {
         Self(b"<".to_vec())
     }

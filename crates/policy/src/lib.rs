@@ -42,6 +42,7 @@ mod password_key;
 mod password_name;
 pub mod path_info;
 mod permits;
+pub mod person;
 pub mod query;
 mod random;
 pub mod rates;

@@ -14,6 +14,7 @@ use siphasher::sip128::SipHasher13;
 use super::Policy;
 use super::account::Account;
 use super::attempt::Client;
+use super::bucket_ref::BucketSelector;
 use super::key::{KeyHasher, OwnerId, PrefixLengths, write_bytes, write_client};
 use tollgate_bucket::{Key, Recent};
 
@@ -94,6 +95,20 @@ impl Policy {
             }
         }
         found
+    }
+
+    /// What an account pays from where it is known from this client, in each application.
+    pub fn known_owners_of<'a>(
+        &'a self,
+        account: &'a Account,
+        client: Client,
+        hasher: &'a KeyHasher,
+    ) -> impl Iterator<Item = BucketSelector> + 'a {
+        let memory = self.owner_memory.as_deref();
+        let routes = self.routes.iter().filter(|route| !route.reading.user.is_empty());
+        let known =
+            routes.filter_map(move |route| memory?.client(hasher, client, &route.application, account));
+        known.map(|known| BucketSelector::of_owner(account.clone(), known.owner))
     }
 }
 

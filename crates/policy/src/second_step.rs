@@ -14,6 +14,7 @@ use siphasher::sip128::SipHasher13;
 use smallvec::SmallVec;
 
 use super::Route;
+use super::account::Account;
 use super::attempt::Attempt;
 use super::field::RequestFields;
 use super::fingerprint::Fingerprint;
@@ -133,6 +134,12 @@ impl Identity {
 }
 
 impl SignedInAccount {
+    /// Whether it is this account.
+    #[must_use]
+    pub fn is(&self, account: &Account, hasher: &KeyHasher) -> bool {
+        self.account == hasher.of_account(account.as_bytes())
+    }
+
     /// The account of a sign-in; `None` for one that cannot be read.
     pub(super) fn of(named: &NamedAccount) -> Option<Self> {
         match named.name {

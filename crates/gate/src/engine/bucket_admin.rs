@@ -5,6 +5,7 @@
 //! with the rate.
 
 mod changes;
+mod forget;
 mod report;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
+pub use self::forget::{ForgetScope, ForgottenBuckets};
 pub use self::report::{BucketLevel, BucketReport, BucketView, FilledBucket};
 
 use self::changes::changes_of;

@@ -31,7 +31,7 @@ impl Engine {
         self.show(selector).await
     }
 
-    async fn forget_all(&self, account: &Account) -> Result<(), BucketAdminError> {
+    pub(super) async fn forget_all(&self, account: &Account) -> Result<(), BucketAdminError> {
         for _ in 0..MAX_TRIES {
             let rules = self.rules.load_full();
             let Some(sets) = &rules.remembered else { return Ok(()) };

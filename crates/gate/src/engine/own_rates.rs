@@ -55,6 +55,18 @@ impl Engine {
 }
 
 impl RateOwners {
+    /// Forgets these owners; those of rates in force only if these end.
+    pub(super) fn forget(
+        &self,
+        rules: &Rules,
+        now: Time,
+        is_theirs: impl Fn(&BucketOwner) -> bool,
+        ends_rates: bool,
+    ) {
+        let known: HashSet<Key> = in_force(rules, now).map(|(_, key, _)| key).collect();
+        self.lock().retain(|key, owner| !is_theirs(owner) || (!ends_rates && known.contains(key)));
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, BucketOwner>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,7 +10,7 @@ use http::HeaderMap;
 
 use super::{Engine, Reservation};
 use crate::policy::Charges;
-use crate::policy::second_step::{SessionCookie, SignedInAccounts};
+use crate::policy::second_step::{SessionCookie, SignedInAccount, SignedInAccounts};
 use crate::time::{Span, Time};
 
 /// Cookies, each with the accounts that signed in with it.
@@ -53,6 +53,19 @@ impl RecentSignIns {
         let accounts = entry.accounts.clone();
         table.touch(cookie, now);
         if accounts.len() > MAX_ACCOUNTS { SignedInAccounts::new() } else { accounts }
+    }
+
+    /// Forgets the cookies of these accounts, or only counts them.
+    pub(super) fn forget(&self, is_theirs: impl Fn(&SignedInAccount) -> bool, is_dry_run: bool) -> usize {
+        let mut table = self.table();
+        let of_theirs = |used: &UsedCookie| used.accounts.iter().any(&is_theirs);
+        let found: Vec<_> = table.cookies.iter().filter(|(_, used)| of_theirs(used)).collect();
+        let found: Vec<_> = found.into_iter().map(|(cookie, used)| (*cookie, used.number)).collect();
+        for (cookie, number) in found.iter().filter(|_| !is_dry_run) {
+            table.cookies.remove(cookie);
+            table.order.remove(number);
+        }
+        found.len()
     }
 
     fn table(&self) -> MutexGuard<'_, SignInTable> {

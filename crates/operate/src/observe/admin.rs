@@ -15,6 +15,7 @@ mod control;
 mod dashboard;
 mod dry_run;
 mod events;
+mod forget;
 pub mod openapi;
 mod overrides;
 mod page_path;
@@ -49,6 +50,7 @@ pub use self::buckets::{
 };
 pub use self::control::{ControlApi, GateCommand, ReloadError, Reloaded};
 pub use self::dry_run::{DEFAULT_PEER, DryRun, DryRunApi, DryRunError, ExplainRequest};
+pub use self::forget::{ForgetFiles, ForgottenFiles};
 pub use self::request::AdminProblem;
 pub use self::token::{AdminToken, AdminTokens, NamedToken, OperatorRole};
 
@@ -59,7 +61,9 @@ use self::caller_permits::{CallerPermit, CallerPermits};
 use self::clients::ClientsApi;
 use self::dashboard::DashboardApi;
 use self::events::EventsApi;
+use self::forget::ForgetApi;
 use self::overrides::OverridesApi;
+use self::pages::ForgetPage;
 use self::router::{Caller, handle};
 use super::audit::AuditLog;
 use super::client_format::ClientFormatter;
@@ -68,6 +72,7 @@ use super::heavy_hitters::HeavyHitters;
 use super::history::AttemptHistory;
 use super::metrics::Metrics;
 use super::readiness::Readiness;
+use super::wiring::Wiring;
 use crate::engine::Engine;
 use crate::event::{Events, Operator};
 use crate::net::tls;
@@ -101,6 +106,10 @@ pub struct AdminSources {
     pub history: Arc<AttemptHistory>,
     /// Who is there.
     pub hitters: Arc<HeavyHitters>,
+    /// What may be wired wrongly.
+    pub wiring: Arc<Wiring>,
+    /// Takes a person out of files.
+    pub forget: ForgetFiles,
     /// Writes clients as `log.clients` says.
     pub clients: ClientFormatter,
     /// Where changes are recorded.
@@ -116,6 +125,7 @@ struct OperatorApi {
     overrides: OverridesApi,
     dry_run: DryRunApi,
     events: EventsApi,
+    forget: ForgetApi,
     dashboard: DashboardApi,
     audit: AuditTrail,
 }
@@ -157,8 +167,18 @@ impl Admin {
             events: control.events.clone(),
         };
         let audit = AuditTrail::new(sources.audit, sources.clients.clone(), engine.clock().clone());
+        let forget = ForgetApi {
+            engine: Arc::clone(&engine),
+            hitters: Arc::clone(&sources.hitters),
+            wiring: sources.wiring,
+            clients: sources.clients.clone(),
+            events: control.events.clone(),
+            files: Arc::new(sources.forget),
+            page: Arc::new(Mutex::new(ForgetPage { done: true, ..ForgetPage::default() })),
+        };
         let operator_api = OperatorApi {
             audit,
+            forget,
             buckets: BucketsApi::new(Arc::clone(&engine), grammar),
             clients: ClientsApi::new(sources.hitters, engine, sources.clients),
             control,

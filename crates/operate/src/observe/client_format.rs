@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
+use ipnet::IpNet;
 use siphasher::sip::SipHasher13;
 
 use super::json_fields::put;
@@ -98,6 +99,16 @@ impl ClientFormatter {
         let mut text = Vec::with_capacity(40);
         self.write(client, &mut text);
         String::from_utf8(text).unwrap_or_default()
+    }
+
+    /// What lines name this client by, if that names no more than an IPv4 address or an IPv6 /64.
+    pub(super) fn names_alone(&self, client: Client) -> Option<String> {
+        let (ip, PackedFormat { shown, lengths }) = (client.ip()?, self.format());
+        let is_narrow = lengths.network_of(ip).is_some_and(|network| match network {
+            IpNet::V4(network) => network.prefix_len() == 32,
+            IpNet::V6(network) => network.prefix_len() >= 64,
+        });
+        (shown != ClientsShown::Prefix || is_narrow).then(|| self.show(client))
     }
 
     /// The whole address, if logs may hold whole addresses.

@@ -114,6 +114,29 @@ impl HeavyHitters {
         found
     }
 
+    /// Forgets accounts and addresses, or only counts the counters that name them. An address is forgotten where its prefix
+    /// is the narrowest of all limits: a wider one is a network.
+    pub fn forget(&self, policy: &Policy, owners: &[BucketOwner], is_dry_run: bool) -> u64 {
+        let mut found = 0;
+        for limit in &policy.limits {
+            let keys = HitterKey::of_owners(policy, limit, owners);
+            let mut forget = |counts: &mut SpaceSaving| {
+                found += keys.iter().filter(|key| counts.forget(self.hash(key), key, is_dry_run)).count();
+            };
+            for known in lock(&self.history).iter_mut().filter(|known| known.limit == limit.name) {
+                known.counts.attempts.each(&mut forget);
+                known.counts.refused.each(&mut forget);
+            }
+            for shard in self.shards.iter() {
+                for live in lock(shard).iter_mut().filter(|live| live.limit == limit.name) {
+                    forget(&mut live.counts.attempts);
+                    forget(&mut live.counts.refused);
+                }
+            }
+        }
+        found as u64
+    }
+
     /// The counts of the window, for each limit.
     fn sums(
         &self,

@@ -7,6 +7,7 @@
 
 mod buffer;
 mod hour_counts;
+pub mod rewrite;
 pub mod rotated;
 mod syslog;
 mod writer;
@@ -17,7 +18,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -64,6 +65,10 @@ struct LogState {
     counts: OnceLock<Mutex<BTreeMap<u64, u64>>>,
     /// Opened by [`LineLog::reopen`], picked up by the writer before the next line.
     replacement: Mutex<Option<File>>,
+    /// Held while lines are written.
+    writing: Mutex<()>,
+    /// How often the writer has collected all lines.
+    sweeps: AtomicU64,
     stopping: AtomicBool,
     /// The writer waits without sweeping: the thread with the next line wakes it.
     resting: AtomicBool,
@@ -138,10 +143,38 @@ impl LineLog {
     /// If the file cannot be opened; then the old one stays in use.
     pub fn reopen(&self) -> io::Result<()> {
         if let LogTarget::File(path) = &self.target {
-            *lock(&self.shared.replacement) = Some(open_file(path)?);
+            // Held meanwhile: the name may be given to another file.
+            let mut replacement = lock(&self.shared.replacement);
+            *replacement = Some(open_file(path)?);
+            drop(replacement);
             self.wake();
         }
         Ok(())
+    }
+
+    /// Has all lines written that were formatted before, and returns the number of sweeps after which they are: see
+    /// [`has_swept`](Self::has_swept).
+    #[must_use]
+    pub fn flush(&self) -> u64 {
+        let sweeps = self.shared.sweeps.load(Ordering::Acquire);
+        self.wake();
+        // One may be under way that has passed some buffers.
+        sweeps + 2
+    }
+
+    /// Whether the writer has swept so often.
+    #[must_use]
+    pub fn has_swept(&self, sweeps: u64) -> bool {
+        let has = self.shared.sweeps.load(Ordering::Acquire) >= sweeps;
+        if !has {
+            self.wake();
+        }
+        has
+    }
+
+    /// Keeps the writer from its file until the result is dropped.
+    fn hold(&self) -> HeldWriter<'_> {
+        HeldWriter { _writing: lock(&self.shared.writing), replacement: lock(&self.shared.replacement) }
     }
 
     /// Writes the rest and ends the writer; waits at most two seconds. Later lines are lost.
@@ -167,6 +200,8 @@ impl LineLog {
             dropped,
             counts: OnceLock::new(),
             replacement: Mutex::default(),
+            writing: Mutex::default(),
+            sweeps: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             resting: AtomicBool::new(false),
         });
@@ -205,6 +240,19 @@ impl EventListener for LineLog {
 impl Drop for LineLog {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// A writer that waits.
+struct HeldWriter<'l> {
+    _writing: MutexGuard<'l, ()>,
+    replacement: MutexGuard<'l, Option<File>>,
+}
+
+impl HeldWriter<'_> {
+    /// The writer goes on in this file.
+    fn go_on_in(mut self, file: File) {
+        *self.replacement = Some(file);
     }
 }
 

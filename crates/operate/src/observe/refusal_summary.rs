@@ -22,6 +22,7 @@ use arc_swap::ArcSwap;
 use self::distinct_clients::DistinctClients;
 use super::client_format::ClientFormatter;
 use super::log_throttle::LogThrottle;
+use super::traces::Traces;
 use crate::event::{AccessLogEntry, AttemptRecord, Event, EventListener, LimitDecision, LimitRecord};
 use crate::policy::Limit;
 use crate::policy::attempt::Client;
@@ -118,6 +119,19 @@ impl RefusalSummary {
                 refusal_lines::others(refusals, parties, is_observed);
             }
         }
+    }
+
+    /// Forgets refusals of clients and accounts: no line tells their end. A dry run only counts them.
+    pub fn forget(&self, traces: &Traces, is_dry_run: bool) -> u64 {
+        let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = BTreeMap::clone(&self.ongoing.load());
+        let before = left.len();
+        left.retain(|_, ongoing| !traces.is_party(&ongoing.party));
+        let found = before - left.len();
+        if found > 0 && !is_dry_run {
+            self.ongoing.store(Arc::new(left));
+        }
+        found as u64
     }
 
     fn others(&self) -> [(&OtherRefusals, bool); 2] {

@@ -13,6 +13,7 @@ use self::signs::{SampledSigns, SignsSum};
 use super::client_format::ClientFormatter;
 use super::readiness::ReadinessWarning;
 use super::shards::Shards;
+use super::traces::Traces;
 use crate::event::{Event, EventListener};
 use crate::policy::attempt::Client;
 use crate::time::{Clock, Span, Time};
@@ -70,6 +71,18 @@ impl Wiring {
             found.add(warning, now, &mut say);
         }
         found.warnings.iter().map(|known| known.warning.clone()).collect()
+    }
+
+    /// Removes the warnings that name an address, and all signs; a dry run only counts these warnings.
+    pub fn forget(&self, traces: &Traces, is_dry_run: bool) -> u64 {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let names_them = |known: &FoundWarning| traces.cleaned(known.warning.text.as_bytes()).is_some();
+        let count = found.warnings.iter().filter(|known| names_them(known)).count();
+        if !is_dry_run && !traces.is_of_accounts_only() {
+            found.warnings.retain(|known| !names_them(known));
+            self.signs.iter().for_each(SampledSigns::clear);
+        }
+        count as u64
     }
 
     /// What these signs amount to.

@@ -88,6 +88,28 @@ impl BucketSelector {
         Self::Values(Box::new(KeyValues { parts, client, ..KeyValues::default() }))
     }
 
+    /// The buckets of an account.
+    #[must_use]
+    pub fn of_account(account: Account) -> Self {
+        let (parts, account) = (vec![KeyPart::User], Some(account));
+        Self::Values(Box::new(KeyValues { parts, account, ..KeyValues::default() }))
+    }
+
+    /// The buckets of an account as this client tries it.
+    #[must_use]
+    pub fn of_pair(account: Account, client: Client) -> Self {
+        let (parts, account) = (vec![KeyPart::User, KeyPart::Ip], Some(account));
+        Self::Values(Box::new(KeyValues { parts, account, client, ..KeyValues::default() }))
+    }
+
+    /// What a known owner pays from under limits by account.
+    #[must_use]
+    pub fn of_owner(account: Account, owner: OwnerId) -> Self {
+        let parts = vec![KeyPart::User, KeyPart::Owner];
+        let (account, owner) = (Some(account), Some(owner));
+        Self::Values(Box::new(KeyValues { parts, account, owner, ..KeyValues::default() }))
+    }
+
     /// Parses a key. A name or a value may be any bytes, as in a request. With several kinds the last of `user`,
     /// `cert`, `header` and `cookie` may hold commas.
     ///

@@ -15,9 +15,9 @@ use super::buckets::BucketsPage;
 use super::page_path::AdminPage;
 use super::pages::{
     BanRequest, BansPage, CheckPage, ClientsPage, CreditRequest, DrainPage, EndedPage, ExemptionsPage,
-    ExplainPage, ExplainedRequest, HistoryPage, LastingRequest, LimitRequest, LimitsPage, ModePage,
-    ModeRequest, PrefixPart, PrefixRequest, ProblemPage, RateRequest, RatesPage, ReloadPage, ResetRequest,
-    StatusPage,
+    ExplainPage, ExplainedRequest, ForgetPage, ForgetRequest, HistoryPage, LastingRequest, LimitRequest,
+    LimitsPage, ModePage, ModeRequest, PrefixPart, PrefixRequest, ProblemPage, RateRequest, RatesPage,
+    ReloadPage, ResetRequest, StatusPage,
 };
 use super::token::OperatorRole;
 use crate::observe::metrics::RoutesPage;
@@ -94,6 +94,10 @@ fn operations() -> Vec<Operation> {
         post("/check", "What the text of a configuration would mean.", CheckPage::schema)
             .taking_text("application/toml", "listen = \"http://[::]:8080\"\n"),
         post("/explain", "What a request would meet.", ExplainPage::schema).taking(&explained()),
+        post("/forget", "Forgets a person, or counts where they are named.", ForgetPage::schema)
+            .answering("202")
+            .taking(&forgotten()),
+        get("/forget", "How far it is.", ForgetPage::schema),
         get("/exemptions", "Exempt prefixes.", ExemptionsPage::schema),
         put("/exemptions/{prefix}", "Exempts a prefix for a while.", PrefixPart::schema)
             .of_prefix()
@@ -213,6 +217,11 @@ fn explained() -> ExplainedRequest {
         from: Some("203.0.113.9".to_owned()).into(),
         ..ExplainedRequest::default()
     }
+}
+
+fn forgotten() -> ForgetRequest {
+    let who = vec!["user:alice".to_owned(), "ip:203.0.113.9".to_owned()];
+    ForgetRequest { who, dry_run: Some(true).into(), ..ForgetRequest::default() }
 }
 
 fn lasting_prefix() -> PrefixRequest {

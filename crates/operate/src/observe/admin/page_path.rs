@@ -16,6 +16,7 @@ pub(super) enum AdminPage {
     Control(ControlPath),
     Overrides(OverridesPath),
     DryRun(DryRunPath),
+    Forget,
     Dashboard(DashboardPath),
     Events,
     /// Health, metrics, or nothing.
@@ -30,17 +31,21 @@ impl AdminPage {
         let control = || ControlPath::parse(path).map(Self::Control);
         let overrides = || OverridesPath::parse(path).map(Self::Overrides);
         let dry_run = || DryRunPath::parse(path).map(Self::DryRun);
-        let events = (path == "/api/v1/events").then_some(Self::Events);
+        let one = match path {
+            "/api/v1/events" => Some(Self::Events),
+            "/api/v1/forget" => Some(Self::Forget),
+            _ => None,
+        };
         let dashboard = || DashboardPath::parse(path).map(Self::Dashboard);
         let first = bucket().or_else(clients).or_else(control).or_else(overrides).or_else(dry_run);
-        first.or(events).or_else(dashboard).unwrap_or(Self::Open)
+        first.or(one).or_else(dashboard).unwrap_or(Self::Open)
     }
 
     /// Whether a request of this method may change something.
     pub(super) fn is_change(&self, method: &Method) -> bool {
         let is_get = matches!(*method, Method::GET | Method::HEAD);
         match self {
-            Self::Bucket(_) | Self::Control(_) | Self::Overrides(_) => !is_get,
+            Self::Bucket(_) | Self::Control(_) | Self::Overrides(_) | Self::Forget => !is_get,
             // It may exempt the operator who opens it.
             Self::Dashboard(DashboardPath::Page) => is_get,
             Self::Dashboard(_) | Self::Clients(_) | Self::DryRun(_) | Self::Events | Self::Open => false,

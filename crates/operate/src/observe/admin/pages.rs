@@ -7,8 +7,8 @@ use tollgate_grammar::record::Optional;
 use tollgate_grammar::records;
 
 pub use self::requests::{
-    BanRequest, CreditRequest, ExplainedRequest, LastingRequest, LimitRequest, ModeRequest, PrefixRequest,
-    RateRequest, ResetRequest,
+    BanRequest, CreditRequest, ExplainedRequest, ForgetRequest, LastingRequest, LimitRequest, ModeRequest,
+    PrefixRequest, RateRequest, ResetRequest,
 };
 
 records! {
@@ -364,6 +364,30 @@ records! {
         mode: String,
         /// When it ends; null for the next reload.
         until: Option<String>,
+    }
+
+    /// What was done about a person, or in a dry run what would be.
+    pub ForgetPage {
+        /// Whether it is over.
+        done: bool,
+        /// Whether nothing is changed.
+        dry_run: bool,
+        /// So far.
+        places: Vec<ForgetPlace>,
+    }
+
+    /// A place that may name the person.
+    pub ForgetPlace {
+        /// Where.
+        place: String,
+        /// What is counted there.
+        what: String,
+        /// How many were removed.
+        removed: u64,
+        /// What stays, and why.
+        note: Optional<String>,
+        /// Why it was not reached.
+        failed: Optional<String>,
     }
 
     /// Why a request was refused (RFC 9457).

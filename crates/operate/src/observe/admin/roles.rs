@@ -32,6 +32,7 @@ impl AdminPage {
             Self::Overrides(OverridesPath::Exemption(_) | OverridesPath::Ban(_)) => (Operate, false),
             Self::Overrides(OverridesPath::Mode(Some(_))) => (Operate, true),
             Self::Overrides(OverridesPath::Mode(None)) => (Operate, false),
+            Self::Forget => (Operate, false),
             Self::Bucket(path) => match path.resource {
                 BucketResource::Bucket if is_get => (Read, true),
                 BucketResource::Bucket | BucketResource::Credit | BucketResource::Exemption => (Unlock, true),

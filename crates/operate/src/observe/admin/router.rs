@@ -113,6 +113,7 @@ where
             let token = asker.token().map(|token| admin.access.lasting(token));
             api.events.handle(request.method(), token)
         }
+        AdminPage::Forget => api.forget.handle(&cx, request).await,
         AdminPage::Open => handle_page(&admin, &request),
     }
 }

@@ -67,6 +67,12 @@ impl CountedTime {
 }
 
 impl HitHistory {
+    /// Changes the counts of all periods.
+    pub(super) fn each(&mut self, mut change: impl FnMut(&mut SpaceSaving)) {
+        self.minutes.0.iter_mut().for_each(|(_, counts)| change(counts));
+        self.tens.0.iter_mut().for_each(|(_, counts)| change(counts));
+    }
+
     /// Adds the counts of a minute.
     pub(super) fn add(&mut self, minute: u32, counts: &SpaceSaving) {
         self.minutes.add(minute, counts);

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::event::BucketOwner;
-use crate::policy::Limit;
 use crate::policy::attempt::Client;
 use crate::policy::key::KeyPart;
+use crate::policy::{Limit, Policy};
 
 /// A client or an account in 17 bytes: the kind, and the address or the hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,6 +29,27 @@ impl HitterKey {
         };
         let mut key = [kind; 17];
         key[1..].copy_from_slice(&bytes);
+        Self(key)
+    }
+
+    /// What these owners are counted as under a limit, but for networks that they share with more neighbours than elsewhere.
+    pub(super) fn of_owners(policy: &Policy, limit: &Limit, owners: &[BucketOwner]) -> Vec<Self> {
+        let length = |limit: &Limit, ip| limit.prefixes.network_of(ip).map(|network| network.prefix_len());
+        let is_narrowest = |client: Client| {
+            let Some(ip) = client.ip() else { return false };
+            length(limit, ip) == policy.limits.iter().filter_map(|other| length(other, ip)).max()
+        };
+        let key = |owner: &BucketOwner| match *owner {
+            BucketOwner::Client(client) => is_narrowest(client).then(|| Self::of(limit, client, None)),
+            BucketOwner::Account(hash) => Some(Self::of_account(hash)),
+            BucketOwner::Key(_) => None,
+        };
+        owners.iter().filter_map(key).collect()
+    }
+
+    fn of_account(hash: u64) -> Self {
+        let mut key = [ACCOUNT; 17];
+        key[1..].copy_from_slice(&u128::from(hash).to_be_bytes());
         Self(key)
     }
 

@@ -85,6 +85,21 @@ impl SpaceSaving {
         self.sets.fill([HitCounter::FREE; WAYS]);
     }
 
+    /// Takes the key from its counter, and leaves the count: it bounds what other keys may have been counted. Returns whether
+    /// the key had one; a dry run changes nothing.
+    pub(super) fn forget(&mut self, hash: u64, key: &HitterKey, is_dry_run: bool) -> bool {
+        if self.sets.is_empty() {
+            return false;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits choose the set")]
+        let set = &mut self.sets[hash as usize % SETS];
+        let Some(counter) = set.iter_mut().find(|counter| counter.key == *key) else { return false };
+        if !is_dry_run {
+            counter.key = HitterKey::NONE;
+        }
+        true
+    }
+
     /// The counters in use, in no order.
     pub(super) fn counters(&self) -> impl Iterator<Item = &HitCounter> {
         self.sets.iter().flatten().filter(|counter| counter.upper > 0)

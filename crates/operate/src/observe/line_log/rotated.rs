@@ -38,14 +38,8 @@ pub fn log_files(path: &Path) -> io::Result<Vec<(Time, PathBuf)>> {
 pub fn remove_rotated(path: &Path, before: Time) -> io::Result<usize> {
     let mut removed = 0;
     let mut failed = Ok(());
-    // The name of the log may be a link to a file with a date.
-    let present = fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    for (written, file) in log_files(path)? {
-        let data = fs::symlink_metadata(&file).ok();
-        let is_other = data.is_some_and(|data| data.is_file() && Some((data.dev(), data.ino())) != present);
-        let rest = file.file_name().and_then(|file| file.to_str()).and_then(|file| file.strip_prefix(&name));
-        if written < before && is_other && rest.is_some_and(is_surely_rotated) {
+    for (written, file) in rotated_files(path)? {
+        if written < before {
             match fs::remove_file(&file) {
                 Ok(()) => removed += 1,
                 Err(error) => {
@@ -55,6 +49,24 @@ pub fn remove_rotated(path: &Path, before: Time) -> io::Result<usize> {
         }
     }
     failed.map(|()| removed)
+}
+
+/// The rotated files of a log as [`remove_rotated`] knows them.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn rotated_files(path: &Path) -> io::Result<Vec<(Time, PathBuf)>> {
+    // The name of the log may be a link to a file with a date.
+    let present = fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut found = log_files(path)?;
+    found.retain(|(_, file)| {
+        let data = fs::symlink_metadata(file).ok();
+        let is_other = data.is_some_and(|data| data.is_file() && Some((data.dev(), data.ino())) != present);
+        let rest = file.file_name().and_then(|file| file.to_str()).and_then(|file| file.strip_prefix(&name));
+        is_other && rest.is_some_and(is_surely_rotated)
+    });
+    Ok(found)
 }
 
 /// Whether this follows the name of a log in that of a rotated one; nothing follows in the present one's.

@@ -110,11 +110,14 @@ impl<W: LineSink> LogWriter<W> {
             self.write(&batch);
             found |= batch.lines > 0;
         }
+        self.shared.sweeps.fetch_add(1, Ordering::Release);
         self.report(now);
         found
     }
 
     fn write(&mut self, batch: &LineBatch) {
+        let shared = Arc::clone(&self.shared);
+        let _writing = lock(&shared.writing);
         if let Some(file) = lock(&self.shared.replacement).take() {
             self.sink.replace(file);
             self.torn = false;

@@ -80,6 +80,9 @@ pub(super) fn command(command: OperatorCommand<'_>, by: Operator, clients: &Clie
         OperatorCommand::EndBan { prefix } => {
             info!(uid, pid, name, from, %prefix, "an operator ended the ban of a prefix");
         }
+        OperatorCommand::Forget { who } => {
+            info!(uid, pid, name, from, who, "an operator had a person forgotten");
+        }
         OperatorCommand::SetMode { limit, mode, until } => {
             let (mode, until) = (mode.name(), until.map(rfc3339));
             info!(uid, pid, name, from, limit, mode, until, "an operator changed the mode of limits");

@@ -80,6 +80,16 @@ records! {
         all: Optional<bool>,
     }
 
+    /// A person to forget.
+    pub ForgetRequest {
+        /// Accounts and addresses: "user:NAME", "ip:ADDRESS".
+        who: Vec<String>,
+        /// Whether nothing is changed.
+        dry_run: Optional<bool>,
+        /// Whether bans and rates that operators gave the person end.
+        bans: Optional<bool>,
+    }
+
     /// A mode for a while.
     pub ModeRequest {
         /// "observe" or "enforce".

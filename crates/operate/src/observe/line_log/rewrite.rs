@@ -1,0 +1,293 @@
+//! Takes a person out of the files of a log: the one that is written, and those that logrotate made of it.
+//!
+//! A new file with the same owner, mode and time of writing replaces the old one at once, or nothing changes. Most of the present
+//! file is copied while lines are added to it; for its end, and until the writer has the new file, lines wait in memory. Lines
+//! that are not about the person stay byte for byte.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+
+use super::LineLog;
+use crate::observe::traces::Traces;
+
+/// Why a file is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum RewriteError {
+    /// It cannot be read or written.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// Another file took its place meanwhile.
+    #[error("it was rotated meanwhile: run the same again")]
+    Moved,
+    /// It is no regular file.
+    #[error("it is no regular file")]
+    NotRegular,
+    /// It is compressed in another way.
+    #[error("only gzip can be read: unpack it, and run the same again")]
+    Compressed,
+}
+
+/// Takes the person out of this file, and returns the number of lines that named them; a dry run only counts. `writer` is the log
+/// that writes the file, if it is the present one.
+///
+/// # Errors
+/// See [`RewriteError`]; then the file is as it was.
+pub fn rewrite(
+    path: &Path,
+    traces: &Traces,
+    writer: Option<&LineLog>,
+    is_dry_run: bool,
+) -> Result<u64, RewriteError> {
+    // The name of the log may be a link to a file with a date.
+    let path = fs::canonicalize(path)?;
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut source = OpenOptions::new().read(true).custom_flags(flags).open(&path)?;
+    if !source.metadata()?.is_file() {
+        return Err(RewriteError::NotRegular);
+    }
+    match kind_of(&mut source)? {
+        FileKind::Gzip if is_dry_run => {
+            Ok(copy(BufReader::new(MultiGzDecoder::new(&source)), traces, io::sink())?.lines)
+        }
+        FileKind::Gzip => rewrite_gzip(&path, &source, traces),
+        FileKind::OtherCompressed => Err(RewriteError::Compressed),
+        FileKind::Text if is_dry_run => Ok(copy(BufReader::new(&source), traces, io::sink())?.lines),
+        FileKind::Text => rewrite_text(&path, source, traces, writer),
+    }
+}
+
+/// The file that is to replace another one; it is removed again if it does not.
+struct NewFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl NewFile {
+    /// Next to the old file, with its owner and its mode.
+    fn beside(path: &Path, old: &File) -> Result<Self, RewriteError> {
+        let about = old.metadata()?;
+        let mut name = std::ffi::OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(".forgetting");
+        let new = path.with_file_name(name);
+        // One that a gate has left that was killed.
+        let _ = fs::remove_file(&new);
+        let file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&new)?;
+        let new = Self { path: new, file };
+        let own = new.file.metadata()?;
+        if (own.uid(), own.gid()) != (about.uid(), about.gid()) {
+            fchown(&new.file, Some(about.uid()), Some(about.gid()))?;
+        }
+        new.file.set_permissions(fs::Permissions::from_mode(about.mode() & 0o7777))?;
+        Ok(new)
+    }
+
+    /// Puts it in the place of the old file, which must still be there.
+    fn replace(&self, path: &Path, old: &File) -> Result<(), RewriteError> {
+        let about = old.metadata()?;
+        let named = fs::symlink_metadata(path)?;
+        if (named.dev(), named.ino()) != (about.dev(), about.ino()) {
+            return Err(RewriteError::Moved);
+        }
+        self.file.set_modified(about.modified()?)?;
+        self.file.sync_all()?;
+        Ok(fs::rename(&self.path, path)?)
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // Fails where it has replaced the old one.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn rewrite_gzip(path: &Path, source: &File, traces: &Traces) -> Result<u64, RewriteError> {
+    let new = NewFile::beside(path, source)?;
+    let mut packed = GzEncoder::new(BufWriter::new(&new.file), Compression::default());
+    let copied = copy(BufReader::new(MultiGzDecoder::new(source)), traces, &mut packed)?;
+    packed.finish()?.flush()?;
+    if copied.lines > 0 {
+        new.replace(path, source)?;
+    }
+    Ok(copied.lines)
+}
+
+fn rewrite_text(
+    path: &Path,
+    mut source: File,
+    traces: &Traces,
+    writer: Option<&LineLog>,
+) -> Result<u64, RewriteError> {
+    let new = NewFile::beside(path, &source)?;
+    let mut done = Copied::default();
+    // Whole lines only: the last one may be on its way.
+    for _ in 0..ROUNDS {
+        let rest = rest_of(&source, done)?;
+        source.seek(SeekFrom::Start(done.bytes))?;
+        let lines = BufReader::new((&source).take(rest));
+        let copied = copy_whole_lines(lines, traces, &new.file, writer.is_none())?;
+        done.add(copied);
+        if copied.bytes < SHORT_REST {
+            break;
+        }
+    }
+    let Some(writer) = writer else {
+        if done.lines > 0 {
+            new.replace(path, &source)?;
+        }
+        return Ok(done.lines);
+    };
+    new.file.sync_data()?;
+    let held = writer.hold();
+    rest_of(&source, done)?;
+    source.seek(SeekFrom::Start(done.bytes))?;
+    done.add(copy(BufReader::new(&source), traces, &new.file)?);
+    if done.lines > 0 {
+        new.replace(path, &source)?;
+        held.go_on_in(new.file.try_clone()?);
+    }
+    Ok(done.lines)
+}
+
+/// Bytes after those that were copied.
+fn rest_of(source: &File, done: Copied) -> Result<u64, RewriteError> {
+    source.metadata()?.len().checked_sub(done.bytes).ok_or(RewriteError::Moved)
+}
+
+/// How far a copy is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Copied {
+    /// Bytes that were read.
+    bytes: u64,
+    /// Lines that named the person.
+    lines: u64,
+}
+
+impl Copied {
+    fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.lines += other.lines;
+    }
+}
+
+fn copy(text: impl BufRead, traces: &Traces, to: impl Write) -> io::Result<Copied> {
+    copy_whole_lines(text, traces, to, true)
+}
+
+/// Copies lines without the person; a last one without its end only if `has_end`.
+fn copy_whole_lines(
+    mut text: impl BufRead,
+    traces: &Traces,
+    to: impl Write,
+    has_end: bool,
+) -> io::Result<Copied> {
+    let (mut to, mut copied, mut line) = (BufWriter::new(to), Copied::default(), Vec::new());
+    loop {
+        line.clear();
+        let read = text.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)?;
+        if read == 0 || (!has_end && line.last() != Some(&b'\n') && (read as u64) < MAX_LINE) {
+            break;
+        }
+        let cleaned = traces.cleaned(&line);
+        copied.add(Copied { bytes: read as u64, lines: u64::from(cleaned.is_some()) });
+        to.write_all(cleaned.as_deref().unwrap_or(&line))?;
+    }
+    to.flush()?;
+    Ok(copied)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileKind {
+    Text,
+    Gzip,
+    OtherCompressed,
+}
+
+/// By its first bytes.
+fn kind_of(file: &mut File) -> io::Result<FileKind> {
+    let mut magic = Vec::with_capacity(4);
+    Read::by_ref(file).take(4).read_to_end(&mut magic)?;
+    file.rewind()?;
+    Ok(match magic[..] {
+        [0x1F, 0x8B, ..] => FileKind::Gzip,
+        [0x28, 0xB5, 0x2F, 0xFD] | [0xFD, b'7', b'z', b'X'] | [b'B', b'Z', b'h', _] => {
+            FileKind::OtherCompressed
+        }
+        _ => FileKind::Text,
+    })
+}
+
+/// What was added to the present file is copied so often, until little is added meanwhile.
+const ROUNDS: u32 = 8;
+/// Bytes that are copied while lines wait.
+const SHORT_REST: u64 = 256 * 1024;
+/// Bytes of a line that is read at once; a longer one is read in parts.
+const MAX_LINE: u64 = 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::BucketOwner;
+    use crate::observe::client_format::ClientFormatter;
+    use crate::observe::settings::ClientsShown;
+    use crate::policy::Policy;
+    use crate::policy::attempt::Client;
+    use crate::policy::key::PrefixLengths;
+
+    fn traces() -> Traces {
+        let clients = ClientFormatter::new(ClientsShown::Full, PrefixLengths::default());
+        let person = Policy::new(vec![], vec![]).person(["ip:203.0.113.9"]).unwrap();
+        let owner = BucketOwner::Client(Client::from_ip(person.addresses()[0]));
+        Traces::of(&person, &[owner], &clients)
+    }
+
+    fn directory(name: &str) -> PathBuf {
+        let directory = std::env::temp_dir().join(format!("tollgate-rewrite-{name}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        directory
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_with_its_mode_and_its_time() {
+        let directory = directory("whole");
+        let path = directory.join("a.log.1");
+        fs::write(&path, "203.0.113.9 one\n198.51.100.7 two\nthe end of 203.0.113.9").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).unwrap();
+        let before = fs::metadata(&path).unwrap();
+        assert_eq!(rewrite(&path, &traces(), None, true).unwrap(), 2);
+        assert_eq!(fs::metadata(&path).unwrap().ino(), before.ino(), "a dry run changes nothing");
+        assert_eq!(rewrite(&path, &traces(), None, false).unwrap(), 2);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "- one\n198.51.100.7 two\nthe end of -");
+        let after = fs::metadata(&path).unwrap();
+        assert_eq!((after.mode(), after.modified().unwrap()), (before.mode(), before.modified().unwrap()));
+        assert_eq!(rewrite(&path, &traces(), None, false).unwrap(), 0);
+        assert_eq!(fs::metadata(&path).unwrap().ino(), after.ino(), "a file that names nobody stays");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_packed_file_is_packed_again_and_one_that_cannot_be_read_stays() {
+        let directory = directory("packed");
+        let path = directory.join("a.log.2.gz");
+        let mut packed = GzEncoder::new(File::create(&path).unwrap(), Compression::default());
+        packed.write_all(b"203.0.113.9 one\n198.51.100.7 two\n").unwrap();
+        packed.finish().unwrap();
+        assert_eq!(rewrite(&path, &traces(), None, false).unwrap(), 1);
+        let mut text = String::new();
+        MultiGzDecoder::new(File::open(&path).unwrap()).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "- one\n198.51.100.7 two\n");
+        let other = directory.join("a.log.3.xz");
+        fs::write(&other, b"\xFD7zXZ\0").unwrap();
+        assert!(matches!(rewrite(&other, &traces(), None, false), Err(RewriteError::Compressed)));
+        assert_eq!(fs::read(&other).unwrap(), b"\xFD7zXZ\0");
+        fs::remove_dir_all(directory).unwrap();
+    }
+}

@@ -1,0 +1,182 @@
+//! Takes a person out of the files of this gate: its logs with those that were rotated, and the snapshot.
+//!
+//! The broker opens files, each in a thread of its own, because a log may be long. The audit log is one chain of hashes, so its
+//! lines stay; those that name the person are counted. What was sent elsewhere is named.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Parts;
+use super::sandbox::Broker;
+use super::snapshot::Snapshotter;
+use crate::observe::admin::ForgetFiles;
+use crate::observe::admin::pages::ForgetPlace;
+use crate::observe::audit::AuditLog;
+use crate::observe::line_log::LineLog;
+use crate::observe::line_log::rewrite::{RewriteError, rewrite};
+use crate::observe::line_log::rotated::rotated_files;
+use crate::observe::refusal_summary::RefusalSummary;
+use crate::observe::traces::Traces;
+
+/// The files of a gate, and who writes them.
+#[derive(Clone)]
+struct WrittenFiles {
+    logs: Vec<Arc<LineLog>>,
+    summary: Option<Arc<RefusalSummary>>,
+    snapshotter: Option<Arc<Snapshotter>>,
+    audit: Option<Arc<AuditLog>>,
+    broker: Broker,
+}
+
+impl Parts {
+    /// What the admin API calls to take a person out of files.
+    pub(super) fn forget_files(&self) -> ForgetFiles {
+        let files = WrittenFiles {
+            logs: self.observers.logs.line_logs().to_vec(),
+            summary: self.observers.logs.refusal_summary().cloned(),
+            snapshotter: self.snapshotter.clone(),
+            audit: self.observers.audit.clone(),
+            broker: self.sandbox.broker().clone(),
+        };
+        Box::new(move |traces, is_dry_run| {
+            let files = files.clone();
+            Box::pin(async move { files.forget(&traces, is_dry_run).await })
+        })
+    }
+}
+
+impl WrittenFiles {
+    async fn forget(&self, traces: &Arc<Traces>, is_dry_run: bool) -> Vec<ForgetPlace> {
+        let mut places = Vec::new();
+        if let Some(summary) = &self.summary {
+            let ongoing = summary.forget(traces, is_dry_run);
+            places.push(ForgetPlace::of("memory: refusals going on", "refusals", ongoing));
+        }
+        if let Some(snapshotter) = self.snapshotter.as_ref().filter(|_| !is_dry_run) {
+            let path = snapshotter.path().display().to_string();
+            places.push(match snapshotter.write_now().await {
+                true => ForgetPlace::of(path, "files", 1).noting("written again"),
+                false => {
+                    ForgetPlace::failed(path, "files", &"it cannot be written now: the gate's log says why")
+                }
+            });
+        }
+        for log in &self.logs {
+            match log.file() {
+                Some(path) => self.forget_in(log, path.to_owned(), traces, is_dry_run, &mut places).await,
+                None => {
+                    let note = "went to standard output or syslog, where the gate cannot reach it";
+                    places.push(ForgetPlace::of(log.name(), "lines", 0).noting(note));
+                }
+            }
+        }
+        if let Some(audit) = &self.audit {
+            places.push(self.kept_in(audit.path().to_owned(), traces).await);
+        }
+        places.push(ForgetPlace::of("messages", "lines", 0).noting(
+            "what the gate said on standard error, in webhooks and to collectors is kept by those that read it",
+        ));
+        places
+    }
+
+    /// The present file of a log, and the rotated ones.
+    async fn forget_in(
+        &self,
+        log: &Arc<LineLog>,
+        path: PathBuf,
+        traces: &Arc<Traces>,
+        is_dry_run: bool,
+        places: &mut Vec<ForgetPlace>,
+    ) {
+        // A file that logrotate has renamed may still be written to.
+        let reopened = {
+            let log = Arc::clone(log);
+            self.broker.run(move || log.reopen()).await
+        };
+        let ready = match reopened.and_then(|reopened| reopened) {
+            Ok(()) => is_written(log)
+                .await
+                .then_some(())
+                .ok_or_else(|| "its lines are not written in time".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(why) = ready {
+            places.push(ForgetPlace::failed(path.display().to_string(), "lines", &why));
+            return;
+        }
+        let listed = {
+            let path = path.clone();
+            self.broker.run(move || rotated_files(&path)).await
+        };
+        let rotated = match listed.and_then(|listed| listed) {
+            Ok(rotated) => rotated,
+            Err(error) => {
+                places.push(ForgetPlace::failed(format!("{}.*", path.display()), "lines", &error));
+                Vec::new()
+            }
+        };
+        let rotated = rotated.into_iter().map(|(_, file)| (file, None));
+        for (file, writer) in rotated.chain([(path, Some(Arc::clone(log)))]) {
+            places.push(self.rewritten(file, writer, Arc::clone(traces), is_dry_run).await);
+        }
+    }
+
+    async fn rewritten(
+        &self,
+        file: PathBuf,
+        writer: Option<Arc<LineLog>>,
+        traces: Arc<Traces>,
+        is_dry_run: bool,
+    ) -> ForgetPlace {
+        let name = file.display().to_string();
+        let act = move || rewrite(&file, &traces, writer.as_deref(), is_dry_run);
+        match self.broker.run(act).await.map_err(RewriteError::from).and_then(|rewritten| rewritten) {
+            Ok(lines) => ForgetPlace::of(name, "lines", lines),
+            Err(error) => ForgetPlace::failed(name, "lines", &error),
+        }
+    }
+
+    /// How many lines of the audit log name the person.
+    async fn kept_in(&self, path: PathBuf, traces: &Arc<Traces>) -> ForgetPlace {
+        let (name, traces) = (path.display().to_string(), Arc::clone(traces));
+        let counted = self.broker.run(move || lines_that_name(&path, &traces)).await;
+        match counted.and_then(|counted| counted) {
+            Ok(0) => ForgetPlace::of(name, "lines", 0),
+            Ok(lines) => ForgetPlace::of(name, "lines", 0).noting(format!(
+                "{lines} that name the person stay: they record what operators decided, and are one chain"
+            )),
+            Err(error) => ForgetPlace::failed(name, "lines", &error),
+        }
+    }
+}
+
+/// Waits until all lines of before are in the file.
+async fn is_written(log: &LineLog) -> bool {
+    let sweeps = log.flush();
+    for _ in 0..FLUSH_TIMEOUT.as_millis() / FLUSH_POLL.as_millis() {
+        if log.has_swept(sweeps) {
+            return true;
+        }
+        tokio::time::sleep(FLUSH_POLL).await;
+    }
+    false
+}
+
+/// In the present file of the audit log and the rotated ones.
+fn lines_that_name(path: &Path, traces: &Traces) -> std::io::Result<u64> {
+    let rotated = rotated_files(path)?.into_iter().map(|(_, file)| file);
+    let mut found = 0;
+    for file in rotated.chain([path.to_owned()]) {
+        for line in BufReader::new(File::open(file)?).split(b'\n') {
+            found += u64::from(traces.are_in_audit(&line?));
+        }
+    }
+    Ok(found)
+}
+
+/// How long lines of before may take to their file.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+const FLUSH_POLL: Duration = Duration::from_millis(20);

@@ -1,0 +1,133 @@
+//! `tollgate check --privacy`: what a gate with this file keeps about people, where, and for how long at most.
+//!
+//! It reads the checked configuration and asks no gate. docs/privacy.md has the same for every file.
+
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::config::values::in_words;
+use crate::observe::settings::{AccessLogStyle, ClientsShown, DecisionLog, LogSettings, LogTarget};
+use crate::policy::{Alarm, LimitKind};
+use crate::time::Span;
+
+/// A place with data about people.
+#[derive(Debug, Serialize)]
+pub(super) struct PrivatePlace {
+    place: String,
+    holds: String,
+    /// At most.
+    lasts: String,
+}
+
+impl PrivatePlace {
+    fn new(place: impl Into<String>, holds: impl Into<String>, lasts: impl Into<String>) -> Self {
+        Self { place: place.into(), holds: holds.into(), lasts: lasts.into() }
+    }
+
+    /// As in "personal data: access.log: addresses; until it is rotated".
+    pub(super) fn text(&self) -> String {
+        format!("personal data: {}: {}; {}", self.place, self.holds, self.lasts)
+    }
+}
+
+/// Every place of a gate with this configuration.
+pub(super) fn places(config: &Config) -> Vec<PrivatePlace> {
+    let mut places = buckets(config);
+    if !config.operators.admin.is_empty() {
+        let holds = "the busiest clients by prefix, and accounts by keyed hash";
+        places.push(PrivatePlace::new("memory", holds, "an hour"));
+    }
+    if config.policy.owner_cookie.is_some() {
+        let holds = "the account, readable with the gate's key only";
+        places.push(PrivatePlace::new("the browser's cookie", holds, "device.ttl (180 days by default)"));
+    }
+    places.extend(logs(&config.log));
+    if let Some(audit) = &config.operators.audit {
+        let holds = "operators and their addresses, clients and accounts that they changed, reasons";
+        places.push(PrivatePlace::new(audit.display().to_string(), holds, "until you delete the file"));
+    }
+    if config.otel.is_some() {
+        places.push(PrivatePlace::new(
+            "the collector of [otel]",
+            "addresses, in spans and log records",
+            ELSEWHERE,
+        ));
+    }
+    let reports = config.policy.alarms().filter_map(|(_, alarm)| Alarm::report_to(alarm));
+    let mut hooks: Vec<String> = reports.map(ToString::to_string).collect();
+    hooks.sort_unstable();
+    hooks.dedup();
+    for hook in hooks {
+        places.push(PrivatePlace::new(hook, "hashes of accounts", ELSEWHERE));
+    }
+    places.push(PrivatePlace::new(
+        "metrics",
+        "nothing about people",
+        "no client, account or path is a label",
+    ));
+    places
+}
+
+/// Those of buckets: in memory, and in the store or the snapshot.
+fn buckets(config: &Config) -> Vec<PrivatePlace> {
+    let mut at = vec!["memory".to_owned()];
+    if config.store.address.is_shared() {
+        at.push(config.store.address.to_string());
+    }
+    at.extend(config.store.snapshot.iter().map(|path| path.display().to_string()));
+    let at = at.join(", ");
+    let longest = config.policy.limits.iter().flat_map(|limit| {
+        let lasts = limit.classes().into_iter().filter_map(|(_, spec)| spec).map(|spec| spec.max_ttl());
+        lasts.max().map(|lasts| (lasts, &limit.name, limit.kind))
+    });
+    let mut places = Vec::new();
+    if let Some((lasts, name, kind)) = longest.max_by_key(|(lasts, ..)| *lasts) {
+        let beyond = if kind == LimitKind::Rate { "" } else { ", for its failures or waits" };
+        let lasts = format!("{} after an attempt (`{name}`{beyond})", words(lasts));
+        places.push(PrivatePlace::new(&*at, "buckets, by keyed hashes of addresses and accounts", lasts));
+    }
+    if let Some(memory) = &config.policy.owner_memory {
+        let lasts = format!("{} after a sign-in", words(memory.recent().ttl()));
+        places.push(PrivatePlace::new(at, "clients that accounts signed in from, by keyed hash", lasts));
+    }
+    places
+}
+
+fn logs(log: &LogSettings) -> Vec<PrivatePlace> {
+    let clients = match log.clients {
+        ClientsShown::Full => "addresses",
+        ClientsShown::Prefix => "prefixes of addresses",
+        ClientsShown::Hash => "hashes of addresses (another key after each start)",
+    };
+    let lasts = |target: &LogTarget| match (target, log.retention) {
+        (LogTarget::File(_), Some(kept)) => {
+            format!("{} after it was rotated (log.retention)", words(kept))
+        }
+        (LogTarget::File(_), None) => "until somebody deletes it: log.retention is not set".to_owned(),
+        (LogTarget::StandardOutput | LogTarget::Syslog(_), _) => ELSEWHERE.to_owned(),
+    };
+    let mut places = Vec::new();
+    if let Some(target) = &log.access {
+        let more = match log.style {
+            AccessLogStyle::Combined => "paths with queries, Referer, User-Agent",
+            AccessLogStyle::Json => "paths with queries, hosts, Referer, User-Agent",
+        };
+        places.push(PrivatePlace::new(target.to_string(), format!("{clients}, {more}"), lasts(target)));
+    }
+    if let DecisionLog::Every(target) = &log.decisions {
+        let holds = format!("{clients}, keyed hashes of accounts");
+        places.push(PrivatePlace::new(target.to_string(), holds, lasts(target)));
+    }
+    let holds = format!("{clients}, keyed hashes of accounts, where something happened");
+    places.push(PrivatePlace::new("messages on standard error", holds, ELSEWHERE));
+    places
+}
+
+/// As in "30 days", or "for ever" where nothing ends it.
+fn words(lasts: Span) -> String {
+    if lasts >= FOR_EVER { "for ever".to_owned() } else { in_words(lasts) }
+}
+
+const ELSEWHERE: &str = "as long as those who receive it keep it";
+/// Longer than people live.
+const FOR_EVER: Span = Span::from_secs(100 * 365 * 86_400);
