@@ -218,6 +218,8 @@ tables! {
         offer: Key<Free> = Example,
         earn: Key<Free> = Example,
         working: Key<Free> = Example,
+        pause: Key<Free> = Example,
+        resume: Key<Free> = Example,
         days: Key<Free> = Example,
         hours: Key<Free> = Example,
         minutes: Key<Free> = Example,

@@ -15,7 +15,7 @@ HEIGHT = 1400
 
 # What axe finds: a rule with the first elements that break it.
 RUN = """
-axe.run(document, { resultTypes: ['violations'] }).then(found => found.violations.map(rule =>
+axe.run(document, { resultTypes: ['violations'], rules: { 'target-size': { enabled: true } } }).then(found => found.violations.map(rule =>
   `${rule.id}: ${rule.nodes.slice(0, 3).map(node => `${node.target.join(' ')} (${node.any.map(one => one.message).join('; ')})`).join(', ')}`))
 """
 
@@ -24,6 +24,31 @@ def source():
     """The text of axe-core."""
     with open(os.path.join(os.path.dirname(__file__), "../..", SCRIPT), encoding="utf-8") as file:
         return file.read()
+
+
+# Of the element with the focus: its text, whether something shows the focus, whether something else lies on its middle.
+FOCUSED = """
+(one => {
+  if (!one || one == document.body) return null;
+  const box = one.getBoundingClientRect(), top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+  return [one.innerText || one.ariaLabel || one.id, getComputedStyle(one).outlineStyle != 'none', one == top || one.contains(top)];
+})(document.activeElement)
+"""
+
+
+def reached_by_tab(browser):
+    """The texts of what Tab reaches from the beginning of the page. Each shows its focus, and nothing hides it (WCAG 2.2, 2.4.11)."""
+    browser.evaluate("document.activeElement.blur(); getSelection().removeAllRanges(); window.scrollTo(0, 0)")
+    seen = []
+    for _ in range(30):
+        for kind in ("keyDown", "keyUp"):
+            browser.call("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+        found = browser.evaluate(FOCUSED)
+        if found is None or found[0] in seen:
+            break
+        check(f"the focus of {found[0]!r} can be seen", found[1:] == [True, True], found)
+        seen.append(found[0])
+    return seen
 
 
 def everybody_can_use(browser, name, directory=None):

@@ -12,6 +12,7 @@ mod languages;
 mod names;
 mod origins;
 mod pages;
+mod pauses;
 mod rates;
 mod refusals;
 mod repetitions;

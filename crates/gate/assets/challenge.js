@@ -32,6 +32,8 @@ const isProof = (text) => {
   M[15] = text.length * 8;
   return Math.clz32(hash()) >= bits;
 };
+const [button, bar, told] = ["button", "progress", "output"].map((name) => form.querySelector(name));
+const pause = document.getElementById("tollgate-pause");
 let number = 0;
 const work = () => {
   for (const end = Date.now() + 40; Date.now() < end;) {
@@ -40,6 +42,7 @@ const work = () => {
       if (isProof(proof)) return send(proof);
     }
   }
+  bar.value = 1 - Math.exp(-number / 2 ** bits);
   setTimeout(work);
 };
 const send = (proof) => {
@@ -48,10 +51,15 @@ const send = (proof) => {
   form.submit();
 };
 form.hidden = false;
+if (pause) pause.hidden = true;
 form.onsubmit = () => {
-  form.querySelector("button").disabled = true;
-  form.querySelector("output").hidden = false;
-  setTimeout(work);
+  if (bar.hidden) {
+    // Not `disabled`: the button keeps the focus. The text is set now, because only a change is announced.
+    button.setAttribute("aria-disabled", "true");
+    bar.hidden = false;
+    told.textContent = told.dataset.text;
+    setTimeout(work);
+  }
   return false;
 };
 }

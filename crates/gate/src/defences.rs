@@ -84,8 +84,8 @@ tables! {
     }
 }
 
-/// Headers in which applications are told of attempts: no client may send them.
-pub const HEADERS: &[&str] = &[exposed::HEADER];
+/// Headers in which applications are told of attempts, or tell of them: no client may send them.
+pub const HEADERS: &[&str] = &[exposed::HEADER, challenge::HEADER];
 
 /// What the defences count.
 pub const COUNTERS: &[&DefenceCounter] = &[&exposed::COUNTER];

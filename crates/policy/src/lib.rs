@@ -65,7 +65,7 @@ pub use self::hosts::HostSet;
 pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
 pub use self::owner::{OwnerClaim, OwnerCookie, OwnerWords, VerifiedCookie};
 pub use self::owner_memory::{IsRemembered, OwnerMemory, RememberedClient};
-pub use self::pardon::{GivenSoFar, OfferForm, OfferRecipient, Pardon};
+pub use self::pardon::{GivenSoFar, Offer, OfferForm, OfferRecipient, OfferedPause, Pardon};
 pub use self::permits::{
     AttemptPermit, BucketCounter, NoPermit, PermitCounter, PermitRequest, RouteCounter, RouteCounters, slots,
 };
@@ -233,7 +233,8 @@ impl Policy {
 
     /// The same policy with what lifts refusals.
     #[must_use]
-    pub fn with_pardon(self, pardon: Option<Arc<dyn Pardon>>) -> Self {
+    pub fn with_pardon(mut self, pardon: Option<Arc<dyn Pardon>>) -> Self {
+        self.hidden_headers.extend(pardon.as_ref().and_then(|pardon| pardon.demand()));
         Self { pardon, ..self }
     }
 

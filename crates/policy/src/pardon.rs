@@ -7,9 +7,11 @@
 use std::fmt::Debug;
 use std::net::IpAddr;
 
+use http::HeaderName;
+
 use super::Limit;
 use super::key::KeyHasher;
-use tollgate_bucket::{Key, Spec, Time};
+use tollgate_bucket::{Key, Span, Spec, Time};
 
 /// Lifts refusals of limits.
 pub trait Pardon: Debug + Send + Sync {
@@ -25,8 +27,14 @@ pub trait Pardon: Debug + Send + Sync {
     /// Whether it lifts this limit.
     fn lifts(&self, limit: &Limit) -> bool;
 
+    /// The header of an answer in which the application asks that the client earns its next attempt; `None` if it cannot.
+    fn demand(&self) -> Option<HeaderName> {
+        None
+    }
+
     /// What a refusal offers.
-    fn offer(&self, hasher: &KeyHasher, to: &OfferRecipient<'_>, so_far: GivenSoFar, now: Time) -> String;
+    fn offer(&self, hasher: &KeyHasher, to: &OfferRecipient<'_>, so_far: &GivenSoFar<'_>, now: Time)
+    -> Offer;
 
     /// What names the offer that this voucher answers; `None` if it answers none of this client's.
     fn redeem(&self, hasher: &KeyHasher, of: &OfferRecipient<'_>, voucher: &str, now: Time) -> Option<Key>;
@@ -49,11 +57,33 @@ pub struct OfferRecipient<'a> {
 
 /// What an offer may depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GivenSoFar {
+pub struct GivenSoFar<'a> {
     /// The tokens that the bucket was given lately.
     pub tokens: u32,
     /// The refusals of the gate each second.
     pub load: u32,
+    /// The wait of the refusal, if it ends.
+    pub wait: Option<Span>,
+    /// The voucher that the refused request came with, if it had one.
+    pub voucher: Option<&'a str>,
+}
+
+/// What a refusal offers: a client does one of both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// What the script of the page works on. It needs no escaping.
+    pub task: String,
+    /// What a browser without scripts does.
+    pub pause: Option<OfferedPause>,
+}
+
+/// A voucher that counts after a pause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfferedPause {
+    /// The voucher, which needs no escaping in a query.
+    pub ticket: String,
+    /// What is left of the pause.
+    pub left: Span,
 }
 
 /// How a pardon is offered in a page, and how a voucher comes back.
@@ -61,9 +91,11 @@ pub struct GivenSoFar {
 pub struct OfferForm {
     /// The name of its place in a page.
     pub placeholder: &'static str,
-    /// The part of the page: the offer is at its [place](Self::placeholder), `{{text:KEY}}` at those of texts, and
-    /// `{{script}}` where the script belongs.
+    /// The part of the page: the task is at its [place](Self::placeholder), `{{text:KEY}}` at those of texts, `{{pause}}` where
+    /// the pause belongs, and `{{script}}` where the script does.
     pub html: &'static str,
+    /// The part of a pause: a form with `{{action}}`, and then a text with `{{wait}}`.
+    pub pause: &'static str,
     /// The only script of the page.
     pub script: &'static str,
     /// The text before a voucher in the query: the name of a parameter that is the gate's own, and `=`.

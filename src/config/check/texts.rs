@@ -88,10 +88,10 @@ fn added(
 /// The texts that are there, with their keys.
 fn given(raw: &RawTexts) -> impl Iterator<Item = (&'static str, &Located<String>)> {
     let RawTexts { title, wait, now, never, back, request, contact, .. } = raw;
-    let RawTexts { offer, earn, working, days, hours, minutes, seconds, list, .. } = raw;
+    let RawTexts { offer, earn, working, pause, resume, days, hours, minutes, seconds, list, .. } = raw;
     let texts = [
-        title, wait, now, never, back, request, contact, offer, earn, working, days, hours, minutes, seconds,
-        list,
+        title, wait, now, never, back, request, contact, offer, earn, working, pause, resume, days, hours,
+        minutes, seconds, list,
     ];
     text_keys().zip(texts).filter_map(|(key, text)| Some((key, text.as_deref()?)))
 }

@@ -1,25 +1,30 @@
-//! `challenge`: a browser that an address limit refuses may earn one attempt by a proof of work.
+//! `challenge`: a browser that an address limit refuses may earn one attempt by a proof of work, or without scripts by a pause.
 //!
-//! `proof` defines challenges and proofs. Here are the keys, how much work a challenge asks for, which limits a proof lifts,
-//! and the part of the page: a button, and the only script of the gate. The script works within the page: it loads no
-//! other file, and needs no worker, cookie or storage. Browsers without scripts do not show this part.
+//! `proof` defines challenges and proofs, `pause` tickets. Here are the keys, how much work and time a challenge asks for, which
+//! limits it lifts, and the part of the page: a button, and the only script of the gate. The script works within the page: it loads
+//! no other file, and needs no worker, cookie or storage. Browsers without scripts show the button of the pause.
 
+mod pause;
 mod proof;
+
+use http::HeaderName;
 
 use tollgate_grammar::kind::{Checked as _, Key, Text, Word};
 use tollgate_grammar::rate::{RateValue, built};
 use tollgate_grammar::{Findings, Spot, tables, words};
 
+use self::pause::PauseTicket;
 use self::proof::{Challenge, LIFETIME, WorkProof};
 use crate::bucket::{Continuous, Key as BucketKey, Spec, SpecError};
 use crate::policy::key::{KeyHasher, KeyPart};
 use crate::policy::{
-    DefenceCounter, GivenSoFar, Limit, LimitKind, Mode, OfferForm, OfferRecipient, Pardon, Policy, Unit,
+    DefenceCounter, GivenSoFar, Limit, LimitKind, Mode, Offer, OfferForm, OfferRecipient, OfferedPause,
+    Pardon, Policy, Unit,
 };
 use crate::time::{Span, Time};
 
 tables! {
-    /// What proofs of work may earn.
+    /// What challenges may earn.
     pub RawChallenge {
         challenge: Key<Word<Challenges>>,
         challenge_rate: Key<Text<RateValue>>,
@@ -31,7 +36,7 @@ words! {
     pub Challenges: bool { "off" => false, "work" => true, }
 }
 
-/// What proofs of work may earn.
+/// What challenges may earn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChallengeRule {
     rate: Spec,
@@ -75,7 +80,7 @@ impl ChallengeRule {
     /// # Errors
     /// [`SpecError`] never happens with a valid rate.
     pub(super) fn new(rate: Continuous) -> Result<Self, SpecError> {
-        let once = Continuous::new(1, Span::from_secs(2 * 60 * LIFETIME), 1)?;
+        let once = Continuous::new(1, Span::from_secs(ONCE), 1)?;
         Ok(Self { rate: Spec::Continuous(rate), once: Spec::Continuous(once) })
     }
 }
@@ -97,8 +102,19 @@ impl Pardon for ChallengeRule {
         lifts(limit)
     }
 
-    fn offer(&self, hasher: &KeyHasher, to: &OfferRecipient<'_>, so_far: GivenSoFar, now: Time) -> String {
-        Challenge::new(hasher, to, zero_bits(so_far), now).to_string()
+    fn demand(&self) -> Option<HeaderName> {
+        Some(HeaderName::from_static(HEADER))
+    }
+
+    fn offer(
+        &self,
+        hasher: &KeyHasher,
+        to: &OfferRecipient<'_>,
+        so_far: &GivenSoFar<'_>,
+        now: Time,
+    ) -> Offer {
+        let task = Challenge::new(hasher, to, zero_bits(so_far), now).to_string();
+        Offer { task, pause: offered_pause(hasher, to, so_far, now) }
     }
 
     fn redeem(
@@ -108,15 +124,18 @@ impl Pardon for ChallengeRule {
         voucher: &str,
         now: Time,
     ) -> Option<BucketKey> {
-        WorkProof::parse(voucher).ok()?.verify(hasher, of, now).ok()
+        match PauseTicket::of(hasher, of, voucher) {
+            Ok(ticket) => ticket.redeem(hasher, of, now).ok(),
+            Err(_) => WorkProof::parse(voucher).ok()?.verify(hasher, of, now).ok(),
+        }
     }
 
     fn describe(&self) -> &'static str {
-        "proofs of work earn more"
+        "challenges earn more"
     }
 
     fn exception(&self) -> &'static str {
-        "attempts that are earned by proofs of work aside"
+        "attempts that are earned by challenges aside"
     }
 }
 
@@ -130,16 +149,45 @@ fn lifts(limit: &Limit) -> bool {
 }
 
 /// Each earned attempt doubles the work for the next one, and so does each fourfold of the load.
-fn zero_bits(GivenSoFar { tokens, load }: GivenSoFar) -> u32 {
-    let of_load =
-        load.checked_div(BUSY).and_then(u32::checked_ilog2).map_or(0, |doublings| 1 + doublings / 2);
-    BASE_BITS.saturating_add(tokens).saturating_add(of_load).min(MAX_BITS)
+fn zero_bits(so_far: &GivenSoFar<'_>) -> u32 {
+    BASE_BITS.saturating_add(so_far.tokens).saturating_add(doublings(so_far.load)).min(MAX_BITS)
+}
+
+/// By a load: one, and one more for each fourfold.
+fn doublings(load: u32) -> u32 {
+    load.checked_div(BUSY).and_then(u32::checked_ilog2).map_or(0, |doublings| 1 + doublings / 2)
+}
+
+/// A ticket, unless the refusal is over before; the same one as before for a client that came too early.
+fn offered_pause(
+    hasher: &KeyHasher,
+    to: &OfferRecipient<'_>,
+    so_far: &GivenSoFar<'_>,
+    now: Time,
+) -> Option<OfferedPause> {
+    let presented = so_far.voucher.and_then(|voucher| PauseTicket::of(hasher, to, voucher).ok());
+    let early = presented.and_then(|ticket| Some((ticket, ticket.left(now)?)));
+    let (ticket, left) = match early {
+        Some(early) => early,
+        None => {
+            let ticket = PauseTicket::new(hasher, to, pause(so_far), now);
+            (ticket, ticket.left(now)?)
+        }
+    };
+    (left < so_far.wait?).then(|| OfferedPause { ticket: ticket.to_string(), left })
+}
+
+/// Nobody can pause for a second attempt before the voucher of the first one counts again.
+fn pause(GivenSoFar { tokens, load, .. }: &GivenSoFar<'_>) -> Span {
+    let seconds = BASE_PAUSE << doublings(*load).min(MAX_BITS - BASE_BITS);
+    Span::from_secs(if *tokens == 0 { seconds } else { seconds.max(LATER_PAUSE) })
 }
 
 /// The part of the page. Its script writes the parameter, too.
 pub(super) const FORM: OfferForm = OfferForm {
     placeholder: "challenge",
     html: include_str!("../../assets/challenge.html"),
+    pause: include_str!("../../assets/pause.html"),
     script: include_str!("../../assets/challenge.js"),
     parameter: "tollgate-proof=",
 };
@@ -147,11 +195,21 @@ pub(super) const FORM: OfferForm = OfferForm {
 pub(super) const COUNTER: DefenceCounter =
     DefenceCounter { name: "tollgate_challenges", help: "Challenges by result" };
 
+/// In an answer of the application, with the value 1: the client has to earn its next attempt.
+pub(super) const HEADER: &str = "x-tollgate-challenge";
+
 /// Half a million hashes on average: about two seconds of a phone, half a second of a desktop computer.
 const BASE_BITS: u32 = 19;
 /// Eight million hashes on average: half a minute of a phone, which a challenge outlives.
 const MAX_BITS: u32 = 23;
-/// Refusals each second from which the work grows.
+/// Seconds of the shortest pause, in which a core could find sixty proofs. An attacker with many addresses pauses at all of them at
+/// once, so that a pause also counts once in [`ONCE`] for each, however many tickets it asks for.
+const BASE_PAUSE: u64 = 30;
+/// Seconds of the next one: more than a voucher is remembered, by a minute for gates whose clocks differ.
+const LATER_PAUSE: u64 = ONCE + 60;
+/// Seconds for which a voucher is remembered.
+const ONCE: u64 = 2 * 60 * LIFETIME;
+/// Refusals each second from which work and pause grow.
 const BUSY: u32 = 64;
 /// One more attempt each twelve minutes: 125 guesses a day at most from one address.
 const DEFAULT_RATE: RateValue = RateValue { count: 5, period: Span::from_secs(3600), burst: 5 };

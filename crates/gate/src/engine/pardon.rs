@@ -2,7 +2,7 @@
 //!
 //! A voucher puts one token into each bucket that refuses. A second bucket limits how many tokens each of these may get, so that an owner
 //! of many addresses gets no more for the network that they share. One more bucket for each voucher accepts it only once. The policy's
-//! [`Pardon`] says what a voucher is; `proxy` offers and receives it.
+//! [`Pardon`] says what a voucher is; `proxy` offers and receives it. An application that demands one has these buckets emptied.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Engine, LimitStatus, Refusal, Rules};
-use crate::bucket::{Effect, Key, Spec};
+use crate::bucket::{Effect, Key, Op, Spec};
 use crate::event::{Event, PardonResult};
 use crate::policy::attempt::Attempt;
-use crate::policy::{Charge, GivenSoFar, OfferRecipient, Pardon, Policy};
+use crate::policy::{Charge, GivenSoFar, Offer, OfferRecipient, Pardon, Policy};
 use crate::store::memory::{BucketKey, TooLarge, Withdrawal};
 use crate::store::{BucketChange, LimitBuckets, LimitWithdrawal, Store, TakeState};
 use crate::time::Time;
@@ -74,17 +74,40 @@ impl PardonBuckets {
     }
 }
 
+/// What empties the buckets of a client from which the application demands a voucher, if one would lift their limit. Those of the
+/// networks around it keep their tokens for others.
+pub(super) fn emptied<'s>(
+    statuses: &'s [LimitStatus],
+    rules: &'s Rules,
+) -> impl Iterator<Item = (&'s Charge, Op)> {
+    let width = move |LimitStatus { charge, .. }: &LimitStatus| {
+        let limit = &rules.policy.limits[charge.limit];
+        let is_lifted = |given: &PardonBuckets| !charge.spec.has_debt() && given.pardon.lifts(limit);
+        let is_lifted = rules.pardon.as_ref().is_some_and(is_lifted);
+        is_lifted.then_some((limit.prefixes.ipv4, limit.prefixes.ipv6))
+    };
+    let narrowest = statuses.iter().filter_map(width).max();
+    let of_client = statuses.iter().filter(move |status| narrowest.is_some() && width(status) == narrowest);
+    of_client.flat_map(|LimitStatus { charge, .. }| all_tokens(charge))
+}
+
+/// All that is there, in powers of two, whatever other attempts take or get back meanwhile.
+fn all_tokens(charge: &Charge) -> impl Iterator<Item = (&Charge, Op)> {
+    let most = charge.spec.burst().checked_ilog2().map_or(0, |power| power + 1);
+    (0..most).rev().map(move |power| (charge, Op::Take(1 << power)))
+}
+
 impl Engine {
     /// What a client is offered for the attempt that it was refused; `None` if nothing. `load` is the number of refusals
-    /// each second.
+    /// each second, `voucher` what the client came with.
     pub fn offer(
         &self,
         rules: &Rules,
         refusal: &Refusal,
         client: IpAddr,
-        load: u32,
+        (load, voucher): (u32, Option<&str>),
         now: Time,
-    ) -> Option<String> {
+    ) -> Option<Offer> {
         let given = rules.pardon.as_ref()?;
         let route = rules.policy.routes.get(refusal.route)?;
         let may_be_lifted = refusal.violated().all(|status| given.lifts(rules, status));
@@ -103,7 +126,8 @@ impl Engine {
         }
         self.events.emit(&Event::Pardon(PardonResult::Offered));
         let to = OfferRecipient { client, route: &route.name };
-        Some(given.pardon.offer(&self.hasher, &to, GivenSoFar { tokens, load }, now))
+        let so_far = GivenSoFar { tokens, load, wait: refusal.wait, voucher };
+        Some(given.pardon.offer(&self.hasher, &to, &so_far, now))
     }
 
     /// Puts a token into each bucket that refuses this attempt, if the voucher is one of this client and route that was not

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
+use super::pardon::emptied;
 use super::weights::{Weight, extra};
 use super::{DecidedAttempt, Engine, LimitStatus, LimitStatuses, Rules, limit_status};
 use crate::bucket::{Effect, Op};
@@ -33,6 +34,8 @@ pub struct Reservation {
     pub attempt: DecidedAttempt,
     pub(super) unsettled: Unsettled,
     decided_by: DecidedBy,
+    /// Whether the application demands that the client earns its next attempt.
+    is_demanding: bool,
 }
 
 impl Reservation {
@@ -46,7 +49,9 @@ impl Reservation {
         let (generation, hold) = (rules.generation, limit_status::longest_hold(&statuses));
         let attempt = DecidedAttempt::of(&found, now).with_failures(rules, &statuses);
         let Charges { routes, unsettled, .. } = found;
-        let reservation = Self { generation, routes, hold, statuses, attempt, unsettled, decided_by };
+        let is_demanding = false;
+        let reservation =
+            Self { generation, routes, hold, statuses, attempt, unsettled, decided_by, is_demanding };
         Box::write(Box::new_uninit(), reservation)
     }
 
@@ -66,6 +71,13 @@ impl Reservation {
     #[must_use]
     pub fn claim(&self) -> Option<&Arc<dyn OwnerClaim>> {
         self.unsettled.claim.as_ref()
+    }
+
+    /// Takes note of whether the application demands, by its answer, that the client earns its next attempt.
+    pub fn read_demand(&mut self, rules: &Rules, response: &HeaderMap) {
+        let Some(name) = rules.policy.pardon.as_ref().and_then(|pardon| pardon.demand()) else { return };
+        let mut values = response.get_all(name).iter();
+        self.is_demanding = values.next().is_some_and(|value| value == "1") && values.next().is_none();
     }
 
     /// The headers in which defences tell the application of the attempt.
@@ -139,7 +151,9 @@ impl Reservation {
         let is_reset = outcome == Outcome::Success && self.unsettled.is_single_account;
         let reset = self.unsettled.refilled_on_success.iter().filter(|_| is_reset);
         let reset = reset.map(|charge| (charge, Op::Give(u32::MAX)));
-        engine.apply(rules, self.decided_by, settled.chain(heavy).chain(reset));
+        let demanded: &[LimitStatus] = if self.is_demanding { &self.statuses } else { &[] };
+        let demanded = emptied(demanded, rules);
+        engine.apply(rules, self.decided_by, settled.chain(heavy).chain(reset).chain(demanded));
         if let Some(client) = self.unsettled.client.as_ref().filter(|_| is_reset) {
             engine.remember(rules, self.decided_by, client);
         }

@@ -2,7 +2,7 @@
 //!
 //! These are pure functions without sockets, clock or randomness; `transaction` sends the responses. No response names
 //! a version, an address or a path: the link back to the form is an empty reference, which a browser resolves to the
-//! current page, so nothing is echoed. Under attack most responses are refusals, so all variable values of one share a single string.
+//! current page, so nothing but the query of a refused form is echoed. Under attack most responses are refusals, so all variable values of one share a single string.
 
 mod accept;
 mod accept_language;
@@ -42,6 +42,7 @@ pub use self::cors::CorsPermission;
 pub(in crate::proxy) use self::descriptor_status::{Code, DescriptorStatus, RateLimitResponse};
 pub use self::language::Language;
 pub use self::mark::refused_mark;
+pub use self::offer::ShownOffer;
 pub use self::pages::{LocalizedPages, PageLanguage};
 pub use self::problem::ProblemKind;
 pub(in crate::proxy) use self::processed::{ProcessingResponse, RequestPart};
@@ -121,7 +122,7 @@ pub struct Negotiation<'a> {
     /// The language of a refusal's page.
     pub language: PageLanguage,
     /// What a refusal's page offers.
-    pub offer: Option<&'a str>,
+    pub offer: Option<ShownOffer<'a>>,
 }
 
 /// Whether a refusal for this `Accept` is a page with a place for an offer.
@@ -160,7 +161,6 @@ pub fn refusal(
     let pages = settings.pages_of(refusal.route);
     let page = pages.localized.of(negotiation.language);
     let offer = negotiation.offer.filter(|_| format == ResponseFormat::Html);
-    let [before, after] = &page.offer;
     let details = ProblemDetails {
         kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
         title: "Too many sign-in attempts",
@@ -171,7 +171,7 @@ pub fn refusal(
         request_id: negotiation.request_id,
         texts: &page.texts,
         contact: pages.localized.contact(),
-        offer: offer.map(|offer| [before, offer, after]),
+        offer: offer.map(|offer| (&page.offer, offer)),
     };
     // A configured page names a wait; without a wait it would be wrong, so the built-in page is used.
     let configured = pages.configured(format).filter(|_| retry_after.is_some());

@@ -55,7 +55,7 @@ impl Challenge {
     pub(super) fn new(hasher: &KeyHasher, recipient: &OfferRecipient<'_>, bits: u32, now: Time) -> Self {
         let minute = minute_of(now);
         let mut mac = [0; 16];
-        if let Some(full) = hmac(hasher, recipient, minute, bits) {
+        if let Some(full) = hmac(hasher, DOMAIN, recipient, [minute, bits.into()]) {
             mac.iter_mut().zip(full.finalize().into_bytes()).for_each(|(byte, of_full)| *byte = of_full);
         }
         Self { minute, bits, mac }
@@ -111,7 +111,7 @@ impl<'a> WorkProof<'a> {
         if now.saturating_sub(minute) > LIFETIME || minute.saturating_sub(now) > 1 {
             return Err(ProofError::Stale);
         }
-        let expected = hmac(hasher, recipient, minute, bits).ok_or(ProofError::Foreign)?;
+        let expected = hmac(hasher, DOMAIN, recipient, [minute, bits.into()]).ok_or(ProofError::Foreign)?;
         expected.verify_truncated_left(&mac).map_err(|_| ProofError::Foreign)?;
         let hash: [u8; 32] = Sha256::digest(self.text).into();
         let start = hash.first_chunk().map_or(u32::MAX, |start| u32::from_be_bytes(*start));
@@ -120,16 +120,21 @@ impl<'a> WorkProof<'a> {
 }
 
 /// HMAC-SHA-256 (RFC 2104) under the secret of bucket keys: gates that share buckets accept each other's challenges.
-fn hmac(hasher: &KeyHasher, recipient: &OfferRecipient<'_>, minute: u64, bits: u32) -> Option<Hmac<Sha256>> {
+/// `domain` is what the numbers mean.
+pub(super) fn hmac(
+    hasher: &KeyHasher,
+    domain: &[u8],
+    recipient: &OfferRecipient<'_>,
+    numbers: [u64; 2],
+) -> Option<Hmac<Sha256>> {
     let [one, two] = hasher.secret().map(u64::to_be_bytes);
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&[one, two].concat()).ok()?;
     let client = match recipient.client {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
         IpAddr::V6(v6) => v6,
     };
-    mac.update(b"tollgate challenge");
-    mac.update(&minute.to_be_bytes());
-    mac.update(&bits.to_be_bytes());
+    mac.update(domain);
+    numbers.iter().for_each(|number| mac.update(&number.to_be_bytes()));
     mac.update(&client.octets());
     mac.update(recipient.route.as_bytes());
     Some(mac)
@@ -143,6 +148,7 @@ fn minute_of(now: Time) -> u64 {
 pub(super) const LIFETIME: u64 = 3;
 /// A proof fits into one block of SHA-256: 8 digits of minutes, 2 of bits, 32 of the MAC, 10 of the number.
 const MAX_LEN: usize = 55;
+const DOMAIN: &[u8] = b"tollgate challenge";
 /// Digits of the number.
 const MAX_DIGITS: usize = 10;
 

@@ -32,7 +32,46 @@ fn the_work_grows_with_what_was_earned_and_with_the_load_up_to_a_bound() {
         (9, 9_999, 23),
     ];
     for (tokens, load, bits) in table {
-        assert_eq!(zero_bits(GivenSoFar { tokens, load }), bits, "{tokens} earned, {load} a second");
+        assert_eq!(zero_bits(&given(tokens, load)), bits, "{tokens} earned, {load} a second");
     }
-    assert_eq!(zero_bits(GivenSoFar { tokens: u32::MAX - 30, load: u32::MAX }), MAX_BITS);
+    assert_eq!(zero_bits(&given(u32::MAX - 30, u32::MAX)), MAX_BITS);
+}
+
+fn given(tokens: u32, load: u32) -> GivenSoFar<'static> {
+    GivenSoFar { tokens, load, wait: Some(Span::from_secs(3600)), voucher: None }
+}
+
+#[test]
+fn the_pause_grows_with_the_load_and_after_an_earned_attempt() {
+    let table = [
+        (0, 0, 30),
+        (0, 64, 60),
+        (0, 256, 120),
+        (1, 0, 420),
+        (5, 64, 420),
+        (0, u32::MAX, 480),
+        (9, u32::MAX, 480),
+    ];
+    for (tokens, load, seconds) in table {
+        assert_eq!(pause(&given(tokens, load)), Span::from_secs(seconds), "{tokens} earned, {load} a second");
+    }
+}
+
+#[test]
+fn a_pause_is_offered_where_it_is_shorter_than_the_wait_and_goes_on_for_who_comes_early() {
+    let (hasher, now) = (KeyHasher::seeded(7), Time::from_nanos(1_800_000_000_000_000_000));
+    let to = OfferRecipient { client: std::net::IpAddr::from([192, 0, 2, 7]), route: "login" };
+    let offered = |so_far: &GivenSoFar<'_>, now| offered_pause(&hasher, &to, so_far, now);
+    for wait in [None, Some(Span::ZERO), Some(Span::from_secs(30))] {
+        assert_eq!(offered(&GivenSoFar { wait, ..given(0, 0) }, now), None, "{wait:?}");
+    }
+    let first = offered(&given(0, 0), now).unwrap();
+    assert_eq!(first.left, Span::from_secs(30));
+    let later = |seconds| now.after(Span::from_secs(seconds));
+    let early = GivenSoFar { voucher: Some(&first.ticket), ..given(0, 0) };
+    let again = offered(&early, later(12)).unwrap();
+    assert_eq!((&again.ticket, again.left), (&first.ticket, Span::from_secs(18)));
+    assert_eq!(offered(&early, later(40)).unwrap().left, Span::from_secs(30), "it was used");
+    let forged = GivenSoFar { voucher: Some("pause-1-1"), ..given(0, 0) };
+    assert_eq!(offered(&forged, later(12)).unwrap().left, Span::from_secs(30));
 }

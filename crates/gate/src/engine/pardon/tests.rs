@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::*;
 use crate::bucket::{Continuous, Span};
@@ -12,6 +12,7 @@ use crate::engine::Decision;
 use crate::event::Events;
 use crate::policy::attempt::{AttemptBody, Client};
 use crate::policy::key::{KeyHasher, PrefixLengths};
+use crate::policy::outcome::Outcome;
 use crate::policy::{AttemptNote, Defence, Limit, ReadAttempt, Route, RouteDefences};
 use crate::time::Clock;
 
@@ -40,8 +41,12 @@ impl Pardon for ForNothing {
         true
     }
 
-    fn offer(&self, _: &KeyHasher, _: &OfferRecipient<'_>, so_far: GivenSoFar, _: Time) -> String {
-        so_far.tokens.to_string()
+    fn demand(&self) -> Option<HeaderName> {
+        Some(HeaderName::from_static("x-earn"))
+    }
+
+    fn offer(&self, _: &KeyHasher, _: &OfferRecipient<'_>, so_far: &GivenSoFar<'_>, _: Time) -> Offer {
+        Offer { task: so_far.tokens.to_string(), pause: None }
     }
 
     fn redeem(&self, _: &KeyHasher, of: &OfferRecipient<'_>, voucher: &str, _: Time) -> Option<Key> {
@@ -66,9 +71,13 @@ fn engine(defences: RouteDefences) -> Engine {
         prefixes: PrefixLengths { ipv4, ipv6: 64 },
         ..Limit::new(name, Spec::Continuous(Continuous::new(burst, PER_HOUR, burst).unwrap()))
     };
+    engine_of(defences, [limit("address", 1, 32), limit("net", 2, 24)])
+}
+
+fn engine_of(defences: RouteDefences, limits: [Limit; 2]) -> Engine {
     let patterns = vec!["POST /login".parse().unwrap()];
     let route = Route { limits: vec![0, 1], defences, ..Route::new("login", patterns) };
-    let policy = Policy::new(vec![route], vec![limit("address", 1, 32), limit("net", 2, 24)]);
+    let policy = Policy::new(vec![route], limits.into());
     let clock = Clock::manual(Time::from_nanos(1_800_000_000_000_000_000));
     Engine::new(policy.with_pardon(Some(Arc::new(ForNothing))), 1000, clock, Events::default()).unwrap()
 }
@@ -175,9 +184,9 @@ fn an_offer_lasts_as_long_as_something_may_be_given_and_knows_what_was() {
     let engine = engine(RouteDefences::default());
     assert!(is_admitted(&engine, 1));
     let now = engine.clock().now();
-    let offered = || engine.offer(&engine.rules(), &refusal(&engine, 1), ip(1), 0, now);
+    let offered = || engine.offer(&engine.rules(), &refusal(&engine, 1), ip(1), (0, None), now);
     for tokens in 0..5 {
-        assert_eq!(offered().unwrap(), tokens.to_string());
+        assert_eq!(offered().unwrap().task, tokens.to_string());
         assert!(redeem(&engine, 1, &voucher(1, tokens)) && is_admitted(&engine, 1));
     }
     assert_eq!(offered(), None);
@@ -207,6 +216,33 @@ fn under_attack_nothing_is_offered_and_nothing_given() {
     let engine = engine(defences);
     assert!(is_admitted(&engine, 1));
     let now = engine.clock().now();
-    assert!(engine.offer(&engine.rules(), &refusal(&engine, 1), ip(1), 0, now).is_none());
+    assert!(engine.offer(&engine.rules(), &refusal(&engine, 1), ip(1), (0, None), now).is_none());
     assert!(!redeem(&engine, 1, &voucher(1, 1)));
+}
+
+#[test]
+fn an_application_that_demands_a_voucher_leaves_no_token_and_a_voucher_gives_one() {
+    let limit = |name, ipv4| Limit {
+        prefixes: PrefixLengths { ipv4, ipv6: 64 },
+        ..Limit::new(name, Spec::Continuous(Continuous::new(11, PER_HOUR, 11).unwrap()))
+    };
+    let engine = engine_of(RouteDefences::default(), [limit("address", 32), limit("net", 24)]);
+    let demand = |values: &[&'static str]| {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append("x-earn", HeaderValue::from_static(value));
+        }
+        let now = engine.clock().now();
+        let decided = with_attempt(1, |attempt| engine.decide_in_memory(&engine.rules(), attempt, now));
+        let Ok(Decision::Admitted(mut reservation)) = decided else { panic!("refused") };
+        reservation.read_demand(&engine.rules(), &headers);
+        reservation.settle(&engine, &engine.rules(), Outcome::Failure);
+    };
+    for values in [&[][..], &["0"], &["1", "1"], &["true"]] {
+        demand(values);
+    }
+    assert!(is_admitted(&engine, 1), "nothing was demanded");
+    demand(&["1"]);
+    assert!(!is_admitted(&engine, 1) && is_admitted(&engine, 2), "its neighbour keeps the tokens of both");
+    assert!(redeem(&engine, 1, &voucher(1, 1)) && is_admitted(&engine, 1) && !is_admitted(&engine, 1));
 }

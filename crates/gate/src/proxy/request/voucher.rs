@@ -16,14 +16,22 @@ pub(in crate::proxy) fn in_query(query: Option<&str>) -> Option<&str> {
 /// The way back to the form: the same target without the voucher, relative to it, so that no target leads elsewhere.
 pub(in crate::proxy) fn way_back(target: &Uri) -> Option<HeaderValue> {
     let (_, page) = target.path().rsplit_once('/')?;
-    let rest =
-        target.query().unwrap_or_default().split('&').filter(|pair| !pair.starts_with(OFFER.parameter));
     let mut location = format!("./{page}");
-    for (number, pair) in rest.enumerate() {
+    for (number, pair) in others(target.query()).enumerate() {
         location.push(if number == 0 { '?' } else { '&' });
         location.push_str(pair);
     }
     HeaderValue::try_from(location).ok()
+}
+
+/// The query with this voucher, for a form that has no script: relative to the page, so that it leads nowhere else.
+pub(in crate::proxy) fn query_with(query: Option<&str>, voucher: &str) -> String {
+    let rest: String = others(query).filter(|pair| !pair.is_empty()).map(|pair| format!("{pair}&")).collect();
+    format!("?{rest}{}{voucher}", OFFER.parameter)
+}
+
+fn others(query: Option<&str>) -> impl Iterator<Item = &str> {
+    query.unwrap_or_default().split('&').filter(|pair| !pair.starts_with(OFFER.parameter))
 }
 
 #[cfg(test)]
@@ -42,6 +50,18 @@ mod tests {
         ];
         for (query, proof) in table {
             assert_eq!(in_query(query), proof, "{query:?}");
+        }
+    }
+
+    #[test]
+    fn a_voucher_takes_the_place_of_another_one_and_leaves_the_rest() {
+        let table = [
+            (None, "?tollgate-proof=v"),
+            (Some("a=b"), "?a=b&tollgate-proof=v"),
+            (Some("tollgate-proof=u&next=%2Fx&"), "?next=%2Fx&tollgate-proof=v"),
+        ];
+        for (query, with) in table {
+            assert_eq!(query_with(query, "v"), with, "{query:?}");
         }
     }
 

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::accept::ResponseFormat;
 use super::escape::{push, push_number, push_urn};
+use super::offer::{OfferTexts, ShownOffer};
 use super::retry_after::push_count;
 use super::texts::Texts;
 
@@ -28,8 +29,8 @@ pub(super) struct ProblemDetails<'a> {
     pub(super) contact: Option<&'a str>,
     /// The words for a wait.
     pub(super) texts: &'a Texts,
-    /// What the page offers, between the text before and after it.
-    pub(super) offer: Option<[&'a str; 3]>,
+    /// What the page offers, and the text around it.
+    pub(super) offer: Option<(&'a OfferTexts, ShownOffer<'a>)>,
 }
 
 impl ProblemDetails<'_> {

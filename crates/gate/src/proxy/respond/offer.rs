@@ -1,19 +1,66 @@
 //! The part of a refusal's page that offers another attempt, as the list of [`defences`](crate::defences) has it.
 //!
-//! The policy's pardon makes what is offered, and `engine` asks it.
+//! The policy's pardon makes what is offered, and `engine` asks it. A form without a script names the query of the request, the only
+//! part of one that a page repeats.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
+use super::accept::ResponseFormat;
+use super::escape::push;
 use super::texts::Texts;
 use crate::defences::OFFER;
+use crate::policy::Offer;
+use crate::proxy::request::voucher;
 
-/// The text before and after an offer, which needs no escaping.
-pub(super) fn parts(texts: &Texts) -> [String; 2] {
-    let place = format!("{{{{{}}}}}", OFFER.placeholder);
-    let (before, after) = OFFER.html.split_once(&place).unwrap_or((OFFER.html, ""));
-    [before.to_owned(), texts.translate(after).replace("{{script}}", OFFER.script)]
+/// What is offered to a request with this query.
+#[derive(Debug, Clone, Copy)]
+pub struct ShownOffer<'a> {
+    /// What the policy's pardon offers.
+    pub offer: &'a Offer,
+    /// The query of the refused request.
+    pub query: Option<&'a str>,
+}
+
+/// The text around the places of an offer, in one language.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct OfferTexts {
+    /// Before the task, before the pause, and at the end.
+    parts: [String; 3],
+    /// Before the target of the form, before the time, and behind it.
+    pause: [String; 3],
+}
+
+impl OfferTexts {
+    pub(super) fn new(texts: &Texts) -> Self {
+        let task = format!("{{{{{}}}}}", OFFER.placeholder);
+        let page = texts.translate(OFFER.html).replace("{{script}}", OFFER.script);
+        let parts = split(&page, [&task, "{{pause}}"]);
+        Self { parts, pause: split(&texts.translate(OFFER.pause), ["{{action}}", "{{wait}}"]) }
+    }
+
+    /// Appends what is offered.
+    pub(super) fn push(&self, out: &mut String, texts: &Texts, shown: &ShownOffer<'_>) {
+        let [before, between, after] = &self.parts;
+        out.extend([before.as_str(), &shown.offer.task, between]);
+        if let Some(offered) = &shown.offer.pause {
+            let [form, text, end] = &self.pause;
+            out.push_str(form);
+            push(out, ResponseFormat::Html, &voucher::query_with(shown.query, &offered.ticket));
+            out.push_str(text);
+            push(out, ResponseFormat::Html, &texts.wait(offered.left.as_secs_ceil()));
+            out.push_str(end);
+        }
+        out.push_str(after);
+    }
+}
+
+/// The text before the first place, between both, and behind the second one.
+fn split(page: &str, [first, second]: [&str; 2]) -> [String; 3] {
+    let (before, rest) = page.split_once(first).unwrap_or((page, ""));
+    let (between, after) = rest.split_once(second).unwrap_or((rest, ""));
+    [before, between, after].map(str::to_owned)
 }
 
 /// The source of the script for a Content-Security-Policy: its hash (CSP Level 3, 2.3.1).

@@ -9,7 +9,7 @@ use http::HeaderValue;
 use super::accept_language;
 use super::contact::Contact;
 use super::language::Language;
-use super::offer;
+use super::offer::OfferTexts;
 use super::template::Template;
 use super::texts::Texts;
 
@@ -32,8 +32,8 @@ pub(super) struct LocalizedPage {
     pub(super) timed: Template,
     /// Where waiting does not help.
     pub(super) untimed: Template,
-    /// The text before and behind an offer in its part of the page.
-    pub(super) offer: [String; 2],
+    /// The text around an offer in its part of the page.
+    pub(super) offer: OfferTexts,
 }
 
 impl LocalizedPages {
@@ -103,7 +103,7 @@ impl LocalizedPage {
             .replace("{{help}}", &help);
         let untimed = UNTIMED.replace("{{title}}", "{{text:title}}").replace("{{detail}}", "{{text:never}}");
         let untimed = texts.translate(&untimed).replace("{{help}}", &help);
-        let offer = offer::parts(&texts);
+        let offer = OfferTexts::new(&texts);
         Self { texts, timed: styled(&timed), untimed: styled(&untimed), offer }
     }
 }

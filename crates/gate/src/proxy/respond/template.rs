@@ -77,7 +77,9 @@ impl Template {
                 Some(Placeholder::Title) => push(out, format, details.title),
                 Some(Placeholder::Detail) => details.push_detail(out),
                 Some(Placeholder::Contact) => push(out, format, details.contact.unwrap_or_default()),
-                Some(Placeholder::Offer) => out.extend(details.offer.iter().flatten().copied()),
+                Some(Placeholder::Offer) => {
+                    details.offer.iter().for_each(|(page, shown)| page.push(out, details.texts, shown));
+                }
                 None => {}
             }
         }

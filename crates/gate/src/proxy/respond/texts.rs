@@ -132,13 +132,13 @@ fn check(language: Language, key: &str, text: &str) -> Result<(), TextError> {
         _ if text.trim().is_empty() => Err(TextError::Empty),
         "list" if between(text).is_none() => Err(TextError::Placeholders("`{{first}}` before `{{then}}`")),
         "list" => Ok(()),
-        "wait" if (text.matches("{{wait}}").count(), braces) != (1, 1) => {
+        "wait" | "pause" if (text.matches("{{wait}}").count(), braces) != (1, 1) => {
             Err(TextError::Placeholders("one `{{wait}}` and no other braces"))
         }
         "contact" if (text.matches("{{contact}}").count(), braces) != (1, 1) => {
             Err(TextError::Placeholders("one `{{contact}}` and no other braces"))
         }
-        "wait" | "contact" => Ok(()),
+        "wait" | "pause" | "contact" => Ok(()),
         _ if UNITS.iter().any(|(unit, _)| *unit == key) => check_forms(language, text),
         _ if braces > 0 => Err(TextError::Placeholders("")),
         _ => Ok(()),

@@ -103,10 +103,11 @@ impl AdmittedAttempt {
         self.reservation.as_ref()?.paces()
     }
 
-    /// Remembers the cookies of the response for second steps; before its client has them.
-    pub(super) fn remember_cookies(&self, response: &HeaderMap) {
-        if let Some(reservation) = &self.reservation {
+    /// Remembers the cookies of the response for second steps, before its client has them, and what the application demands.
+    pub(super) fn read_head(&mut self, response: &HeaderMap) {
+        if let Some(reservation) = &mut self.reservation {
             reservation.remember_new_cookies(&self.server.engine, response);
+            reservation.read_demand(&self.config.shared.rules, response);
         }
     }
 

@@ -250,8 +250,8 @@ impl PreparedRequest {
         record: &mut AccessRecord,
         answered: Time,
     ) -> Result<Response<ResponseBody>, Error> {
-        let settlement = self.attempt.take().map(|attempt| {
-            attempt.remember_cookies(response.headers());
+        let settlement = self.attempt.take().map(|mut attempt| {
+            attempt.read_head(response.headers());
             let view =
                 ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
             let judged = attempt.by_body(&view, BodyPrefix { bytes: &[], complete: false });
@@ -298,8 +298,8 @@ impl PreparedRequest {
 
     /// Chooses when the attempt is settled, by the head of the response, which came at `answered`.
     fn settle_plan(&mut self, response: &Response<UpstreamBody>, answered: Time) -> SettlePlan {
-        let Some(attempt) = self.attempt.take() else { return SettlePlan::Known(None) };
-        attempt.remember_cookies(response.headers());
+        let Some(mut attempt) = self.attempt.take() else { return SettlePlan::Known(None) };
+        attempt.read_head(response.headers());
         let view =
             ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
         match attempt.by_head(&view) {

@@ -8,10 +8,12 @@ use super::discard_body;
 use super::request_summary::RequestSummary;
 use super::server::Server;
 use crate::engine::{Refusal, Rules};
+use crate::policy::Offer;
 use crate::policy::attempt::Client;
 use crate::proxy::body::{IncomingBody, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
-use crate::proxy::respond::{Negotiation, RenderedRefusal, language_of, shows_offer};
+use crate::proxy::request::voucher;
+use crate::proxy::respond::{Negotiation, RenderedRefusal, ShownOffer, language_of, shows_offer};
 use crate::proxy::runtime_config::RuntimeConfig;
 
 impl Server {
@@ -25,9 +27,10 @@ impl Server {
         RequestContext { summary, record, .. }: &RequestContext,
     ) -> Response<ResponseBody> {
         let form = config.refuse_on(connection);
-        let offered = self.offer(connection, config, refusal, record.client(), request.method(), summary);
+        let offered = self.offer(connection, config, refusal, record.client(), &request, summary);
+        let offer = offered.as_ref().map(|offer| ShownOffer { offer, query: request.uri().query() });
         let language = language_of(form.pages_of(refusal.route), summary.accept(), request.headers());
-        let negotiation = Negotiation { language, offer: offered.as_deref(), ..summary.negotiation() };
+        let negotiation = Negotiation { language, offer, ..summary.negotiation() };
         let rendered = self.rendered_refusal(connection, config, refusal, &negotiation);
         let mut response = refusal_response(rendered, summary, &summary.request_id);
         if !discard_body::may_be_kept(request, connection) {
@@ -56,18 +59,19 @@ impl Server {
         config: &RuntimeConfig,
         refusal: &Refusal,
         client: Client,
-        method: &Method,
+        request: &Request<IncomingBody>,
         summary: &RequestSummary,
-    ) -> Option<String> {
+    ) -> Option<Offer> {
         config.rules.policy.pardon.as_ref()?;
         let now = self.engine.clock().now();
         let load = self.refusal_rate.count(now);
-        let is_form = *method == Method::POST && connection.callers.are_clients();
+        let is_form = *request.method() == Method::POST && connection.callers.are_clients();
         if !is_form || !shows_offer(config.refuse.pages_of(refusal.route), summary.accept()) {
             return None;
         }
         let client = config.client.prefix_of(client)?;
-        self.engine.offer(&config.rules, refusal, client, load, now)
+        let presented = voucher::in_query(request.uri().query());
+        self.engine.offer(&config.rules, refusal, client, (load, presented), now)
     }
 }
 

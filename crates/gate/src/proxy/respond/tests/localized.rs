@@ -1,16 +1,19 @@
 //! The page of a refusal in the language of its reader.
 
 use super::*;
+use crate::policy::{Offer, OfferedPause};
 
 fn localized(settings: &RefuseSettings, what: &Refusal, language: &'static str) -> Response<Bytes> {
     let accept = HeaderValue::from_static("text/html");
     let headers = HeaderMap::from_iter([(ACCEPT_LANGUAGE, HeaderValue::from_static(language))]);
+    let pause = OfferedPause { ticket: "t1".to_owned(), left: Span::from_nanos(29 * SECOND + 1) };
+    let offer = Offer { task: "c1".to_owned(), pause: Some(pause) };
     let negotiation = Negotiation {
         accept: Some(&accept),
         head: false,
         request_id: &HeaderValue::from_static("01-ab"),
         language: language_of(&settings.pages, Some(&accept), &headers),
-        offer: Some("c1"),
+        offer: Some(ShownOffer { offer: &offer, query: Some("next=%2F\"<&tollgate-proof=old") }),
     };
     refusal(settings, &policy(&["address"]), what, &negotiation)
 }
@@ -29,6 +32,13 @@ fn every_language_has_whole_pages() {
             assert_eq!(page.contains("Back to the form"), language == Language::English);
             assert!(!page.contains("class=\"help\""), "nobody is named: {page}");
             assert_eq!(page.contains("data-challenge=\"c1\""), what.wait.is_some(), "{page}");
+            let action = "action=\"?next=%2F&quot;&lt;&amp;tollgate-proof=t1\"";
+            assert_eq!(page.contains(action), what.wait.is_some(), "{page}");
+            assert_eq!(
+                page.contains("30 second"),
+                what.wait.is_some() && language == Language::English,
+                "{page}"
+            );
         }
     }
 }
