@@ -14,8 +14,8 @@
 )]
 
 mod applications;
-mod dovecot;
 mod certificates;
+mod dovecot;
 mod endpoints;
 mod legacy;
 mod proxy_protocol;

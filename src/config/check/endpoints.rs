@@ -84,8 +84,7 @@ impl CheckContext<'_> {
 fn check_kind(name: &Located<String>, raw: &raw::RawEndpoint, f: &mut Findings) -> EndpointKind {
     if raw.kind.is_none() {
         let message = format!("endpoint `{}` has no `kind`", name.value);
-        let hint =
-            "kind = \"forward-auth\", \"envoy-rls\", \"ext-authz\", \"ext-proc\" or \"auth-policy\"";
+        let hint = "kind = \"forward-auth\", \"envoy-rls\", \"ext-authz\", \"ext-proc\" or \"auth-policy\"";
         f.error(&name.spot, message, hint);
     }
     let kind = raw.kind.checked(f).unwrap_or(EndpointKind::ForwardAuth);

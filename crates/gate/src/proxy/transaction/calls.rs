@@ -42,7 +42,7 @@ impl Server {
         match kind {
             EndpointKind::ExtProc => ResponseFuture::ready(server.process(connection, request.into_body())),
             EndpointKind::ExtAuthz => ResponseFuture::Boxed(Box::pin(server.authorize(connection, request))),
-            EndpointKind::EnvoyRls | EndpointKind::ForwardAuth => {
+            EndpointKind::EnvoyRls | EndpointKind::ForwardAuth | EndpointKind::AuthPolicy => {
                 ResponseFuture::Boxed(Box::pin(server.limit_rates(connection, request)))
             }
         }
