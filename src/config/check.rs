@@ -84,7 +84,6 @@ pub(super) fn check(
     let owners = defences::owners(&mut cx, f);
     bindings::check(&mut cx, f);
     hosts::warn(&cx, f);
-    headers::warn_of_dropped(raw, f);
     accounts::check(&mut cx, f);
     defences::check(&mut cx, f);
     lists::add_rates(&mut cx.limits, &cx.lists);
@@ -95,9 +94,8 @@ pub(super) fn check(
     let store = store::check(&raw.store, &mut cx.files, f);
     store::warn(raw, &store, &policy, f);
     let policy = pages::with_pardon(&cx, owners.put_into(policy), f).with_lookup(lookup);
-    let policy_copy = policy::check(&cx, &store, f);
+    let (policy_copy, nftables) = (policy::check(&cx, &store, f), kernel::check(&cx, f));
     let operators = admin::operators(&mut cx, &policy, policy_copy.is_none(), f);
-    let nftables = kernel::check(&cx, f);
     Config {
         front: FrontSettings { redirect: tls::redirect(&cx, f), listen: cx.listen, tls },
         upstreams: cx.groups.targets,

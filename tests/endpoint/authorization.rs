@@ -177,6 +177,34 @@ fn the_client_is_the_one_that_envoy_saw() {
 #[test]
 fn what_is_missing_or_ambiguous_is_refused_and_takes_nothing() {
     let service = Service::authorizing(LOGIN, "");
+    for (number, question) in strange_questions().into_iter().enumerate() {
+        let answer = service.check_once(question);
+        assert_eq!(answer.verdict(), 400, "{number}");
+        assert!(
+            answer
+                .denied
+                .unwrap()
+                .headers
+                .iter()
+                .all(|set| set.line.as_ref().unwrap().name != b"retry-after")
+        );
+    }
+    let malformed = ["/login%zz", "login", "http://other.test/login", "/harmless#/login", "/a b"];
+    for path in malformed {
+        let mut question = check("192.0.2.1", "POST", path, &[], "");
+        assert_eq!(service.check_once(question.clone()).verdict(), 400, "{path}");
+        question.header_lines().clear();
+        assert_eq!(service.check_once(question).verdict(), 400, "{path}");
+    }
+    assert_eq!(service.check_once(check("192.0.2.1", "CONNECT", "/login", &[], "")).verdict(), 405);
+    assert_eq!(service.admits(&sign_in("192.0.2.1")), 3, "nothing was taken");
+    let mut question = sign_in("192.0.2.1");
+    question.http().headers = vec![];
+    assert_eq!(service.admits(&question), 0);
+}
+
+/// A sign-in of which something is missing, said twice or impossible.
+fn strange_questions() -> Vec<Check> {
     let with = |change: &dyn Fn(&mut Check)| {
         let mut question = sign_in("192.0.2.1");
         change(&mut question);
@@ -192,7 +220,7 @@ fn what_is_missing_or_ambiguous_is_refused_and_takes_nothing() {
             source.address.as_mut().unwrap().socket.as_mut().unwrap().address = address.to_owned();
         })
     };
-    let strange = [
+    vec![
         Check::default(),
         with(&|question| question.attributes.as_mut().unwrap().source = None),
         with(&|question| question.attributes.as_mut().unwrap().source.as_mut().unwrap().address = None),
@@ -221,29 +249,7 @@ fn what_is_missing_or_ambiguous_is_refused_and_takes_nothing() {
                 .header_lines()
                 .extend(["false", "false"].map(|said| line("x-envoy-auth-partial-body", said)));
         }),
-    ];
-    for (number, question) in strange.into_iter().enumerate() {
-        let answer = service.check_once(question);
-        assert_eq!(answer.verdict(), 400, "{number}");
-        assert!(
-            answer
-                .denied
-                .unwrap()
-                .headers
-                .iter()
-                .all(|set| set.line.as_ref().unwrap().name != b"retry-after")
-        );
-    }
-    let malformed = ["/login%zz", "login", "http://other.test/login", "/harmless#/login", "/a b"];
-    for path in malformed {
-        let mut question = check("192.0.2.1", "POST", path, &[], "");
-        assert_eq!(service.check_once(question.clone()).verdict(), 400, "{path}");
-        question.header_lines().clear();
-        assert_eq!(service.check_once(question).verdict(), 400, "{path}");
-    }
-    assert_eq!(service.check_once(check("192.0.2.1", "CONNECT", "/login", &[], "")).verdict(), 405);
-    assert_eq!(service.admits(&sign_in("192.0.2.1")), 3, "nothing was taken");
-    assert_eq!(service.admits(&with(&|question| question.http().headers = vec![])), 0);
+    ]
 }
 
 #[test]

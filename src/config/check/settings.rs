@@ -72,6 +72,7 @@ pub(super) fn refuse(cx: &mut CheckContext<'_>, f: &mut Findings) -> RefuseSetti
 
 /// `[proxy]`.
 pub(super) fn proxy(cx: &CheckContext<'_>, f: &mut Findings) -> ProxySettings {
+    headers::warn_of_dropped(cx.raw, f);
     let (raw, groups) = (&cx.raw.proxy, &cx.groups);
     let default = ProxySettings::default();
     let proxy_protocol = raw.proxy_protocol.checked(f).flatten();

@@ -194,6 +194,12 @@ impl Messages {
         }
     }
 
+    fn panicked(&self) {
+        if let Some(left_out) = self.allow(&self.panicked) {
+            error!(left_out, "a task panicked, its connection is gone: please report this");
+        }
+    }
+
     fn kernel_drops(&self, KernelDrops { elements, added, removed }: KernelDrops) {
         if added + removed == 0 {
             return;
@@ -258,11 +264,7 @@ impl EventListener for Messages {
             Event::AdminTokenRejected { peer } => self.token_rejected(peer),
             Event::KernelDrops(drops) => self.kernel_drops(drops),
             Event::KernelRefused { why } => kernel_refused(why),
-            Event::Panicked => {
-                if let Some(left_out) = self.allow(&self.panicked) {
-                    error!(left_out, "a task panicked, its connection is gone: please report this");
-                }
-            }
+            Event::Panicked => self.panicked(),
             Event::Store(StoreEvent::Report(change)) => self.store_report(change),
             Event::Store(StoreEvent::Failed(state)) => store_failed(state),
             Event::Alarm(change) => self.alarm(&change),

@@ -103,8 +103,10 @@ pub(in crate::proxy) fn response(
     empty().map(|_| ResponseBody::relayed(Box::new(body)).of_conversation())
 }
 
+type Story = Pin<Box<dyn Future<Output = Result<(), CallError>>>>;
+
 struct StoryBody {
-    story: Option<Pin<Box<dyn Future<Output = Result<(), CallError>>>>>,
+    story: Option<Story>,
     answers: Answers,
     ended: Option<Result<(), CallError>>,
 }

@@ -12,15 +12,14 @@ use super::escape::push;
 use super::texts::Texts;
 use crate::defences::OFFER;
 use crate::policy::Offer;
-use crate::proxy::request::voucher;
 
-/// What is offered to a request with this query.
+/// What is offered to a request.
 #[derive(Debug, Clone, Copy)]
 pub struct ShownOffer<'a> {
     /// What the policy's pardon offers.
     pub offer: &'a Offer,
-    /// The query of the refused request.
-    pub query: Option<&'a str>,
+    /// Where the form of a pause leads: the query of the refused request, with the ticket.
+    pub action: &'a str,
 }
 
 /// The text around the places of an offer, in one language.
@@ -47,7 +46,7 @@ impl OfferTexts {
         if let Some(offered) = &shown.offer.pause {
             let [form, text, end] = &self.pause;
             out.push_str(form);
-            push(out, ResponseFormat::Html, &voucher::query_with(shown.query, &offered.ticket));
+            push(out, ResponseFormat::Html, shown.action);
             out.push_str(text);
             push(out, ResponseFormat::Html, &texts.wait(offered.left.as_secs_ceil()));
             out.push_str(end);

@@ -28,7 +28,10 @@ impl Server {
     ) -> Response<ResponseBody> {
         let form = config.refuse_on(connection);
         let offered = self.offer(connection, config, refusal, record.client(), &request, summary);
-        let offer = offered.as_ref().map(|offer| ShownOffer { offer, query: request.uri().query() });
+        let pause = offered.as_ref().and_then(|offer| offer.pause.as_ref());
+        let action = pause.map(|pause| voucher::query_with(request.uri().query(), &pause.ticket));
+        let action = action.as_deref().unwrap_or_default();
+        let offer = offered.as_ref().map(|offer| ShownOffer { offer, action });
         let language = language_of(form.pages_of(refusal.route), summary.accept(), request.headers());
         let negotiation = Negotiation { language, offer, ..summary.negotiation() };
         let rendered = self.rendered_refusal(connection, config, refusal, &negotiation);

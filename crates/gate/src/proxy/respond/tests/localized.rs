@@ -13,7 +13,7 @@ fn localized(settings: &RefuseSettings, what: &Refusal, language: &'static str) 
         head: false,
         request_id: &HeaderValue::from_static("01-ab"),
         language: language_of(&settings.pages, Some(&accept), &headers),
-        offer: Some(ShownOffer { offer: &offer, query: Some("next=%2F\"<&tollgate-proof=old") }),
+        offer: Some(ShownOffer { offer: &offer, action: "?next=%2F\"<&tollgate-proof=t1" }),
     };
     refusal(settings, &policy(&["address"]), what, &negotiation)
 }
@@ -35,7 +35,7 @@ fn every_language_has_whole_pages() {
             let action = "action=\"?next=%2F&quot;&lt;&amp;tollgate-proof=t1\"";
             assert_eq!(page.contains(action), what.wait.is_some(), "{page}");
             assert_eq!(
-                page.contains("30 second"),
+                page.contains("Or wait 30 seconds"),
                 what.wait.is_some() && language == Language::English,
                 "{page}"
             );
