@@ -345,7 +345,8 @@ impl RequestParts {
         let host = self.host.as_ref().map_err(|why| because(why))?;
         let (method, uri, headers) = (self.request.method(), self.request.uri(), self.request.headers());
         let peer = PeerAddr::Ip(SocketAddr::new(asked.peer, 0));
-        let requester = Requester { peer, is_secure: asked.url.scheme_str() == Some("https"), tls: None };
+        let (names_scheme, is_secure) = (client.trusts(peer), asked.url.scheme_str() == Some("https"));
+        let requester = Requester { peer, source: peer, names_scheme, is_secure, tls: None };
         let shown = client.shown_by(requester, &self.request, Clock::system().now(), || true);
         let shown = shown.map_err(|why| because(&why))?;
         let tls = self.shown.get_or_init(|| shown).client();

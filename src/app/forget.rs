@@ -1,6 +1,6 @@
 //! Takes a person out of the files of this gate: its logs with those that were rotated, and the snapshot.
 //!
-//! The broker opens files, each in a thread of its own, because a log may be long. The audit log is one chain of hashes, so its
+//! The broker opens files, each in its own thread, because a log may be long. The audit log is one chain of hashes, so its
 //! lines stay; those that name the person are counted. What was sent elsewhere is named.
 
 use std::fs::File;
@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Parts;
+use super::kernel::DropQueue;
 use super::sandbox::Broker;
 use super::snapshot::Snapshotter;
 use crate::observe::admin::ForgetFiles;
 use crate::observe::admin::pages::ForgetPlace;
 use crate::observe::audit::AuditLog;
 use crate::observe::line_log::LineLog;
-use crate::observe::line_log::rewrite::{RewriteError, rewrite};
+use crate::observe::line_log::rewrite::{ListedFile, RewriteError, listed_files, remove_unfinished, rewrite};
 use crate::observe::line_log::rotated::rotated_files;
 use crate::observe::refusal_summary::RefusalSummary;
 use crate::observe::traces::Traces;
@@ -28,6 +29,7 @@ struct WrittenFiles {
     summary: Option<Arc<RefusalSummary>>,
     snapshotter: Option<Arc<Snapshotter>>,
     audit: Option<Arc<AuditLog>>,
+    drops: Option<Arc<DropQueue>>,
     broker: Broker,
 }
 
@@ -39,6 +41,7 @@ impl Parts {
             summary: self.observers.logs.refusal_summary().cloned(),
             snapshotter: self.snapshotter.clone(),
             audit: self.observers.audit.clone(),
+            drops: self.drops.clone(),
             broker: self.sandbox.broker().clone(),
         };
         Box::new(move |traces, is_dry_run| {
@@ -51,6 +54,13 @@ impl Parts {
 impl WrittenFiles {
     async fn forget(&self, traces: &Arc<Traces>, is_dry_run: bool) -> Vec<ForgetPlace> {
         let mut places = Vec::new();
+        if let Some(drops) = &self.drops {
+            if !is_dry_run {
+                drops.look_again_at(traces.addresses());
+            }
+            let note = "those that no bucket or ban refuses any more are let go within seconds";
+            places.push(ForgetPlace::of("kernel: dropped clients", "clients", 0).noting(note));
+        }
         if let Some(summary) = &self.summary {
             let ongoing = summary.forget(traces, is_dry_run);
             places.push(ForgetPlace::of("memory: refusals going on", "refusals", ongoing));
@@ -66,7 +76,7 @@ impl WrittenFiles {
         }
         for log in &self.logs {
             match log.file() {
-                Some(path) => self.forget_in(log, path.to_owned(), traces, is_dry_run, &mut places).await,
+                Some(path) => self.forget_in(log, path, traces, is_dry_run, &mut places).await,
                 None => {
                     let note = "went to standard output or syslog, where the gate cannot reach it";
                     places.push(ForgetPlace::of(log.name(), "lines", 0).noting(note));
@@ -86,7 +96,7 @@ impl WrittenFiles {
     async fn forget_in(
         &self,
         log: &Arc<LineLog>,
-        path: PathBuf,
+        path: &Path,
         traces: &Arc<Traces>,
         is_dry_run: bool,
         places: &mut Vec<ForgetPlace>,
@@ -107,31 +117,49 @@ impl WrittenFiles {
             places.push(ForgetPlace::failed(path.display().to_string(), "lines", &why));
             return;
         }
-        let listed = {
-            let path = path.clone();
-            self.broker.run(move || rotated_files(&path)).await
-        };
-        let rotated = match listed.and_then(|listed| listed) {
-            Ok(rotated) => rotated,
+        let listed = match self.listed(path, !is_dry_run).await {
+            Ok(listed) => listed,
             Err(error) => {
-                places.push(ForgetPlace::failed(format!("{}.*", path.display()), "lines", &error));
-                Vec::new()
+                places.push(ForgetPlace::failed(format!("{}*", path.display()), "lines", &error));
+                return;
             }
         };
-        let rotated = rotated.into_iter().map(|(_, file)| (file, None));
-        for (file, writer) in rotated.chain([(path, Some(Arc::clone(log)))]) {
+        let known: Vec<PathBuf> = listed.iter().map(|file| file.path.clone()).collect();
+        for file in listed {
+            let writer = (file.path == path).then(|| Arc::clone(log));
             places.push(self.rewritten(file, writer, Arc::clone(traces), is_dry_run).await);
         }
+        // One that came meanwhile may have lines of before.
+        let again = self.listed(path, false).await;
+        let all_known = again.and_then(|again| {
+            let is_known = |file: &ListedFile| known.contains(&file.path);
+            again.iter().all(is_known).then_some(()).ok_or(RewriteError::Moved)
+        });
+        if let Err(error) = all_known {
+            places.push(ForgetPlace::failed(format!("{}*", path.display()), "lines", &error));
+        }
+    }
+
+    /// The files of a log, at first without those that a gate left that was killed while it wrote them.
+    async fn listed(&self, path: &Path, cleans: bool) -> Result<Vec<ListedFile>, RewriteError> {
+        let path = path.to_owned();
+        let list = move || {
+            if cleans {
+                remove_unfinished(&path)?;
+            }
+            listed_files(&path)
+        };
+        self.broker.run(list).await.map_err(RewriteError::from).and_then(|listed| listed)
     }
 
     async fn rewritten(
         &self,
-        file: PathBuf,
+        file: ListedFile,
         writer: Option<Arc<LineLog>>,
         traces: Arc<Traces>,
         is_dry_run: bool,
     ) -> ForgetPlace {
-        let name = file.display().to_string();
+        let name = file.path.display().to_string();
         let act = move || rewrite(&file, &traces, writer.as_deref(), is_dry_run);
         match self.broker.run(act).await.map_err(RewriteError::from).and_then(|rewritten| rewritten) {
             Ok(lines) => ForgetPlace::of(name, "lines", lines),

@@ -1,7 +1,7 @@
 //! Clients that the kernel drops in the gate's place: `kernel.nftables`.
 //!
 //! They are the prefixes that operators banned, and single clients that connect directly and are refused everywhere for
-//! long: banned ones, and those whose waits have grown to the longest. A thread of its own decides that by the buckets,
+//! long: banned ones, and those whose waits have grown to the longest. Its own thread decides that by the buckets,
 //! and tells the kernel. Where it fails, the gate goes on refusing them.
 
 mod dropped;
@@ -34,7 +34,7 @@ use crate::net::worker_sockets::WorkerSockets;
 use crate::policy::attempt::Client;
 use crate::policy::bucket_ref::BucketSelector;
 use crate::policy::key::KeyPart;
-use crate::policy::{LimitKind, Mode};
+use crate::policy::{LimitKind, Mode, Policy};
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::time::{Span, Time};
 
@@ -55,6 +55,8 @@ pub(super) struct KernelOffload {
     let_go: Vec<AddressRange>,
     /// The rules by which prefixes were read.
     generation: Option<u64>,
+    /// The policy by which single clients were looked at.
+    policy: Option<Arc<Policy>>,
     /// When everything was last written, without success.
     tried: Option<Time>,
     /// Whether a client found no room since that was last told.
@@ -99,6 +101,7 @@ impl KernelOffload {
             are_prefixes_new: false,
             let_go: Vec::new(),
             generation: None,
+            policy: None,
             tried: None,
             is_full: false,
             told_full: None,
@@ -163,15 +166,16 @@ impl KernelOffload {
         let rules = Arc::clone(&engine.rules());
         self.is_unsure |= waiting.is_unsure;
         self.dropped.forget_ended(engine.time());
+        let mut are_drops_in_doubt = waiting.all;
         if waiting.generation.is_some_and(|heard_of| rules.generation < heard_of) {
             // Rules are announced a moment before they are in force.
             self.queue.tell(|again| again.generation = again.generation.max(waiting.generation));
         } else if self.generation != Some(rules.generation) {
-            self.follow_rules(&rules, config, engine.time());
+            are_drops_in_doubt |= self.follow_rules(&rules, config, engine.time());
         }
         let is_direct = config.settings.proxy_protocol.is_none();
         let mut changed = waiting.changed;
-        if waiting.all {
+        if are_drops_in_doubt {
             changed.extend(self.dropped.addresses());
         }
         let own = engine.clock().now();
@@ -196,11 +200,20 @@ impl KernelOffload {
         }
     }
 
-    /// Reads bans and spared networks again.
-    fn follow_rules(&mut self, rules: &Rules, config: &RuntimeConfig, now: Time) {
-        self.spared = spared(rules, config);
-        self.dropped.spare(&self.spared);
+    /// Reads bans and spared networks again. Returns whether clients may be dropped whom these rules do not refuse.
+    fn follow_rules(&mut self, rules: &Rules, config: &RuntimeConfig, now: Time) -> bool {
+        let spared = spared(rules, config);
         let refuses = rules.policy.limits.iter().any(|limit| limit.mode == Mode::Enforce);
+        let are_other = match &self.policy {
+            Some(policy) => !Arc::ptr_eq(policy, &rules.policy) || self.spared != spared,
+            None => !refuses,
+        };
+        if are_other && self.is_inherited {
+            // They are not known one by one: whoever is refused still is dropped again soon.
+            (self.is_unsure, self.has_written) = (true, true);
+        }
+        (self.spared, self.policy) = (spared, Some(Arc::clone(&rules.policy)));
+        self.dropped.spare(&self.spared);
         let bans = rules.overrides.bans().iter();
         let bans = bans.filter(|ban| ban.clients.until > now && (refuses || ban.is_of_all_requests));
         let bans: Vec<_> = bans.map(|ban| (ban.clients.prefix.into(), ban.clients.until)).collect();
@@ -212,6 +225,7 @@ impl KernelOffload {
         self.shown.removed += missing_in(&prefixes, &self.prefixes);
         self.are_prefixes_new |= self.prefixes != prefixes;
         (self.prefixes, self.generation) = (prefixes, Some(rules.generation));
+        are_other
     }
 
     /// Looks at the buckets of a client; `None` if the store does not answer.
@@ -294,15 +308,15 @@ impl KernelOffload {
         self.table.replace(NftSet::Prefixes, &elements(&self.prefixes, now))?;
         self.are_prefixes_new = false;
         let clients = self.dropped.take_all(now);
-        if !self.is_inherited || self.has_written {
-            self.is_inherited = false;
-            self.table.replace(NftSet::Clients, &clients)?;
-        } else {
-            // Those of the process before this one stay until their ends.
-            self.table.change(NftSet::Clients, &[], &clients)?;
-        }
+        let keeps_inherited = self.is_inherited && !self.has_written;
+        // Also if it fails: where prefixes have other lengths, the kernel takes none beside the old ones.
         self.has_written = true;
-        Ok(())
+        if keeps_inherited {
+            // Those of the process before this one stay until their ends.
+            return self.table.change(NftSet::Clients, &[], &clients);
+        }
+        self.is_inherited = false;
+        self.table.replace(NftSet::Clients, &clients)
     }
 }
 

@@ -152,6 +152,7 @@ impl EvidenceArgs {
         }
         let opened = || paths.iter().map(|path| open_audit(path)).collect::<anyhow::Result<Vec<_>>>();
         let chain = match verify(opened()?, None) {
+            Ok(summary) if summary.lines == 0 => ChainState::Absent,
             Ok(summary) => ChainState::Whole(summary),
             Err(broken) => ChainState::Broken(broken.to_string()),
         };
@@ -166,7 +167,7 @@ fn lines_of(
     found: &std::collections::BTreeMap<u64, u64>,
     (config, time): (&Config, ReportedTime),
 ) -> Option<LineComparison> {
-    let kept_since = config.log.retention.map_or(Time::default(), |retention| time.now.before(retention));
+    let kept_since = config.log.retention.map(|retention| time.now.before(retention));
     let is_told = !audit.runs.is_empty();
     is_told.then(|| compare_lines(&audit.written, found, time.since, kept_since))
 }

@@ -165,6 +165,28 @@ fn a_report_settles_no_attempt_of_another_account_client_protocol_or_session() {
     assert!(mail.signs_in(&ANNA, true), "its own does");
 }
 
+/// A passdb renames the account between question and report; several names that are sent may be one account.
+#[test]
+fn the_name_that_was_sent_ties_a_report_to_its_question() {
+    let mail = Mail::start(FAILURES, "");
+    let with = |body: String, login: &str, asked: &str| {
+        body.replace("\"login\":\"anna\"", &format!("\"login\":\"{login}\",\"asked\":\"{asked}\""))
+    };
+    let signs_in = |asked: &str, success: bool| {
+        let answer = mail.post(ALLOW, with(ANNA.question(), "anna", asked)).text();
+        let report = with(ANNA.report(success, false), "u1000", asked);
+        assert_eq!(mail.post(REPORT, report).status, 200);
+        answer.contains("\"status\":0")
+    };
+    (0..10).for_each(|_| assert!(signs_in("anna@a1", true)));
+    assert_eq!((mail.ended("success"), mail.ended("failure")), (10.0, 0.0));
+    for asked in ["anna@a1", "anna@a2", "anna@a3"] {
+        assert!(signs_in(asked, false));
+    }
+    assert_eq!(mail.ended("failure"), 3.0);
+    assert!(!mail.is_allowed(&ANNA));
+}
+
 #[test]
 fn strangers_lock_no_mail_program_out_where_it_signed_in_before() {
     let device = "[device]\nsecret = \"0123456789abcdef0123456789abcdef\"\naddresses = true\n";

@@ -1,6 +1,7 @@
 //! Envoy's external authorization: what its questions are charged to, and what it is answered.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use prost::Message;
 use support::{Client, get_with, post_with};
@@ -287,6 +288,50 @@ fn outcomes_are_reported_at_the_same_endpoint() {
         assert_eq!((report(&receipt), report(&receipt)), (204, 410));
     }
     assert_eq!(service.admits(&sign_in("192.0.2.1")), 3);
+}
+
+/// `POST` and the beginning of HTTP/2 have their first byte in common.
+#[test]
+fn a_report_may_come_in_pieces() {
+    let service = Service::authorizing(LOGIN, "");
+    let mut client = Client::connect(service.address);
+    let report = support::endpoint::report("{}");
+    let (first, rest) = report.split_at(1);
+    client.send(first);
+    std::thread::sleep(Duration::from_millis(100));
+    client.send(rest);
+    assert_eq!(client.answer().status, 400, "it is read, and has no receipt");
+}
+
+/// Envoy gives up what its clients give up, which is no abuse.
+#[test]
+fn calls_that_are_given_up_end_no_connection() {
+    let service = Service::authorizing(LOGIN, "");
+    run(async {
+        let mut caller = Caller::connect(service.address).await;
+        for number in 0..40 {
+            let mut unanswered = Vec::new();
+            for _ in 0..5 {
+                let mut call = caller.open(CHECK).await;
+                call.send_bytes(vec![0]);
+                unanswered.push(call);
+            }
+            let answer = caller.check(&check("192.0.2.1", "GET", "/", &[], "")).await;
+            assert_eq!(answer.verdict(), 200, "{number}");
+            drop(unanswered);
+        }
+    });
+}
+
+/// C2: Envoy passes on what its own client sends as `Client-Cert`.
+#[test]
+fn a_certificate_is_read_if_the_client_of_envoy_is_trusted() {
+    let trust = "client.trust = \"127.0.0.1\"\nclient.certificate = \"client-cert\"\n";
+    let service = Service::authorizing(&format!("{trust}{LOGIN}"), "");
+    for (client, expected) in [("192.0.2.1", 200), ("127.0.0.1", 400)] {
+        let question = check(client, "POST", "/login", &[("client-cert", "nonsense")], "");
+        assert_eq!(service.check_once(question).verdict(), expected, "{client}");
+    }
 }
 
 /// C12: to a proxy that asks by HTTP, a status of gRPC would be a yes.

@@ -106,11 +106,24 @@ fn the_answer_of_the_application_settles_the_attempt() {
     assert_eq!(service.settled("success"), 50.0);
 }
 
+/// The client sees no sign of it.
+#[test]
+fn an_application_behind_envoy_may_demand_a_challenge() {
+    let many = FAILURES.replace("3 per 1h", "20 per 1h");
+    let service = Service::processing(&format!("{many}[refuse]\nchallenge = \"work\"\n"), "");
+    service.run(async |caller| {
+        let (call, _) = sign_in(&caller, "192.0.2.1").await;
+        let changes = settle(call, "200", &[("x-tollgate-challenge", "1")]).await.changes();
+        assert!(changes.remove.iter().any(|name| name == "x-tollgate-challenge"));
+        assert_eq!(sign_in(&caller, "192.0.2.1").await.1.verdict(), 429);
+        assert_eq!(sign_in(&caller, "192.0.2.2").await.1.verdict(), 200, "another client");
+    });
+}
+
 /// L7: an answer that never comes, is Envoy's own, or cannot be read.
 #[test]
 fn a_stream_without_an_answer_keeps_its_charge() {
-    let service =
-        Service::processing(&FAILURES.replace("3 per 1h", "6 per 1h"), "outcome_timeout = \"300ms\"\n");
+    let service = Service::processing(&FAILURES.replace("3 per 1h", "5 per 1h"), "");
     service.run(async |caller| {
         drop(sign_in(&caller, "192.0.2.1").await);
         let (call, _) = sign_in(&caller, "192.0.2.1").await;
@@ -125,14 +138,22 @@ fn a_stream_without_an_answer_keeps_its_charge() {
             let head = Head { headers: Some(crate::envoy::lines(head)), is_end: true };
             assert_eq!(call.process(Part::ResponseHeaders(head), None).await.unwrap().verdict(), 200);
         }
-        // One that comes too late passes, and the stream is over before.
+    });
+    let is_settled = || service.settled("failure") == 5.0;
+    assert!(eventually(Duration::from_secs(10), is_settled), "{}", service.settled("failure"));
+    assert_eq!((service.lets_in("192.0.2.1"), service.settled("success")), (0, 0.0));
+}
+
+#[test]
+fn an_answer_that_does_not_come_in_time_is_a_failure() {
+    let service = Service::processing(FAILURES, "outcome_timeout = \"300ms\"\n");
+    service.run(async |caller| {
         let (mut call, _) = sign_in(&caller, "192.0.2.1").await;
         assert_eq!(call.next().await, None);
         assert_eq!(call.end().await, (0, Some("0".to_owned())));
     });
-    let is_settled = || service.settled("failure") == 6.0;
+    let is_settled = || service.settled("failure") == 1.0;
     assert!(eventually(Duration::from_secs(10), is_settled), "{}", service.settled("failure"));
-    assert_eq!((service.lets_in("192.0.2.1"), service.settled("success")), (0, 0.0));
 }
 
 #[test]
@@ -198,8 +219,47 @@ fn a_body_that_is_not_seen_is_not_taken_for_none() {
         }
         // Envoy answers itself before the body came: nothing reached the application.
         let (mut call, _) = begin(&caller, "192.0.2.1", "POST", Some(BUFFERED)).await;
-        assert_eq!(call.process(response("408", &[]), None).await.unwrap().verdict(), 200);
+        let own = Head { headers: Some(crate::envoy::lines(&[(":status", "408")])), is_end: true };
+        assert_eq!(call.process(Part::ResponseHeaders(own), None).await.unwrap().verdict(), 200);
         assert_eq!(call.end().await, (0, Some("0".to_owned())));
+    });
+}
+
+/// C12: trailers in place of a body, whether Envoy shows them or not.
+#[test]
+fn a_request_that_ends_without_a_body_is_charged() {
+    let address = "[limit.address]\nrate = \"3 per 1h\"\ncount = \"failures\"\n";
+    let account = ACCOUNT.replace("when = \"form:password\"\n", "").replace("3 per 1h", "30 per 1h");
+    let service = Service::processing(&format!("{account}{address}"), BODIES);
+    let begin = async |caller: &Caller, client: &str| {
+        let mut call = caller.open(PROCESS).await;
+        let head = request(client, "POST", "/login", FORM);
+        let begun = call.process(Part::RequestHeaders(head), Some(BUFFERED_PARTIAL)).await.unwrap();
+        assert!(matches!(begun, Answered::RequestHeaders(_)), "{begun:?}");
+        call
+    };
+    service.run(async |caller| {
+        for (client, end) in
+            [("192.0.2.1", Part::RequestTrailers(Lines::default())), ("192.0.2.2", response("200", &[]))]
+        {
+            let mut calls = Vec::new();
+            for _ in 0..4 {
+                calls.push(begin(&caller, client).await);
+            }
+            let mut verdicts = Vec::new();
+            for call in &mut calls {
+                verdicts.push(call.process(end.clone(), None).await.unwrap().verdict());
+            }
+            assert_eq!(verdicts, [200, 200, 200, 429], "{end:?}");
+        }
+        for _ in 0..5 {
+            let mut call = begin(&caller, "192.0.2.3").await;
+            let passed = call.process(Part::RequestTrailers(Lines::default()), None).await.unwrap();
+            assert!(matches!(passed, Answered::RequestTrailers(())), "{passed:?}");
+            settle(call, "302", RIGHT).await;
+            let answered = begin(&caller, "192.0.2.3").await.process(response("302", RIGHT), None).await;
+            assert!(matches!(answered, Some(Answered::ResponseHeaders(_))), "{answered:?}");
+        }
     });
 }
 

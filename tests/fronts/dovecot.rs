@@ -188,6 +188,23 @@ fn wrong_passwords_by_imap_smtp_and_the_form_empty_one_bucket_and_right_ones_cos
 }
 
 #[test]
+fn names_of_one_account_share_its_bucket_and_right_passwords_cost_nothing() {
+    let mail = Mail::start("auth_username_format = %Ln\n");
+    for _ in 0..3 {
+        let answer = mail.dovecot.sign_in("Anna@a1", "right");
+        assert!(is_welcome(&answer), "{answer} {}", mail.dovecot.said());
+    }
+    assert!(mail.waits_for("success", 3.0), "{}", mail.ended("success"));
+    for name in ["anna@a1", "anna@a2"] {
+        let answers = mail.guesses(name, 5);
+        assert!(answers.iter().all(|answer| answer.contains("AUTHENTICATIONFAILED")), "{answers:?}");
+    }
+    assert!(mail.waits_for("failure", 10.0), "{}", mail.ended("failure"));
+    let answer = mail.dovecot.sign_in("anna@a3", "right");
+    assert!(answer.contains("Too many sign-in attempts. Wait "), "{answer}");
+}
+
+#[test]
 fn of_40_guesses_at_once_as_many_reach_the_passwords_as_the_bucket_has() {
     // As Dovecot does without the lines of the example: it asks before and after, and sends a hash of the password.
     let default = "auth_policy_check_after_auth = yes\nauth_policy_request_attributes = \

@@ -87,6 +87,23 @@ fn a_pause_earns_one_attempt_and_no_second_one() {
     assert!(!gate.upstream.saw("tollgate-proof"));
 }
 
+/// What was earned is forgotten before the voucher is: no page offers a pause that would be in vain.
+#[test]
+fn nobody_pauses_in_vain_where_much_may_be_earned() {
+    let gate = Paused::start(&format!("{ONE_AN_HOUR}{WORK}challenge_rate = \"20 per 1h\"\n"));
+    assert_eq!([gate.attempt(), gate.attempt()], [200, 429]);
+    let (target, _) = gate.offered("/login");
+    gate.pass(31);
+    assert_eq!(gate.browse(&target).status, 303);
+    assert_eq!([gate.attempt(), gate.attempt()], [200, 429]);
+    gate.pass(31 + 200);
+    let (next, words) = gate.offered("/login");
+    assert_eq!(words, "3 minutes 40 seconds", "the rest of six minutes, and one more");
+    gate.pass(31 + 200 + 220);
+    assert_eq!(gate.browse(&next).status, 303);
+    assert_eq!(gate.attempt(), 200);
+}
+
 /// L18: neither another address, nor a changed text, nor one that is too old earns anything.
 #[test]
 fn a_ticket_of_another_address_a_forged_and_an_old_one_earn_nothing() {

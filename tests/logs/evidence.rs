@@ -10,8 +10,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use support::decisions::{self, FILE, objects};
 use support::{Launch, Reply, Said, Upstream, binary};
+use tollgate::observe::audit::{AuditEntry, AuditLog};
 use tollgate::observe::timestamp::rfc3339;
-use tollgate::time::Time;
+use tollgate::time::{Span, Time};
 
 use self::oracle::Oracle;
 use self::simulated::SimulatedDays;
@@ -185,19 +186,90 @@ fn a_line_that_is_removed_from_either_log_is_found_and_one_without_a_person_is_n
 }
 
 #[test]
-fn a_line_over_the_promise_is_named() {
+fn without_the_audit_log_nothing_is_met_by_the_decision_log() {
+    let days = SimulatedDays::run(2, 5);
+    let path = days.path("audit.log");
+    for is_there in [true, false] {
+        match is_there {
+            true => fs::write(&path, "").unwrap(),
+            false => fs::remove_file(&path).unwrap(),
+        }
+        let (said, report) = evidence(&days, &["--since", "3d"]);
+        assert_eq!((said.code, &report["audit"]["chain"]), (Some(1), &json!("absent")), "{is_there}");
+        assert!(said.err.contains("broken: the audit log is missing or empty"), "{}", said.err);
+        for number in ["6.3.1", "16.3.1", "8.3.4", "10.2.1.2", "10.3.4", "3.2.2"] {
+            assert_eq!(control(&report, number).0, "not shown", "{number}");
+        }
+    }
+}
+
+#[test]
+fn where_no_outcome_is_known_no_failure_is_bounded() {
     let days = SimulatedDays::run(2, 5);
     let path = days.path("decisions.log");
     let log = fs::read_to_string(&path).unwrap();
+    let silent = ["success", "failure"]
+        .iter()
+        .fold(log, |log, outcome| log.replace(&format!("\"outcome\":\"{outcome}\""), "\"outcome\":null"));
+    fs::write(&path, silent).unwrap();
+    let (said, report) = evidence(&days, &["--since", "3d"]);
+    assert_eq!((said.code, &report["decisions"]["attempts"]["failed"]), (Some(0), &json!(0)), "{}", said.err);
+    for number in ["8.3.4", "3.2.2"] {
+        let (state, figure) = control(&report, number);
+        assert!(state == "not shown" && figure.starts_with("no outcome was recognized at login"), "{figure}");
+    }
+}
+
+#[test]
+fn what_an_operator_exempted_breaks_no_promise() {
+    let days = SimulatedDays::run(2, 5);
+    let path = days.path("decisions.log");
+    let log = fs::read_to_string(&path).unwrap();
+    let (forged, at) = with_a_crowd(&log);
+    fs::write(&path, forged).unwrap();
+    let end = at.after(Span::from_secs(3600));
+    let exempt = AuditEntry {
+        who: "desk".to_owned(),
+        what: "bucket.exempt",
+        target: Some("ip:192.0.2.200".to_owned()),
+        after: json!([{ "limit": "address", "tokens": 10, "burst": 10, "exempt_until": rfc3339(end) }]),
+        ..AuditEntry::default()
+    };
+    let audit = AuditLog::open(days.path("audit.log"), "gate-1".to_owned()).unwrap();
+    audit.append(&exempt, at.before(Span::from_secs(60))).unwrap();
+    let (said, report) = evidence(&days, &["--since", "3d"]);
+    assert_eq!((said.code, &*said.err), (Some(0), ""));
+    let promise = &limit(&report["decisions"], "address")["promise"];
+    assert_eq!((&promise["left_out"], &promise["broken_at"]), (&json!(25), &Value::Null));
+    assert_eq!(
+        control(&report, "6.3.1"),
+        ("not shown", "2 of 2 limits can be compared; 25 attempts could not")
+    );
+    let exceptions = report["exceptions"].as_array().unwrap();
+    let until = exceptions.iter().find(|found| found["who"] == "desk").map(|found| &found["until"]);
+    assert_eq!(until, Some(&json!(rfc3339(end))));
+}
+
+/// A log with 25 more attempts of one client, all signed in at the time of its last line, and that time.
+fn with_a_crowd(log: &str) -> (String, Time) {
     let last = log.lines().rfind(|line| line.contains("\"limit\":\"address\"")).unwrap();
     let mut line: Value = serde_json::from_str(last).unwrap();
     (line["client"], line["verdict"]) = (json!("192.0.2.200"), json!("admit"));
-    let mut forged = log.clone();
+    line["outcome"] = json!("success");
+    let mut forged = log.to_owned();
     for nanoseconds in 0..25 {
         line["nanoseconds"] = json!(line["nanoseconds"].as_u64().unwrap() / 1000 * 1000 + nanoseconds);
         forged.push_str(&format!("{line}\n"));
     }
-    fs::write(&path, forged).unwrap();
+    (forged, time(&line["time"]))
+}
+
+#[test]
+fn a_line_over_the_promise_is_named() {
+    let days = SimulatedDays::run(2, 5);
+    let path = days.path("decisions.log");
+    let log = fs::read_to_string(&path).unwrap();
+    fs::write(&path, with_a_crowd(&log).0).unwrap();
     let (said, report) = evidence(&days, &["--since", "3d"]);
     let promise = &limit(&report["decisions"], "address")["promise"];
     // Twenty are promised: the twenty-first breaks it.

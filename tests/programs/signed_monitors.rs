@@ -110,10 +110,15 @@ fn a_signature_that_does_not_hold_is_none() {
 fn a_signature_that_expires_gives_nothing_even_to_a_head_that_was_refused() {
     let application = Upstream::start();
     let gate = gate(&application);
-    let short = signed("http://app.test/login", "", "", 6);
-    let statuses: Vec<u16> = (0..6).map(|_| sign_in(&gate, 1, &short, "")).collect();
+    // Refused by the monitor's bucket while it holds, and by that of the address when it has expired.
+    let long = signed("http://app.test/login", "", "", 30);
+    let statuses: Vec<u16> = (0..6).map(|_| sign_in(&gate, 1, &long, "")).collect();
     assert_eq!(statuses, [200, 200, 200, 429, 429, 429]);
     // Its own address has another bucket, which only strangers pay from.
-    let is_a_stranger = || sign_in(&gate, 1, &short, "") == 200;
-    assert!(support::eventually(std::time::Duration::from_secs(20), is_a_stranger));
+    let is_a_stranger = || sign_in(&gate, 1, &long, "") == 200;
+    assert!(support::eventually(std::time::Duration::from_secs(60), is_a_stranger));
+    // One that had expired before it came first.
+    let short = signed("http://app.test/login", "", "", 1);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert_eq!([sign_in(&gate, 2, &short, ""), sign_in(&gate, 2, &short, "")], [200, 429]);
 }

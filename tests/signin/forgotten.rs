@@ -398,7 +398,8 @@ fn a_file_says_what_it_keeps_about_people() {
     let folder = Folder::new();
     let file = FILE.replace("{dir}", folder.0.to_str().unwrap());
     let head = "listen = \"http://127.0.0.1:1\"\nupstream = \"http://127.0.0.1:2\"\n";
-    fs::write(folder.0.join("gate.toml"), format!("{head}{file}retention = \"30d\"\n")).unwrap();
+    let tail = "retention = \"30d\"\n[kernel]\nnftables = \"on\"\n";
+    fs::write(folder.0.join("gate.toml"), format!("{head}{file}{tail}")).unwrap();
     fs::write(folder.0.join("device.keys"), "0123456789abcdef0123456789abcdef").unwrap();
     let said = folder.run(&["check", "gate.toml", "--privacy"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
@@ -408,6 +409,7 @@ fn a_file_says_what_it_keeps_about_people() {
         "30d after it was rotated",
         "decisions.log: addresses, keyed hashes of accounts",
         "clients that accounts signed in from",
+        "the kernel's table `inet tollgate`: addresses that it drops",
         "metrics: nothing",
     ] {
         assert!(said.out.contains(words), "{words} in {}", said.out);

@@ -20,7 +20,7 @@ use super::credential_locations::{CredentialLocations, SplitCost};
 use super::defence::{AttemptNotes, ReadAttempt};
 use super::field::{Passwords, RequestFields};
 use super::identity::{Identity, IdentityReaders};
-use super::key::{KeyHasher, KeyInputs, MAX_VALUES, NamedAccount, TooManyValues};
+use super::key::{KeyHasher, KeyInputs, MAX_VALUES, NamedAccount, PrefixLengths, TooManyValues};
 use super::legibility::UnknownCharset;
 use super::owner::OwnerClaim;
 use super::owner_memory::RememberedClient;
@@ -93,6 +93,8 @@ pub struct Unsettled {
     pub refilled_on_success: Vec<Charge>,
     /// Whether all routes read the same single account: only then does a success prove its password.
     pub is_single_account: bool,
+    /// Whether its client has an IPv4 address, also one inside an IPv6 address.
+    pub is_ipv4: bool,
     /// The claim to be known as the owner of that account, granted if it signs in.
     pub claim: Option<Arc<dyn OwnerClaim>>,
     /// Its client, which the set of that account remembers from now on if it signs in.
@@ -272,6 +274,8 @@ impl Policy {
             (found.unsettled.claim, found.unsettled.client) = (claim, client);
         }
         found.facts.is_of_nobody = found.unsettled.notes.is_of_nobody();
+        let client = attempt.client.ip().map(|ip| PrefixLengths::default().mask(ip));
+        found.unsettled.is_ipv4 = client.is_some_and(|ip| ip.is_ipv4());
         found.routes = routes;
         if found.charges.len() > 1 {
             found.charges.sort_by_key(|charge| charge.limit);

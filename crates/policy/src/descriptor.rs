@@ -8,7 +8,7 @@
 /// A descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Descriptor<'a> {
-    /// Who asks.
+    /// The asker.
     pub asker: DescriptorAsker<'a>,
     /// Keys and values, in the order of the question.
     pub entries: &'a [(&'a [u8], &'a [u8])],
@@ -16,7 +16,7 @@ pub struct Descriptor<'a> {
     pub hits: u32,
 }
 
-/// Who asks by a descriptor.
+/// The asker of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum DescriptorAsker<'a> {
     /// Envoy, in this domain.

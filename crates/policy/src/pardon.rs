@@ -39,6 +39,11 @@ pub trait Pardon: Debug + Send + Sync {
     /// What names the offer that this voucher answers; `None` if it answers none of this client's.
     fn redeem(&self, hasher: &KeyHasher, of: &OfferRecipient<'_>, voucher: &str, now: Time) -> Option<Key>;
 
+    /// What names all [pauses](OfferedPause) of this client; `None` if there are none.
+    fn pause_voucher(&self, _: &KeyHasher, _: &OfferRecipient<'_>) -> Option<Key> {
+        None
+    }
+
     /// What it adds to the worst case of a limit, before its rate.
     fn describe(&self) -> &'static str;
 
@@ -60,6 +65,8 @@ pub struct OfferRecipient<'a> {
 pub struct GivenSoFar<'a> {
     /// The tokens that the bucket was given lately.
     pub tokens: u32,
+    /// For how long no [pause](OfferedPause) of this client counts, because one was used.
+    pub used_for: Span,
     /// The refusals of the gate each second.
     pub load: u32,
     /// The wait of the refusal, if it ends.

@@ -70,6 +70,11 @@ impl DropQueue {
         self.tell(|waiting| (waiting.is_paused, waiting.is_unsure) = (false, true));
     }
 
+    /// Has these clients looked at again: their buckets have changed.
+    pub(in crate::app) fn look_again_at(&self, clients: &[IpAddr]) {
+        self.tell(|waiting| waiting.add_changed(clients.iter().copied()));
+    }
+
     pub(super) fn sources(&self) -> Option<&KernelSources> {
         self.sources.get()
     }

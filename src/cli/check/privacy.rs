@@ -37,6 +37,10 @@ pub(super) fn places(config: &Config) -> Vec<PrivatePlace> {
         let holds = "the busiest clients by prefix, and accounts by keyed hash";
         places.push(PrivatePlace::new("memory", holds, "an hour"));
     }
+    if let Some(table) = &config.process.nftables {
+        let at = format!("the kernel's table `inet {table}`");
+        places.push(PrivatePlace::new(at, "addresses that it drops", "until their ban or wait ends"));
+    }
     if config.policy.owner_cookie.is_some() {
         let holds = "the account, readable with the gate's key only";
         places.push(PrivatePlace::new("the browser's cookie", holds, "device.ttl (180 days by default)"));
@@ -103,7 +107,7 @@ fn logs(log: &LogSettings) -> Vec<PrivatePlace> {
         (LogTarget::File(_), Some(kept)) => {
             format!("{} after it was rotated (log.retention)", words(kept))
         }
-        (LogTarget::File(_), None) => "until somebody deletes it: log.retention is not set".to_owned(),
+        (LogTarget::File(_), None) => "until it is deleted: log.retention is not set".to_owned(),
         (LogTarget::StandardOutput | LogTarget::Syslog(_), _) => ELSEWHERE.to_owned(),
     };
     let mut places = Vec::new();

@@ -8,6 +8,7 @@ use super::parts::{AuditedPart, DecisionsPart};
 use crate::bucket::Spec;
 use crate::cli::replay::text::{grouped, plural};
 use crate::config::Config;
+use crate::policy::key::KeyPart;
 use crate::policy::{Limit, LimitKind, Mode, Route};
 use crate::replay::evidence::{AuditEvidence, LimitFigures, PromiseFigures, ShownLine};
 use crate::time::Span;
@@ -17,7 +18,7 @@ use crate::time::Span;
 pub(super) struct ControlFinding {
     pub(super) standard: &'static str,
     pub(super) number: &'static str,
-    /// What it asks for, in short.
+    /// What it requires, in short.
     pub(super) asks: &'static str,
     pub(super) state: ControlState,
     /// The figure that shows it.
@@ -56,7 +57,7 @@ struct LineFaults {
 }
 
 /// What controls are judged by.
-struct Shown<'s> {
+struct JudgedFacts<'s> {
     config: &'s Config,
     decisions: &'s DecisionsPart,
     audited: &'s AuditedPart,
@@ -70,7 +71,7 @@ pub(super) fn findings(
     audited: &AuditedPart,
     (audit, has_log): (&AuditEvidence, bool),
 ) -> Vec<ControlFinding> {
-    let shown = Shown { config, decisions, audited, audit, has_log };
+    let shown = JudgedFacts { config, decisions, audited, audit, has_log };
     let logged = shown.attempts_are_logged();
     let judged = [
         (
@@ -99,7 +100,7 @@ pub(super) fn findings(
     judged.into_iter().map(finding).collect()
 }
 
-impl Shown<'_> {
+impl JudgedFacts<'_> {
     fn routes_are_limited(&self) -> Judged {
         let routes = &self.config.policy.routes;
         let bare: Vec<&str> = routes
@@ -114,7 +115,7 @@ impl Shown<'_> {
             return (ControlState::NotMet, format!("no limit enforces at {}", bare.join(", ")));
         }
         let owners = match (&self.config.policy.owner_cookie, &self.config.policy.owner_memory) {
-            (None, None) => "owners have no budget of their own",
+            (None, None) => "owners have no separate budget",
             _ => "owners who signed in before keep a budget that others cannot use up",
         };
         let routes = plural(count(routes.len()), "route");
@@ -142,11 +143,17 @@ impl Shown<'_> {
         if let Some(why) = self.why_incomplete() {
             return (ControlState::NotShown, why);
         }
+        let silent: Vec<String> = limits.iter().filter_map(|limit| self.silence_of(limit)).collect();
+        let of = format!("{} of {} limits", kept.len(), kept.len() + silent.len());
+        if kept.is_empty() || !silent.is_empty() {
+            let figure = [format!("{of} can be compared")].into_iter().chain(silent);
+            return (ControlState::NotShown, figure.collect::<Vec<_>>().join("; "));
+        }
         let unfollowed: u64 = kept.iter().map(|(_, promise)| promise.left_out + promise.over_before).sum();
-        if unfollowed > 0 || self.decisions.shown.late > 0 || kept.is_empty() {
-            let of = format!("{} of {} limits can be compared", kept.len(), limits.len());
-            let rest = format!("{} attempts could not", grouped(unfollowed + self.decisions.shown.late));
-            return (ControlState::NotShown, format!("{of}; {rest}"));
+        let unfollowed = unfollowed + self.decisions.shown.late;
+        if unfollowed > 0 {
+            let rest = format!("{of} can be compared; {} attempts could not", grouped(unfollowed));
+            return (ControlState::NotShown, rest);
         }
         let figure = |(limit, promise): &(&LimitFigures, &PromiseFigures)| {
             format!(
@@ -158,7 +165,16 @@ impl Shown<'_> {
             )
         };
         let figures: Vec<String> = kept.iter().map(figure).collect();
-        (ControlState::Met, format!("the greatest number in any window: {}", figures.join("; ")))
+        (ControlState::Met, format!("{of}, the greatest number in any window: {}", figures.join("; ")))
+    }
+
+    /// Why the promise of a limit that enforces cannot be compared.
+    fn silence_of(&self, shown: &LimitFigures) -> Option<String> {
+        let why = shown.not_shown?;
+        let is_meant =
+            |limit: &Limit| limit.kind == LimitKind::Rate && enforces(limit) && *limit.name == *shown.limit;
+        let is_enforced = self.config.policy.limits.iter().any(is_meant);
+        is_enforced.then(|| format!("{}: {why}", shown.limit))
     }
 
     fn attempts_are_logged(&self) -> Judged {
@@ -176,10 +192,8 @@ impl Shown<'_> {
             );
             return (ControlState::NotMet, figure);
         }
-        if self.decisions.compared.is_none() {
-            let figure =
-                format!("{}; no audit log tells how many lines were written", plural(shown.lines, "line"));
-            return (ControlState::NotShown, figure);
+        if let Some(why) = self.why_uncounted() {
+            return (ControlState::NotShown, format!("{}; {why}", plural(shown.lines, "line")));
         }
         let figure = format!(
             "{} in {}, as many as the gate wrote; {} refused, {} failed",
@@ -235,7 +249,7 @@ impl Shown<'_> {
             return (ControlState::NotMet, format!("no route knows accounts (user); {figure}"));
         }
         let bare: Vec<&str> = routes
-            .filter(|route| !self.enforced(route).any(|limit| limit.is_account() && is_meant(limit)))
+            .filter(|route| !self.enforced(route).any(|limit| is_of_whole_accounts(limit) && is_meant(limit)))
             .map(|route| &*route.name)
             .collect();
         if is_over {
@@ -250,10 +264,28 @@ impl Shown<'_> {
         if let Some(why) = self.why_incomplete() {
             return (ControlState::NotShown, format!("{why}; {figure}"));
         }
+        let blind = self.routes_without_outcome();
+        if !blind.is_empty() {
+            let blind = blind.join(", ");
+            return (ControlState::NotShown, format!("no outcome was recognized at {blind}; {figure}"));
+        }
         match self.decisions.shown.accounts.exact {
             true => (ControlState::Met, figure),
             false => (ControlState::NotShown, format!("{figure}; too many accounts to follow all")),
         }
+    }
+
+    /// Routes with accounts at which attempts were admitted, and none is known to have failed or not.
+    fn routes_without_outcome(&self) -> Vec<&str> {
+        let knows_accounts = |name: &str| {
+            let mut routes = self.config.policy.routes.iter();
+            routes.any(|route| *route.name == *name && !route.reading.user.is_empty())
+        };
+        let routes = self.decisions.shown.routes.iter().filter(|route| {
+            let attempts = route.attempts;
+            attempts.admitted > 0 && attempts.signed_in + attempts.failed == 0
+        });
+        routes.map(|route| &*route.route).filter(|name| knows_accounts(name)).collect()
     }
 
     fn changes_are_logged(&self) -> Judged {
@@ -300,16 +332,12 @@ impl Shown<'_> {
             return broken;
         }
         let whole = format!("{} of the audit log are one chain", plural(self.audited.lines, "line"));
-        match &self.decisions.compared {
-            None => (ControlState::NotShown, format!("{whole}; it tells of no line of the decision log")),
-            Some(compared) => {
-                let written = plural(compared.written, "line");
-                (
-                    ControlState::Met,
-                    format!("{whole}; {written} of the decision log were written, 0 are missing"),
-                )
-            }
+        if let Some(why) = self.why_uncounted() {
+            return (ControlState::NotShown, format!("{whole}; {why}"));
         }
+        let written = self.decisions.compared.as_ref().map_or(0, |compared| compared.written);
+        let written = plural(written, "line");
+        (ControlState::Met, format!("{whole}; {written} of the decision log were written, 0 are missing"))
     }
 
     fn logs_are_kept(&self) -> Judged {
@@ -340,7 +368,19 @@ impl Shown<'_> {
                 plural(missing + lost + shown.unreadable, "line")
             ));
         }
-        (shown.attempts.all == 0).then(|| "there was no attempt".to_owned())
+        let is_empty = shown.attempts.all == 0;
+        self.why_uncounted().or_else(|| is_empty.then(|| "there was no attempt".to_owned()))
+    }
+
+    /// Why it is not known whether all lines are there.
+    fn why_uncounted(&self) -> Option<String> {
+        let Some(compared) = &self.decisions.compared else {
+            return Some("no audit log tells how many lines were written".to_owned());
+        };
+        (compared.older > 0).then(|| {
+            let lines = plural(compared.older, "line");
+            format!("{lines} from before the logs that are left, rotated away or removed: set log.retention")
+        })
     }
 
     fn chain_fault(&self) -> Option<Judged> {
@@ -360,8 +400,17 @@ impl Shown<'_> {
     /// The limits of a route that refuse.
     fn enforced<'r>(&'r self, route: &'r Route) -> impl Iterator<Item = &'r Limit> {
         let limits = route.limits.iter().filter_map(|&at| self.config.policy.limits.get(at));
-        limits.filter(|limit| limit.mode == Mode::Enforce && limit.candidate_of.is_none())
+        limits.filter(|limit| enforces(limit))
     }
+}
+
+fn enforces(limit: &Limit) -> bool {
+    limit.mode == Mode::Enforce && limit.candidate_of.is_none()
+}
+
+/// Whether an account has one bucket, which no client can leave by sending another value.
+fn is_of_whole_accounts(limit: &Limit) -> bool {
+    limit.is_account() && limit.key.iter().all(|part| matches!(part, KeyPart::User | KeyPart::Host))
 }
 
 fn place(ShownLine { log, line, time }: &ShownLine) -> String {

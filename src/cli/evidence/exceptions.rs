@@ -11,7 +11,7 @@ use crate::replay::evidence::{AuditEvidence, ReadChange, StoreOutage};
 /// An exception. Times are RFC 3339 in UTC.
 #[derive(Debug, Serialize)]
 pub(super) struct ShownException {
-    /// A word: `exemption`, `ban`, `mode`, `drain`, `store`, `gap`, `configuration`, `log`.
+    /// A word: `exemption`, `rate`, `ban`, `mode`, `drain`, `store`, `gap`, `configuration`, `log`.
     pub(super) kind: &'static str,
     pub(super) what: String,
     pub(super) from: Option<String>,
@@ -74,6 +74,7 @@ fn of_configuration(config: &Config) -> Vec<ShownException> {
 fn of_change(ReadChange { entry, .. }: &ReadChange) -> Option<ShownException> {
     let kind = match &*entry.what {
         "prefix.exempt" | "prefix.exempt.end" | "bucket.exempt" | "bucket.exempt.end" => "exemption",
+        "bucket.rate" | "bucket.rate.end" => "rate",
         "prefix.ban" | "prefix.ban.end" | "bucket.ban" | "bucket.ban.end" => "ban",
         "mode" => "mode",
         "drain" => "drain",
@@ -87,7 +88,10 @@ fn of_change(ReadChange { entry, .. }: &ReadChange) -> Option<ShownException> {
         what.push_str(&format!(" (not made: {failed})"));
     }
     let until = match &entry.after {
-        Value::Array(buckets) => buckets.iter().find_map(|bucket| bucket["until"].as_str()),
+        Value::Array(buckets) => buckets.iter().find_map(|bucket| {
+            let texts = [&bucket["exempt_until"], &bucket["banned_until"], &bucket["own"]["until"]];
+            texts.into_iter().find_map(Value::as_str)
+        }),
         after => after["until"].as_str(),
     };
     Some(ShownException {
@@ -121,6 +125,7 @@ fn of_logs(decisions: &DecisionsPart, audited: &AuditedPart) -> Vec<ShownExcepti
         (audited.lost, "lines that the gate could not write to the decision log"),
         (compared.missing, "lines of the decision log that are missing"),
         (compared.expired, "lines of the decision log that log.retention has removed"),
+        (compared.older, "lines from before the decision logs that are left: rotated away, or removed"),
         (compared.untold, "lines of the decision log that no line of the audit log tells of"),
         (shown.unreadable, "lines of the decision log that cannot be read"),
         (shown.late, "attempts out of order by more than two minutes, which no window has"),

@@ -31,10 +31,11 @@ fn write_about(page: &mut String, report: &EvidenceReport) {
     };
     let lines = match &report.decisions.compared {
         Some(compared) => format!(
-            "{} were written, {} are missing, {} expired",
+            "{} were written, {} are missing, {} expired, {} are from before the logs that are left",
             grouped(compared.written),
             grouped(compared.missing),
-            grouped(compared.expired)
+            grouped(compared.expired),
+            grouped(compared.older)
         ),
         None => format!(
             "{} were read; the gate did not tell how many it wrote",

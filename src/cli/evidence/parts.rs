@@ -27,13 +27,13 @@ pub(super) struct DecisionsPart {
     pub(super) files: Vec<String>,
     #[serde(flatten)]
     pub(super) shown: DecisionEvidence,
-    /// What the audit log says of the lines; `null` if it says nothing.
+    /// What the audit log says of the lines; `null` if it has none.
     pub(super) compared: Option<LineComparison>,
 }
 
 #[derive(Debug, Serialize)]
 pub(super) struct AuditedPart {
-    /// `whole`, `broken`, `absent` (no file), or `off`.
+    /// `whole`, `broken`, `absent` (no line), or `off`.
     pub(super) chain: &'static str,
     /// The first line that breaks it.
     pub(super) broken: Option<String>,
@@ -54,7 +54,7 @@ pub(super) struct AuditedPart {
 pub(super) enum ChainState {
     Whole(AuditSummary),
     Broken(String),
-    /// There is no file.
+    /// There is no file, or no line in it.
     Absent,
     /// There is no audit log.
     Off,
@@ -94,8 +94,10 @@ impl AuditedPart {
             last: summary.map(|summary| summary.head.to_string()),
             from: times.as_ref().map(|(from, _)| from.clone()),
             to: times.map(|(_, to)| to),
-            starts: u64::try_from(audit.runs.iter().filter(|run| run.from >= time.since).count())
-                .unwrap_or(u64::MAX),
+            starts: u64::try_from(
+                audit.runs.iter().filter(|run| run.is_begun && run.from >= time.since).count(),
+            )
+            .unwrap_or(u64::MAX),
             lost: audit.lost,
             gaps: gaps(&audit.runs, time.since, time.now),
         }

@@ -69,6 +69,9 @@ impl EvidenceReport {
     /// What is wrong with the logs themselves.
     pub(super) fn faults(&self) -> Vec<String> {
         let mut faults: Vec<String> = self.audit.broken.iter().cloned().collect();
+        if self.audit.chain == "absent" {
+            faults.push("the audit log is missing or empty".to_owned());
+        }
         if let Some(compared) = self.decisions.compared.as_ref().filter(|compared| compared.missing > 0) {
             let hours = compared.hours.iter().map(|hour| {
                 format!("{}: the gate wrote {} lines, the log has {}", hour.hour, hour.written, hour.found)

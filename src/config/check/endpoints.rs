@@ -193,7 +193,7 @@ fn warn_of_hosts(cx: &CheckContext<'_>, f: &mut Findings) {
     for (RawNamed { value, .. }, route) in cx.raw.routes.iter().zip(&cx.routes) {
         let is_one = route.iter().flat_map(|route| &route.matching.patterns).any(Pattern::is_of_protocols);
         if let Some(host) = value.host.as_ref().filter(|_| is_one) {
-            let hint = "a route of its own for \"policy:*\", without `host`; limits are shared by name";
+            let hint = "a separate route for \"policy:*\", without `host`; limits are shared by name";
             f.warning(&host.spot, "Dovecot's questions name no host", hint);
         }
     }

@@ -57,7 +57,8 @@ fn own_of_added(raw: &RawTexts, f: &mut Findings) {
     }
 }
 
-/// The texts of a further language: those of `de` for `de-AT`, otherwise its table must have each of them.
+/// The texts of a further language: those of `de` for `de-AT`, otherwise its table must have each of them, but those that
+/// 0.1.0 did not have.
 fn added(
     RawNamed { name, value: raw }: &RawNamed<RawTexts>,
     pages: &LocalizedPages,
@@ -72,7 +73,8 @@ fn added(
     let plurals = raw.plurals.checked(f).unwrap_or_default();
     let is_right_to_left = raw.direction.checked(f).unwrap_or_default();
     let given: Vec<_> = given(raw).map(|(key, _)| key).collect();
-    let missing: Vec<_> = text_keys().filter(|key| !given.contains(key)).collect();
+    let missing = text_keys().filter(|key| !given.contains(key));
+    let (newer, missing): (Vec<_>, Vec<_>) = missing.partition(|key| Texts::NEWER.contains(key));
     if !missing.is_empty() {
         let hint = format!(
             "{}; or give all texts of [refuse.texts.en]",
@@ -81,6 +83,10 @@ fn added(
         let message = format!("the language `{tag}` is not built in, and lacks {}", missing.join(", "));
         f.error(&name.spot, message, hint);
         return None;
+    }
+    if !newer.is_empty() {
+        let message = format!("the language `{tag}` lacks {}, which will be English", newer.join(", "));
+        f.warning(&name.spot, message, "give them as [refuse.texts.en] has them");
     }
     Texts::of(tag, plurals, is_right_to_left)
 }

@@ -130,6 +130,10 @@ impl Pardon for ChallengeRule {
         }
     }
 
+    fn pause_voucher(&self, hasher: &KeyHasher, of: &OfferRecipient<'_>) -> Option<BucketKey> {
+        PauseTicket::voucher(hasher, of)
+    }
+
     fn describe(&self) -> &'static str {
         "challenges earn more"
     }
@@ -158,7 +162,8 @@ fn doublings(load: u32) -> u32 {
     load.checked_div(BUSY).and_then(u32::checked_ilog2).map_or(0, |doublings| 1 + doublings / 2)
 }
 
-/// A ticket, unless the refusal is over before; the same one as before for a client that came too early.
+/// A ticket, unless the refusal is over before; the same one as before for a client that came too early, unless another one was
+/// used meanwhile.
 fn offered_pause(
     hasher: &KeyHasher,
     to: &OfferRecipient<'_>,
@@ -167,6 +172,7 @@ fn offered_pause(
 ) -> Option<OfferedPause> {
     let presented = so_far.voucher.and_then(|voucher| PauseTicket::of(hasher, to, voucher).ok());
     let early = presented.and_then(|ticket| Some((ticket, ticket.left(now)?)));
+    let early = early.filter(|(_, left)| *left >= so_far.used_for);
     let (ticket, left) = match early {
         Some(early) => early,
         None => {
@@ -177,10 +183,11 @@ fn offered_pause(
     (left < so_far.wait?).then(|| OfferedPause { ticket: ticket.to_string(), left })
 }
 
-/// Nobody can pause for a second attempt before the voucher of the first one counts again.
-fn pause(GivenSoFar { tokens, load, .. }: &GivenSoFar<'_>) -> Span {
+/// Nobody pauses in vain: after a pause that was used, the next one is over when its voucher counts again.
+fn pause(GivenSoFar { used_for, load, .. }: &GivenSoFar<'_>) -> Span {
     let seconds = BASE_PAUSE << doublings(*load).min(MAX_BITS - BASE_BITS);
-    Span::from_secs(if *tokens == 0 { seconds } else { seconds.max(LATER_PAUSE) })
+    let used = used_for.as_secs_ceil();
+    Span::from_secs(if used == 0 { seconds } else { seconds.max(used.saturating_add(CLOCKS_DIFFER)) })
 }
 
 /// The part of the page. Its script writes the parameter, too.
@@ -203,10 +210,10 @@ const BASE_BITS: u32 = 19;
 /// Eight million hashes on average: half a minute of a phone, which a challenge outlives.
 const MAX_BITS: u32 = 23;
 /// Seconds of the shortest pause, in which a core could find sixty proofs. An attacker with many addresses pauses at all of them at
-/// once, so that a pause also counts once in [`ONCE`] for each, however many tickets it asks for.
+/// once, so that a pause also counts once in [`ONCE`] for each, however many tickets it requests.
 const BASE_PAUSE: u64 = 30;
-/// Seconds of the next one: more than a voucher is remembered, by a minute for gates whose clocks differ.
-const LATER_PAUSE: u64 = ONCE + 60;
+/// Seconds of a next pause after its voucher counts again: for gates whose clocks differ.
+const CLOCKS_DIFFER: u64 = 60;
 /// Seconds for which a voucher is remembered.
 const ONCE: u64 = 2 * 60 * LIFETIME;
 /// Refusals each second from which work and pause grow.

@@ -133,7 +133,7 @@ impl OpenAttempts {
 }
 
 impl OpenAttempt {
-    fn settle_as(self, engine: &Engine, end: &ReportedEnd) -> Option<HeaderValue> {
+    fn settle_as(mut self, engine: &Engine, end: &ReportedEnd) -> Option<HeaderValue> {
         match end {
             ReportedEnd::Outcome(outcome) => self.settle(engine, *outcome),
             ReportedEnd::Unanswered => self.settle(engine, Judgement::UNANSWERED),
@@ -143,6 +143,7 @@ impl OpenAttempt {
             }
             ReportedEnd::Answer { status, headers } => {
                 self.reservation.remember_new_cookies(engine, headers);
+                self.reservation.read_demand(&self.rules, headers);
                 // The method tells only whether there is a body, and no body is reported.
                 let view = ResponseView { method: &Method::POST, status: *status, headers };
                 let judged = self.reservation.judge(&self.rules, &view, BodyPrefix::UNREAD);

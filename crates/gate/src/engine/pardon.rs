@@ -78,13 +78,14 @@ impl PardonBuckets {
 /// networks around it keep their tokens for others.
 pub(super) fn emptied<'s>(
     statuses: &'s [LimitStatus],
+    is_ipv4: bool,
     rules: &'s Rules,
 ) -> impl Iterator<Item = (&'s Charge, Op)> {
     let width = move |LimitStatus { charge, .. }: &LimitStatus| {
         let limit = &rules.policy.limits[charge.limit];
         let is_lifted = |given: &PardonBuckets| !charge.spec.has_debt() && given.pardon.lifts(limit);
         let is_lifted = rules.pardon.as_ref().is_some_and(is_lifted);
-        is_lifted.then_some((limit.prefixes.ipv4, limit.prefixes.ipv6))
+        is_lifted.then_some(if is_ipv4 { limit.prefixes.ipv4 } else { limit.prefixes.ipv6 })
     };
     let narrowest = statuses.iter().filter_map(width).max();
     let of_client = statuses.iter().filter(move |status| narrowest.is_some() && width(status) == narrowest);
@@ -115,10 +116,10 @@ impl Engine {
         if refusal.attempt.facts.is_alarmed || route.is_conditional() || !may_be_lifted {
             return None;
         }
-        let mut tokens = 0;
+        let (at_store, mut tokens) = (self.store.time(now), 0);
         for status in refusal.violated() {
             let Withdrawal { buckets, bucket, .. } = given.of_bucket(self, &status.charge);
-            let left = buckets.in_memory().peek(&bucket, self.store.time(now), 1).left;
+            let left = buckets.in_memory().peek(&bucket, at_store, 1).left;
             tokens = tokens.max(bucket.spec.burst().saturating_sub(left));
             if left == 0 {
                 return None;
@@ -126,7 +127,12 @@ impl Engine {
         }
         self.events.emit(&Event::Pardon(PardonResult::Offered));
         let to = OfferRecipient { client, route: &route.name };
-        let so_far = GivenSoFar { tokens, load, wait: refusal.wait, voucher };
+        let used_for = given.pardon.pause_voucher(&self.hasher, &to).map(|paused| {
+            let Withdrawal { buckets, bucket, .. } = given.of_voucher(paused);
+            buckets.in_memory().peek(&bucket, at_store, 1).next_token
+        });
+        let used_for = used_for.unwrap_or_default();
+        let so_far = GivenSoFar { tokens, used_for, load, wait: refusal.wait, voucher };
         Some(given.pardon.offer(&self.hasher, &to, &so_far, now))
     }
 

@@ -152,7 +152,7 @@ impl Reservation {
         let reset = self.unsettled.refilled_on_success.iter().filter(|_| is_reset);
         let reset = reset.map(|charge| (charge, Op::Give(u32::MAX)));
         let demanded: &[LimitStatus] = if self.is_demanding { &self.statuses } else { &[] };
-        let demanded = emptied(demanded, rules);
+        let demanded = emptied(demanded, self.unsettled.is_ipv4, rules);
         engine.apply(rules, self.decided_by, settled.chain(heavy).chain(reset).chain(demanded));
         if let Some(client) = self.unsettled.client.as_ref().filter(|_| is_reset) {
             engine.remember(rules, self.decided_by, client);

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, recv};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::tls_stream::{CertificateDer, TlsStream};
@@ -41,20 +41,15 @@ impl NetStream {
     /// Waits for the first bytes, and tells whether they begin HTTP/2 (RFC 9113, 3.4). Where the handshake agreed on another
     /// protocol, or on none, they do not.
     pub async fn begins_http2(&self) -> bool {
-        let peek = |socket: BorrowedFd<'_>| {
-            let mut first = [0; 3];
-            let (length, _) = recv(socket, &mut first, RecvFlags::PEEK)?;
-            Ok(length > 0 && b"PRI".starts_with(&first[..length.min(3)]))
-        };
         loop {
             let peeked = match self {
                 Self::Tls(_) => return self.speaks_http2(),
-                Self::Tcp(stream) => match stream.readable().await {
-                    Ok(()) => stream.try_io(Interest::READABLE, || peek(stream.as_fd())),
+                Self::Tcp(stream) => match stream.ready(Interest::READABLE).await {
+                    Ok(ready) => stream.try_io(Interest::READABLE, || peek_http2(stream.as_fd(), ready)),
                     Err(error) => Err(error),
                 },
-                Self::Unix(stream) => match stream.readable().await {
-                    Ok(()) => stream.try_io(Interest::READABLE, || peek(stream.as_fd())),
+                Self::Unix(stream) => match stream.ready(Interest::READABLE).await {
+                    Ok(ready) => stream.try_io(Interest::READABLE, || peek_http2(stream.as_fd(), ready)),
                     Err(error) => Err(error),
                 },
             };
@@ -80,6 +75,19 @@ impl NetStream {
             Self::Tcp(_) | Self::Unix(_) => None,
         }
     }
+}
+
+/// Whether the bytes that have come begin HTTP/2; [`WouldBlock`](io::ErrorKind::WouldBlock) while only more of them can tell:
+/// `POST` begins as `PRI` does.
+fn peek_http2(socket: BorrowedFd<'_>, ready: Ready) -> io::Result<bool> {
+    let mut first = [0; 3];
+    let (length, _) = recv(socket, &mut first, RecvFlags::PEEK)?;
+    let begins = length > 0 && b"PRI".starts_with(&first[..length.min(3)]);
+    // After the last byte, waiting for another would never end.
+    if begins && length < first.len() && !ready.is_read_closed() {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    Ok(begins && length >= first.len())
 }
 
 /// The address of the peer.

@@ -51,7 +51,7 @@ impl ListenFds {
         Ok(())
     }
 
-    /// Adds another handle of a socket that no client connects to, under a name of its own.
+    /// Adds another handle of a socket that no client connects to, under its own name.
     ///
     /// # Errors
     /// If there are no descriptors.

@@ -130,7 +130,14 @@ impl RuntimeConfig {
         is_attempt: impl FnOnce() -> bool,
     ) -> Result<Shown<'c>, MalformedRequest> {
         let tls = connection.tls.get().filter(|_| !self.trusts_peer_of(connection)).map(|tls| &**tls);
-        let requester = Requester { peer: connection.peer, is_secure: connection.is_secure(), tls };
+        let source = request.extensions().get().map_or(connection.peer, |SourceAddr(source)| *source);
+        let requester = Requester {
+            peer: connection.peer,
+            source,
+            names_scheme: self.trusts_peer_of(connection),
+            is_secure: connection.is_secure(),
+            tls,
+        };
         self.client.shown_by(requester, request, now, is_attempt)
     }
 

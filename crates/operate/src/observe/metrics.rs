@@ -263,24 +263,21 @@ impl Metrics {
         ] {
             registry.register(name, help, metric.clone());
         }
-        for (name, help, metric) in [
-            (
-                "tollgate_policy_version",
-                "The policy of the store that is in force, 0 without one",
-                &self.policy_version,
-            ),
-            (
-                "tollgate_policy_refused",
-                "Whether the newest policy of the store is refused",
-                &self.policy_refused,
-            ),
-        ] {
-            registry.register(name, help, metric.clone());
-        }
+        self.register_policy();
+        let registry = &mut self.registry;
         let (name, help) =
             ("tollgate_certificate_expiry_seconds", "When a certificate expires, in seconds since 1970");
         registry.register(name, help, self.certificates.clone());
         self.register_upstreams();
+    }
+
+    fn register_policy(&mut self) {
+        let in_force = self.policy_version.clone();
+        let help = "The policy of the store that is in force, 0 without one";
+        self.registry.register("tollgate_policy_version", help, in_force);
+        let refused = self.policy_refused.clone();
+        let help = "Whether the newest policy of the store is refused";
+        self.registry.register("tollgate_policy_refused", help, refused);
     }
 
     fn register_upstreams(&mut self) {
@@ -298,6 +295,13 @@ impl Metrics {
         let result = if passed { "passed" } else { "failed" };
         let labels = UpstreamCheckLabels { upstream: upstream.to_owned(), result };
         self.upstream_checks.get_or_create_owned(&labels).inc();
+    }
+
+    fn show_upstream(&self, upstream: &str, up: bool) {
+        // A late event of a removed upstream does not bring it back.
+        if let Some(shown) = self.upstream_up.get(&upstream_labels(upstream)) {
+            shown.set(i64::from(up));
+        }
     }
 }
 
@@ -331,12 +335,7 @@ impl EventListener for Metrics {
                 self.upstream_errors.get_or_create_owned(&labels).inc();
             }
             Event::UpstreamChecked { upstream, passed } => self.count_check(upstream, passed),
-            Event::UpstreamUp { upstream, up } => {
-                // A late event of a removed upstream does not bring it back.
-                if let Some(shown) = self.upstream_up.get(&upstream_labels(upstream)) {
-                    shown.set(i64::from(up));
-                }
-            }
+            Event::UpstreamUp { upstream, up } => self.show_upstream(upstream, up),
             Event::Reloaded { taken, .. } => {
                 self.reloads.get_or_create_owned(&[("result", result_name(taken))]).inc();
             }

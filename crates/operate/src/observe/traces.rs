@@ -27,7 +27,7 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Of a person with these owners, in the forms that `clients` writes.
+    /// The traces of a person with these owners, in the forms that `clients` writes.
     #[must_use]
     pub fn of(person: &Person, owners: &[BucketOwner], clients: &ClientFormatter) -> Self {
         let (addresses, accounts) = (person.addresses().to_vec(), person.accounts().to_vec());
@@ -40,6 +40,12 @@ impl Traces {
             }
         }
         traces
+    }
+
+    /// The person's addresses.
+    #[must_use]
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
     }
 
     /// Whether it has no address.
@@ -161,20 +167,25 @@ impl Traces {
     }
 
     fn without_names(&self, line: &[u8]) -> Option<Vec<u8>> {
+        without(line, &self.names_in(line, true))
+    }
+
+    /// Where words are that name the person; `nests`: also as a value within an encoded value, once.
+    fn names_in(&self, line: &[u8], nests: bool) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         let mut at = 0_usize;
         for run in line.chunk_by(|a, b| !ends_a_word(*a) && !ends_a_word(*b)) {
             let before = at.checked_sub(1).map_or(0, |before| line[before]);
-            if !ends_a_word(run[0]) && self.is_named_by(run, before) {
+            if !ends_a_word(run[0]) && self.is_named_by(run, before, nests) {
                 found.push((at, at + run.len()));
             }
             at += run.len();
         }
-        without(line, &found)
+        found
     }
 
     /// Whether this word is one of the names or addresses, by what is before it.
-    fn is_named_by(&self, word: &[u8], before: u8) -> bool {
+    fn is_named_by(&self, word: &[u8], before: u8, nests: bool) -> bool {
         let is_value = before == b'=';
         let is_telling = |byte: &u8| byte.is_ascii_digit() || *byte == b'@';
         if !is_value && before != b'/' {
@@ -189,7 +200,11 @@ impl Traces {
             return false;
         }
         let is_theirs = |name: &[u8]| self.accounts.contains(&Account::fold(name));
-        !self.accounts.is_empty() && (is_theirs(&decoded) || is_value && is_theirs(&decode(word, false)))
+        if !self.accounts.is_empty() && (is_theirs(&decoded) || is_value && is_theirs(&decode(word, false))) {
+            return true;
+        }
+        // As where to go after the sign-in, with a query of its own.
+        nests && is_value && decoded.len() < word.len() && !self.names_in(&decoded, false).is_empty()
     }
 }
 
@@ -243,23 +258,33 @@ fn decode(word: &[u8], is_of_form: bool) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(plain.len());
     let mut rest = plain.as_slice();
     while let Some((&first, after)) = rest.split_first() {
-        let escape = match after {
-            [b'x', high, low, after @ ..] if first == b'\\' => {
-                byte_of(*high, *low).map(|byte| (vec![byte], after))
-            }
-            [b'u', a, b, c, d, after @ ..] if first == b'\\' => {
-                let unit =
-                    byte_of(*a, *b).zip(byte_of(*c, *d)).map(|(a, b)| u32::from(a) << 8 | u32::from(b));
-                let letter = unit.and_then(char::from_u32);
-                letter.map(|letter| (letter.to_string().into_bytes(), after))
-            }
-            _ => None,
-        };
-        let (bytes, after) = escape.unwrap_or_else(|| (vec![first], after));
+        let (bytes, after) = unescaped(rest).unwrap_or_else(|| (vec![first], after));
         decoded.extend_from_slice(&bytes);
         rest = after;
     }
     percent_decode(&decoded).collect()
+}
+
+/// What an escape at the beginning stands for, and the text behind it.
+fn unescaped(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    match text {
+        [b'\\', b'\\', after @ ..] => return Some((vec![b'\\'], after)),
+        [b'\\', b'x', high, low, after @ ..] => return Some((vec![byte_of(*high, *low)?], after)),
+        _ => {}
+    }
+    let (unit, after) = unit_of(text)?;
+    if let Some(letter) = char::from_u32(unit.into()) {
+        return Some((letter.to_string().into_bytes(), after));
+    }
+    // A letter that takes two of them.
+    let (second, after) = unit_of(after)?;
+    let letter = char::decode_utf16([unit, second]).next()?.ok()?;
+    Some((letter.to_string().into_bytes(), after))
+}
+
+fn unit_of(text: &[u8]) -> Option<(u16, &[u8])> {
+    let [b'\\', b'u', a, b, c, d, after @ ..] = text else { return None };
+    Some((u16::from_be_bytes([byte_of(*a, *b)?, byte_of(*c, *d)?]), after))
 }
 
 fn byte_of(high: u8, low: u8) -> Option<u8> {
@@ -316,6 +341,7 @@ mod tests {
             ),
             ("seen from 2001:DB8:0:0::9.", "seen from -."),
             ("GET /?ip=2001%3Adb8%3A%3A9 HTTP/1.1", "GET /?ip=- HTTP/1.1"),
+            ("GET /?to=https%3A%2F%2Fa%2F%3Fu%3Dplanck%26v%3D1&x=1 HTTP/1.1", "GET /?to=-&x=1 HTTP/1.1"),
             ("peer:203.0.113.9", "peer:-"),
         ] {
             assert_eq!(cleaned(line).as_deref(), Some(left), "{line}");
@@ -343,6 +369,19 @@ mod tests {
         for name in ["zo%C3%AB+planck", "ZO%C3%8B%20Planck", r"zo\xC3\xAB+planck", r"zo\u00EB+planck"] {
             let line = format!("GET /?log={name}&x=1");
             assert_eq!(traces.cleaned(line.as_bytes()).as_deref(), Some(&b"GET /?log=-&x=1"[..]), "{name}");
+        }
+    }
+
+    #[test]
+    fn escapes_of_json_are_read_from_left_to_right() {
+        for (word, text) in [
+            (r"CORP\\alice", r"CORP\alice"),
+            (r"CORP\x5Calice", r"CORP\alice"),
+            (r"\\u0041", r"\u0041"),
+            (r"\u0041\uD83D\uDE00!", "A😀!"),
+            (r"\uD83D!", r"\uD83D!"),
+        ] {
+            assert_eq!(decode(word.as_bytes(), false), text.as_bytes(), "{word}");
         }
     }
 }

@@ -74,9 +74,14 @@ impl PauseTicket {
         if (now.as_nanos() / SECOND).saturating_sub(self.from) > PAUSE_LIFETIME {
             return Err(ProofError::Stale);
         }
-        let one = hmac(hasher, DOMAIN, recipient, [0, 1]).ok_or(ProofError::Foreign)?;
+        Self::voucher(hasher, recipient).ok_or(ProofError::Foreign)
+    }
+
+    /// What names the voucher that all tickets of this client and route are.
+    pub(super) fn voucher(hasher: &KeyHasher, recipient: &OfferRecipient<'_>) -> Option<Key> {
+        let one = hmac(hasher, DOMAIN, recipient, [0, 1])?;
         let name = one.finalize().into_bytes().first_chunk().copied().unwrap_or_default();
-        Ok(hasher.of_voucher(name))
+        Some(hasher.of_voucher(name))
     }
 }
 

@@ -38,22 +38,25 @@ fn the_work_grows_with_what_was_earned_and_with_the_load_up_to_a_bound() {
 }
 
 fn given(tokens: u32, load: u32) -> GivenSoFar<'static> {
-    GivenSoFar { tokens, load, wait: Some(Span::from_secs(3600)), voucher: None }
+    let wait = Some(Span::from_secs(3600));
+    GivenSoFar { tokens, used_for: Span::ZERO, load, wait, voucher: None }
 }
 
 #[test]
-fn the_pause_grows_with_the_load_and_after_an_earned_attempt() {
+fn the_pause_grows_with_the_load_and_outlasts_the_voucher_of_one_that_was_used() {
     let table = [
         (0, 0, 30),
         (0, 64, 60),
         (0, 256, 120),
-        (1, 0, 420),
-        (5, 64, 420),
+        (1, 0, 61),
+        (360, 0, 420),
+        (360, 64, 420),
         (0, u32::MAX, 480),
-        (9, u32::MAX, 480),
+        (360, u32::MAX, 480),
     ];
-    for (tokens, load, seconds) in table {
-        assert_eq!(pause(&given(tokens, load)), Span::from_secs(seconds), "{tokens} earned, {load} a second");
+    for (used, load, seconds) in table {
+        let so_far = GivenSoFar { used_for: Span::from_secs(used), ..given(5, load) };
+        assert_eq!(pause(&so_far), Span::from_secs(seconds), "used for {used} seconds, {load} a second");
     }
 }
 
@@ -71,7 +74,9 @@ fn a_pause_is_offered_where_it_is_shorter_than_the_wait_and_goes_on_for_who_come
     let early = GivenSoFar { voucher: Some(&first.ticket), ..given(0, 0) };
     let again = offered(&early, later(12)).unwrap();
     assert_eq!((&again.ticket, again.left), (&first.ticket, Span::from_secs(18)));
-    assert_eq!(offered(&early, later(40)).unwrap().left, Span::from_secs(30), "it was used");
+    let used = GivenSoFar { used_for: Span::from_secs(100), ..early };
+    assert_eq!(offered(&used, later(12)).unwrap().left, Span::from_secs(160), "it would be in vain");
+    assert_eq!(offered(&early, later(40)).unwrap().left, Span::from_secs(30), "it is over");
     let forged = GivenSoFar { voucher: Some("pause-1-1"), ..given(0, 0) };
     assert_eq!(offered(&forged, later(12)).unwrap().left, Span::from_secs(30));
 }

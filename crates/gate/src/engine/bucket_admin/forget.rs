@@ -24,22 +24,22 @@ use crate::time::Time;
 pub struct ForgetScope {
     /// Only counts.
     pub is_dry_run: bool,
-    /// Whether bans and rates of their own end as well.
+    /// Whether bans and own rates end as well.
     pub ends_rates: bool,
 }
 
 /// What was kept for a person, and what still is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ForgottenBuckets {
-    /// Buckets that were not as new.
+    /// Buckets that were not full.
     pub buckets: u64,
     /// Clients that accounts were known from.
     pub clients: u64,
     /// Cookies of recent sign-ins.
     pub sign_ins: u64,
-    /// Bans and rates of their own that ended.
+    /// Bans and own rates that ended.
     pub rates_ended: u64,
-    /// Bans and rates of their own that stay.
+    /// Bans and own rates that stay.
     pub rates_kept: u64,
     /// Networks whose clients shared a bucket that was reset.
     pub shared: Vec<IpNet>,
@@ -87,7 +87,7 @@ impl Engine {
         accounts.chain(clients).collect()
     }
 
-    /// Keyed hashes of a person's accounts and addresses, which name nobody: a line that somebody was forgotten has them.
+    /// Keyed hashes of a person's accounts and addresses, which name nobody: the audit line of the change has them.
     #[must_use]
     pub fn tombstone(&self, person: &Person) -> String {
         let account = |account: &Account| format!("user:#{:012x}", self.hasher.log_id(account));

@@ -246,3 +246,22 @@ fn an_application_that_demands_a_voucher_leaves_no_token_and_a_voucher_gives_one
     assert!(!is_admitted(&engine, 1) && is_admitted(&engine, 2), "its neighbour keeps the tokens of both");
     assert!(redeem(&engine, 1, &voucher(1, 1)) && is_admitted(&engine, 1) && !is_admitted(&engine, 1));
 }
+
+#[test]
+fn the_narrowest_limits_are_those_of_the_family_of_the_client() {
+    let limit = |name, ipv6| Limit {
+        prefixes: PrefixLengths { ipv4: 32, ipv6 },
+        ..Limit::new(name, Spec::Continuous(Continuous::new(11, PER_HOUR, 11).unwrap()))
+    };
+    let engine = engine_of(RouteDefences::default(), [limit("site", 48), limit("home", 64)]);
+    let now = engine.clock().now();
+    let decided = with_attempt(1, |attempt| engine.decide_in_memory(&engine.rules(), attempt, now));
+    let Ok(Decision::Admitted(mut reservation)) = decided else { panic!("refused") };
+    let mut headers = HeaderMap::new();
+    headers.insert("x-earn", HeaderValue::from_static("1"));
+    reservation.read_demand(&engine.rules(), &headers);
+    reservation.settle(&engine, &engine.rules(), Outcome::Failure);
+    let (_, statuses) = with_attempt(1, |attempt| engine.peek(&engine.rules(), attempt)).unwrap();
+    let left: Vec<_> = statuses.iter().map(|status| status.verdict.left).collect();
+    assert_eq!(left, [0, 0]);
+}

@@ -28,7 +28,7 @@ pub enum ClientBody {
     Http1(Box<dyn Http1Body>),
     /// Over HTTP/2.
     Http2(Incoming),
-    /// Of a request that a message describes.
+    /// The body of a request that a message describes.
     Asked(AskedBody),
 }
 

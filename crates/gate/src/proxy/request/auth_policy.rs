@@ -60,6 +60,9 @@ struct WrittenSignIn<'a> {
     protocol: Cow<'a, str>,
     #[serde(borrow, default)]
     session_id: Cow<'a, str>,
+    /// The name that the client sent: a passdb may change `login` between question and report.
+    #[serde(borrow, default)]
+    asked: Cow<'a, str>,
     success: Option<bool>,
     #[serde(default)]
     policy_reject: bool,
@@ -106,8 +109,9 @@ impl<'a> PolicySignIn<'a> {
     /// The receipt of its attempt. Others of the same client at the same account have it as well if Dovecot knows no session, as
     /// where Postfix asks it.
     pub(in crate::proxy) fn receipt(&self, engine: &Engine) -> AttemptReceipt {
-        let WrittenSignIn { login, remote, protocol, session_id, .. } = &self.written;
-        let texts: [&str; 4] = [login, remote, protocol, session_id];
+        let WrittenSignIn { login, remote, protocol, session_id, asked, .. } = &self.written;
+        let name = if asked.is_empty() { login } else { asked };
+        let texts: [&str; 4] = [name, remote, protocol, session_id];
         AttemptReceipt::of_texts(engine, texts)
     }
 }

@@ -41,7 +41,7 @@ struct CheckedPeer {
 struct EnvoyAddress {
     #[prost(message, optional, tag = "1")]
     socket_address: Option<SocketAddress>,
-    /// Of a Unix socket; its path says nothing of the client.
+    /// The peer of a Unix socket; its path tells nothing of the client.
     #[prost(message, optional, tag = "2")]
     pipe: Option<()>,
 }

@@ -128,8 +128,8 @@ impl<'h> XfccElement<'h> {
     }
 }
 
-/// A value with or without quotes, and the rest. Between quotes a backslash belongs to the subject, where it has a meaning
-/// of its own; here it only keeps a quote from ending the value.
+/// A value with or without quotes, and the rest. Between quotes a backslash is part of the subject, where it has its own
+/// meaning; here it only keeps a quote from ending the value.
 fn xfcc_value(text: &[u8]) -> Result<(&[u8], &[u8]), MalformedCertificate> {
     let Some(inside) = text.strip_prefix(b"\"") else {
         let end = text.iter().position(|byte| b";,\"".contains(byte)).unwrap_or(text.len());

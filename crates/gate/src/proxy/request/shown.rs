@@ -1,4 +1,4 @@
-//! What the client of a request showed of itself besides its address: its certificate, and the signature of a monitor.
+//! What the client of a request showed of itself in addition to its address: its certificate, and the signature of a monitor.
 //!
 //! `net` reads what it showed in a handshake with the gate itself; a trusted proxy passes on what it showed there.
 
@@ -28,6 +28,10 @@ pub struct Shown<'c> {
 pub struct Requester<'c> {
     /// Its address.
     pub peer: PeerAddr,
+    /// The other end of the connection that the request came over, if the peer asks about it; else the peer.
+    pub source: PeerAddr,
+    /// Whether it says which scheme its client uses.
+    pub names_scheme: bool,
     /// Whether it speaks TLS with the gate.
     pub is_secure: bool,
     /// What it showed in its handshake, if it is the client.
@@ -61,10 +65,15 @@ impl ClientSettings {
         if self.certificate == CertificateHeader::Off && self.monitors.is_none() {
             return Ok(Shown::of(requester.tls));
         }
-        let (headers, is_trusted) = (request.headers(), self.trusts(requester.peer));
+        let headers = request.headers();
+        // An Envoy that asks writes `X-Forwarded-Client-Cert`, and only passes on `Client-Cert`.
+        let is_trusted = self.trusts(match self.certificate {
+            CertificateHeader::ClientCert => requester.source,
+            CertificateHeader::Off | CertificateHeader::Xfcc => requester.peer,
+        });
         let certificate = if is_trusted { self.certificate.name_in(headers)? } else { None };
         let monitors = self.monitors.as_ref().filter(|_| Monitors::may_have_signed(headers) && is_attempt());
-        let is_secure = || is_secure(headers, is_trusted, requester.is_secure);
+        let is_secure = || is_secure(headers, requester.names_scheme, requester.is_secure);
         let signer = monitors.map(|monitors| monitors.signer_of(request, is_secure(), now));
         let mut shown = Shown::of(requester.tls);
         shown.has_bad_signature = signer == Some(Signer::Invalid);

@@ -34,10 +34,10 @@ struct MonitorKey {
     public: [u8; 32],
 }
 
-/// Who signed a request.
+/// The signer of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Signer {
-    /// No monitor of the file, as it says itself.
+    /// No monitor of the file, by its `keyid`.
     Unknown,
     /// It names the key of one, but the signature does not hold.
     Invalid,
@@ -62,7 +62,7 @@ impl Monitors {
         headers.contains_key(SIGNATURE_INPUT)
     }
 
-    /// Who signed a request. `is_secure`: whether its client uses HTTPS.
+    /// The signer of a request. `is_secure`: whether its client uses HTTPS.
     pub(super) fn signer_of<B>(&self, request: &Request<B>, is_secure: bool, now: Time) -> Signer {
         let headers = request.headers();
         let inputs = dictionary(headers, SIGNATURE_INPUT);

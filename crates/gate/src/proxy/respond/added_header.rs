@@ -62,7 +62,7 @@ impl AddedHeader {
 }
 
 impl HeaderOption {
-    /// A header beside those of its name.
+    /// A header in addition to those of its name.
     pub(super) fn added(name: &HeaderName, value: &HeaderValue, field: ValueField) -> Option<Self> {
         Some(Self { header: Some(AddedHeader::with(name, value, field)?), append: Some(true) })
     }

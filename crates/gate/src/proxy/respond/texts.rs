@@ -40,6 +40,9 @@ pub enum TextError {
 }
 
 impl Texts {
+    /// The keys of texts that 0.1.0 did not have: a further language without them shows the English ones.
+    pub const NEWER: [&'static str; 2] = ["pause", "resume"];
+
     /// The built-in ones.
     #[must_use]
     pub fn built_in(language: Language) -> Self {
@@ -52,12 +55,17 @@ impl Texts {
         }
     }
 
-    /// A language that is not built in, with the texts of `plurals`, which are to be replaced. `None` if the tag cannot be a
-    /// header's value.
+    /// A language that is not built in, with the texts of `plurals`, which are to be replaced but for [newer](Self::NEWER)
+    /// ones. `None` if the tag cannot be a header's value.
     #[must_use]
     pub fn of(tag: &str, plurals: Language, is_right_to_left: bool) -> Option<Self> {
         let direction = if is_right_to_left { "rtl" } else { "ltr" };
-        Self { direction, ..Self::built_in(plurals) }.of_region(tag)
+        let english = Self::built_in(Language::English);
+        let mut own = Self { direction, ..Self::built_in(plurals) };
+        for (key, text) in own.texts.iter_mut().filter(|(key, _)| Self::NEWER.contains(key)) {
+            *text = english.text(key).into();
+        }
+        own.of_region(tag)
     }
 
     /// The same texts for the language with this tag, as a region writes it: `de-AT`. `None` if the tag cannot be a header's
@@ -198,6 +206,16 @@ mod tests {
                 assert_eq!(texts.clone().replace(key, text), Ok(()), "{language:?}: {key}");
             }
         }
+    }
+
+    #[test]
+    fn a_further_language_has_the_newer_texts_in_english() {
+        let (own, english) =
+            (Texts::of("cs", Language::Polish, false).unwrap(), Texts::built_in(Language::English));
+        for key in Texts::NEWER {
+            assert_eq!(own.text(key), english.text(key));
+        }
+        assert_eq!(own.wait(305), "5 minut 5 sekund", "the plurals are its own");
     }
 
     #[test]

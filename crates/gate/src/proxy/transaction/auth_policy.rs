@@ -103,7 +103,8 @@ impl Server {
             Code::Unknown | Code::OverLimit => SignInAnswer::refusal(answered.retry_after()),
         };
         if let Some(attempt) = answered.attempt.take().and_then(AdmittedAttempt::into_open) {
-            let deadline = self.engine.clock().now().after(endpoint.outcome_timeout);
+            // Dovecot holds it before it checks the password.
+            let deadline = self.engine.clock().now().after(answered.hold).after(endpoint.outcome_timeout);
             open.open_as(&self.engine, sign_in.receipt(&self.engine), attempt, deadline);
         }
         Ok(answered.recorded_with(answer.response()))
@@ -118,7 +119,7 @@ impl Server {
     ) -> Result<Response<ResponseBody>, Error> {
         let response = json(&serde_json::json!({ "status": "ok" }));
         let done = |response| Ok(self.context_of_asker(connection, request).record.finish(response));
-        // Of what a policy refused, no password was checked. Another attempt that is open is not meant.
+        // After a refusal by policy, no password was checked. Another attempt that is open is not meant.
         let Some(is_success) = sign_in.is_success()? else { return done(response) };
         let open = self.open_attempts_of(connection).ok_or(Error::UntrustedAsker)?;
         // Not even a fault of Dovecot's is neutral: another database of passwords may have answered.

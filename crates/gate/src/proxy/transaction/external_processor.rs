@@ -9,17 +9,19 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use http::{HeaderMap, HeaderValue, Response};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tokio::time::timeout;
 
 use super::calls::AskedAnswer;
 use super::server::Server;
+use crate::defences::HEADERS;
 use crate::engine::{AttemptReceipt, OpenAttempts, ReportedEnd};
 use crate::proxy::body::{AskedBody, ClientBody, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::grpc::CallError;
 use crate::proxy::grpc::stream::{self, Answers, CallMessages};
-use crate::proxy::headers::RECEIPT;
+use crate::proxy::headers::{FAILURES, RECEIPT, REFUSED};
 use crate::proxy::request::processing::{BodySendMode, HttpHeaders, ProcessedPart, ProcessingRequest};
 use crate::proxy::respond::{ProcessingResponse, RequestChanges, RequestPart, shown_limits};
 use crate::time::Span;
@@ -41,6 +43,16 @@ struct AwaitedAttempt {
     server: Rc<Server>,
     connection: Rc<DownstreamConnection>,
     receipt: Option<AttemptReceipt>,
+}
+
+/// What Envoy waits for an answer to when the decision comes.
+enum DecidedPart {
+    Headers,
+    Body,
+    /// The trailers of a request without a body.
+    Trailers,
+    /// The head of the application's answer.
+    Answer(HttpHeaders),
 }
 
 /// How the request goes on.
@@ -109,19 +121,28 @@ impl Exchange {
             Poll::Pending => Poll::Pending,
         });
         let (response, part) = match by_head.await {
-            Some(response) => (response, RequestPart::Headers),
+            Some(response) => (response, DecidedPart::Headers),
             None => {
                 let none_told = RequestChanges::of(&HeaderMap::new(), cookies.clone());
                 self.answers.send(&ProcessingResponse::request(RequestPart::Headers, none_told)).await;
+                let mut part = DecidedPart::Body;
                 let Ok(response) = tokio::select! {
                     // Without a body there is no decision but a refusal.
                     refused = &mut decision => refused,
                     message = self.messages.next() => {
                         let Some(message) = message? else { return Ok(Course::Over) };
                         match ProcessingRequest::read(message)? {
-                            ProcessedPart::RequestBody(part) => {
-                                body.give(part.bytes.clone(), part.is_cut(mode));
-                                decision.await
+                            ProcessedPart::RequestBody(all) => {
+                                body.give(all.bytes.clone(), all.is_cut(mode));
+                            }
+                            ProcessedPart::RequestTrailers(()) => {
+                                body.give(Bytes::new(), false);
+                                part = DecidedPart::Trailers;
+                            }
+                            // The same with trailers that Envoy does not show: the application has it already.
+                            ProcessedPart::ResponseHeaders(head) if head.answer().is_some() => {
+                                body.give(Bytes::new(), false);
+                                part = DecidedPart::Answer(head);
                             }
                             // Envoy answered itself, and forwarded nothing.
                             ProcessedPart::ResponseHeaders(head) => {
@@ -131,9 +152,10 @@ impl Exchange {
                             }
                             _ => return Err(CallError::InvalidMessage("a request without its body")),
                         }
+                        decision.await
                     }
                 };
-                (response, RequestPart::Body)
+                (response, part)
             }
         };
         Ok(self.answer(AskedAnswer::of(response).await, part, cookies).await)
@@ -142,7 +164,7 @@ impl Exchange {
     async fn answer(
         &mut self,
         answer: AskedAnswer,
-        part: RequestPart,
+        part: DecidedPart,
         cookies: Option<Vec<HeaderValue>>,
     ) -> Course {
         if !answer.admits() {
@@ -159,7 +181,21 @@ impl Exchange {
             receipt: Some(receipt),
         });
         self.limits = shown_limits(&headers);
-        self.answers.send(&ProcessingResponse::request(part, RequestChanges::of(&headers, cookies))).await;
+        let changes = RequestChanges::of(&headers, cookies);
+        let admitted = match part {
+            DecidedPart::Headers => ProcessingResponse::request(RequestPart::Headers, changes),
+            DecidedPart::Body => ProcessingResponse::request(RequestPart::Body, changes),
+            // Envoy takes no more changes of the head, and the application must not miss what that tells.
+            DecidedPart::Trailers if headers.keys().any(is_told) => {
+                let refusal =
+                    ProcessingResponse::immediate(StatusCode::BAD_REQUEST, HeaderMap::new(), Bytes::new());
+                self.answers.send(&refusal).await;
+                return Course::Over;
+            }
+            DecidedPart::Trailers => ProcessingResponse::request_trailers(),
+            DecidedPart::Answer(head) => self.settle(&head),
+        };
+        self.answers.send(&admitted).await;
         Course::Forwarded
     }
 
@@ -193,6 +229,11 @@ impl Drop for AwaitedAttempt {
     fn drop(&mut self) {
         drop(self.report(&ReportedEnd::Unanswered));
     }
+}
+
+/// Whether the application is told something by this header.
+fn is_told(name: &HeaderName) -> bool {
+    [REFUSED, FAILURES].contains(name) || HEADERS.contains(&name.as_str())
 }
 
 const LATE: CallError = CallError::Exhausted("no message in time");

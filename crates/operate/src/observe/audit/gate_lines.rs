@@ -43,7 +43,7 @@ pub fn is_of_gate(what: &str) -> bool {
     matches!(what, BEGUN | SERVES | ENDED | STORE_LOST | STORE_BACK | ROTATED)
 }
 
-/// Who writes them.
+/// The gate that writes them.
 const GATE: &str = "gate";
 /// The gate begins to serve.
 pub const BEGUN: &str = "gate.begin";

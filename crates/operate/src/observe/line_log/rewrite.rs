@@ -14,6 +14,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use super::LineLog;
+use super::rotated::{is_surely_rotated, rotated_files};
 use crate::observe::traces::Traces;
 
 /// Why a file is as it was.
@@ -33,23 +34,76 @@ pub enum RewriteError {
     Compressed,
 }
 
+/// A file of a log, and which one it was when it was listed: a rotation gives its name to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedFile {
+    /// Its name.
+    pub path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl ListedFile {
+    fn at(path: PathBuf) -> io::Result<Self> {
+        let about = fs::metadata(&path)?;
+        Ok(Self { path, device: about.dev(), inode: about.ino() })
+    }
+}
+
+/// The rotated files of the log at this path, and the present one as the last.
+///
+/// # Errors
+/// See [`RewriteError`].
+pub fn listed_files(path: &Path) -> Result<Vec<ListedFile>, RewriteError> {
+    let list = || {
+        let rotated = rotated_files(path)?.into_iter().map(|(_, file)| file);
+        rotated.chain([path.to_owned()]).map(ListedFile::at).collect::<io::Result<Vec<_>>>()
+    };
+    let listed = list()?;
+    // Files may be renamed while they are listed.
+    if list()? == listed { Ok(listed) } else { Err(RewriteError::Moved) }
+}
+
+/// Removes what a gate that was killed has left of rewriting files of the log at this path.
+///
+/// # Errors
+/// If the directory cannot be read, or one of them cannot be removed.
+pub fn remove_unfinished(path: &Path) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let directory = path.parent().filter(|directory| *directory != Path::new("")).unwrap_or(Path::new("."));
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let file = entry.file_name().to_string_lossy().into_owned();
+        let of = file.strip_prefix('.').and_then(|file| file.strip_suffix(UNFINISHED));
+        let rest = of.and_then(|of| of.strip_prefix(&name));
+        if rest.is_some_and(|rest| rest.is_empty() || is_surely_rotated(rest)) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Takes the person out of this file, and returns the number of lines that named them; a dry run only counts. `writer` is the log
 /// that writes the file, if it is the present one.
 ///
 /// # Errors
 /// See [`RewriteError`]; then the file is as it was.
 pub fn rewrite(
-    path: &Path,
+    listed: &ListedFile,
     traces: &Traces,
     writer: Option<&LineLog>,
     is_dry_run: bool,
 ) -> Result<u64, RewriteError> {
     // The name of the log may be a link to a file with a date.
-    let path = fs::canonicalize(path)?;
+    let path = fs::canonicalize(&listed.path)?;
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let mut source = OpenOptions::new().read(true).custom_flags(flags).open(&path)?;
-    if !source.metadata()?.is_file() {
+    let about = source.metadata()?;
+    if !about.is_file() {
         return Err(RewriteError::NotRegular);
+    }
+    if (about.dev(), about.ino()) != (listed.device, listed.inode) {
+        return Err(RewriteError::Moved);
     }
     match kind_of(&mut source)? {
         FileKind::Gzip if is_dry_run => {
@@ -74,7 +128,7 @@ impl NewFile {
         let about = old.metadata()?;
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
-        name.push(".forgetting");
+        name.push(UNFINISHED);
         let new = path.with_file_name(name);
         // One that a gate has left that was killed.
         let _ = fs::remove_file(&new);
@@ -224,6 +278,8 @@ fn kind_of(file: &mut File) -> io::Result<FileKind> {
     })
 }
 
+/// The end of the name of a file that is to replace another one.
+const UNFINISHED: &str = ".forgetting";
 /// What was added to the present file is copied so often, until little is added meanwhile.
 const ROUNDS: u32 = 8;
 /// Bytes that are copied while lines wait.
@@ -248,6 +304,10 @@ mod tests {
         Traces::of(&person, &[owner], &clients)
     }
 
+    fn rewritten(path: &Path, is_dry_run: bool) -> Result<u64, RewriteError> {
+        rewrite(&ListedFile::at(path.to_owned()).unwrap(), &traces(), None, is_dry_run)
+    }
+
     fn directory(name: &str) -> PathBuf {
         let directory = std::env::temp_dir().join(format!("tollgate-rewrite-{name}-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
@@ -261,15 +321,38 @@ mod tests {
         fs::write(&path, "203.0.113.9 one\n198.51.100.7 two\nthe end of 203.0.113.9").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).unwrap();
         let before = fs::metadata(&path).unwrap();
-        assert_eq!(rewrite(&path, &traces(), None, true).unwrap(), 2);
+        assert_eq!(rewritten(&path, true).unwrap(), 2);
         assert_eq!(fs::metadata(&path).unwrap().ino(), before.ino(), "a dry run changes nothing");
-        assert_eq!(rewrite(&path, &traces(), None, false).unwrap(), 2);
+        assert_eq!(rewritten(&path, false).unwrap(), 2);
         assert_eq!(fs::read_to_string(&path).unwrap(), "- one\n198.51.100.7 two\nthe end of -");
         let after = fs::metadata(&path).unwrap();
         assert_eq!((after.mode(), after.modified().unwrap()), (before.mode(), before.modified().unwrap()));
-        assert_eq!(rewrite(&path, &traces(), None, false).unwrap(), 0);
+        assert_eq!(rewritten(&path, false).unwrap(), 0);
         assert_eq!(fs::metadata(&path).unwrap().ino(), after.ino(), "a file that names nobody stays");
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_was_rotated_since_it_was_listed_stays_and_so_do_others_than_unfinished_ones() {
+        let directory = directory("moved");
+        let (path, rotated) = (directory.join("a.log"), directory.join("a.log.1"));
+        fs::write(&path, "203.0.113.9 one\n").unwrap();
+        fs::write(&rotated, "203.0.113.9 two\n").unwrap();
+        let listed = listed_files(&path).unwrap();
+        assert_eq!([&listed[0].path, &listed[1].path], [&rotated, &path]);
+        fs::rename(&rotated, directory.join("a.log.2")).unwrap();
+        fs::rename(&path, &rotated).unwrap();
+        fs::write(&path, "").unwrap();
+        for listed in &listed {
+            assert!(matches!(rewrite(listed, &traces(), None, false), Err(RewriteError::Moved)));
+        }
+        assert_eq!(fs::read_to_string(&rotated).unwrap(), "203.0.113.9 one\n");
+        for name in [".a.log.forgetting", ".a.log.3.gz.forgetting", ".a.logs.forgetting"] {
+            fs::write(directory.join(name), "").unwrap();
+        }
+        remove_unfinished(&path).unwrap();
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 4, "three files of the log and one of another");
         fs::remove_dir_all(directory).unwrap();
     }
 
@@ -280,13 +363,13 @@ mod tests {
         let mut packed = GzEncoder::new(File::create(&path).unwrap(), Compression::default());
         packed.write_all(b"203.0.113.9 one\n198.51.100.7 two\n").unwrap();
         packed.finish().unwrap();
-        assert_eq!(rewrite(&path, &traces(), None, false).unwrap(), 1);
+        assert_eq!(rewritten(&path, false).unwrap(), 1);
         let mut text = String::new();
         MultiGzDecoder::new(File::open(&path).unwrap()).read_to_string(&mut text).unwrap();
         assert_eq!(text, "- one\n198.51.100.7 two\n");
         let other = directory.join("a.log.3.xz");
         fs::write(&other, b"\xFD7zXZ\0").unwrap();
-        assert!(matches!(rewrite(&other, &traces(), None, false), Err(RewriteError::Compressed)));
+        assert!(matches!(rewritten(&other, false), Err(RewriteError::Compressed)));
         assert_eq!(fs::read(&other).unwrap(), b"\xFD7zXZ\0");
         fs::remove_dir_all(directory).unwrap();
     }

@@ -76,7 +76,7 @@ fn is_rotated(rest: &str) -> bool {
 }
 
 /// The same, of nothing but a number or a date: a file that is removed must not be another log or an archive.
-fn is_surely_rotated(rest: &str) -> bool {
+pub(super) fn is_surely_rotated(rest: &str) -> bool {
     let rest = COMPRESSED.iter().find_map(|ending| rest.strip_suffix(ending)).unwrap_or(rest);
     let is_digit = |byte: u8| byte.is_ascii_digit();
     match rest.split_at_checked(1) {

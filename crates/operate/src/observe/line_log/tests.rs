@@ -36,9 +36,7 @@ impl Write for Probe {
 }
 
 impl LineSink for Probe {
-    fn replace(&mut self, _: File) {
-        unreachable!("a probe is not a file")
-    }
+    fn replace(&mut self, _: File) {}
 }
 
 fn lines(style: AccessLogStyle) -> AccessLines {
@@ -178,6 +176,32 @@ fn a_half_written_line_is_ended_before_the_next_one() {
     let rest: String = written.iter().collect();
     assert!(rest.starts_with("\n203.0.113.9 ") && rest.ends_with("\"whole\"\n"), "{half}{rest}");
     assert_eq!((rest.matches('\n').count(), dropped.get()), (2, 1));
+}
+
+#[test]
+fn a_half_written_line_is_ended_in_a_rewritten_file_but_not_in_a_new_one() {
+    let folder = Folder::new("torn");
+    for (text, is_ended) in [("half", true), ("", false)] {
+        let path = folder.0.join("access.log");
+        fs::write(&path, text).unwrap();
+        let mut calls = 0;
+        let (log, _, written) = probed(move |text| {
+            calls += 1;
+            match calls {
+                1 => Ok(10),
+                2 => Err(ErrorKind::StorageFull.into()),
+                _ => Ok(text.len()),
+            }
+        });
+        record(&log, "torn");
+        written.recv_timeout(Span::from_secs(20).to_std()).unwrap();
+        log.hold().go_on_in(File::open(&path).unwrap());
+        record(&log, "whole");
+        log.close();
+        drop(log);
+        let rest: String = written.iter().collect();
+        assert_eq!((rest.starts_with('\n'), rest.matches("whole").count()), (is_ended, 1), "{rest}");
+    }
 }
 
 #[test]

@@ -119,8 +119,9 @@ impl<W: LineSink> LogWriter<W> {
         let shared = Arc::clone(&self.shared);
         let _writing = lock(&shared.writing);
         if let Some(file) = lock(&self.shared.replacement).take() {
+            // One that `forget` wrote ends with the same half of a line.
+            self.torn &= file.metadata().is_ok_and(|about| about.len() > 0);
             self.sink.replace(file);
-            self.torn = false;
         }
         if batch.text.is_empty() {
             return;

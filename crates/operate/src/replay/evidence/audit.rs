@@ -198,11 +198,18 @@ impl AuditReader {
             return;
         }
         match &*entry.what {
-            "bucket.reset" | "bucket.credit" | "bucket.rate" | "bucket.rate.end" | "bucket.ban.end"
-            | "bucket.exempt.end" => {
-                let touched = entry.target.as_deref().and_then(touched).unwrap_or(BucketsTouched::All);
-                self.note(at, touched, false);
+            "bucket.reset" | "bucket.credit" => self.note_buckets(at, entry, None),
+            "bucket.rate" | "bucket.exempt" => {
+                // Without a time that can be read: until a line tells of the end.
+                let until = last_until(&entry.after).unwrap_or(Time::from_nanos(u64::MAX));
+                self.note_buckets(at, entry, Some(until));
             }
+            // A ban replaces an own rate and an exemption.
+            "bucket.ban" | "bucket.rate.end" | "bucket.exempt.end" | "bucket.ban.end" => {
+                self.note_buckets(at, entry, Some(at));
+            }
+            // What goes with a person may be shared, as by the neighbours of an address.
+            "forget" => self.note(at, BucketsTouched::All, false),
             "reload" if entry.after["changes"].is_string() => self.note(at, BucketsTouched::All, true),
             "reload" => self.note_config(at, entry, &entry.after),
             "policy" => self.note(at, BucketsTouched::All, true),
@@ -222,14 +229,25 @@ impl AuditReader {
         }
     }
 
+    /// A change of single buckets. Own rates and bans leave the failures of an account as they are.
+    fn note_buckets(&mut self, at: Time, entry: &ReadAuditLine, until: Option<Time>) {
+        let touched = entry.target.as_deref().and_then(touched).unwrap_or(BucketsTouched::All);
+        let ends_row = until.is_none();
+        self.push_note(ChangeNote { at, touched, until, ends_row, is_of_configuration: false });
+    }
+
     fn note(&mut self, at: Time, touched: BucketsTouched, is_of_configuration: bool) {
+        self.push_note(ChangeNote { at, touched, until: None, ends_row: true, is_of_configuration });
+    }
+
+    fn push_note(&mut self, note: ChangeNote) {
         let notes = &mut self.evidence.notes;
         if notes.len() >= MAX_NOTES {
             // The newest ones weigh more: what is before them counts as under another configuration.
             notes.drain(..MAX_NOTES / 2);
             notes.first_mut().into_iter().for_each(|first| first.is_of_configuration = true);
         }
-        notes.push(ChangeNote { at, touched, is_of_configuration });
+        notes.push(note);
     }
 
     fn finish(self) -> AuditEvidence {
@@ -246,6 +264,16 @@ fn touched(target: &str) -> Option<BucketsTouched> {
     address.parse().ok().map(|ip| BucketsTouched::Client(Client::from_ip(ip)))
 }
 
+/// Until when buckets have what a change gave them, by the last of them.
+fn last_until(after: &Value) -> Option<Time> {
+    let buckets = after.as_array().into_iter().flatten();
+    let of_bucket = |bucket: &Value| {
+        let texts = [&bucket["exempt_until"], &bucket["own"]["until"], &bucket["until"]];
+        texts.into_iter().filter_map(|text| time_of(text.as_str()?)).max()
+    };
+    buckets.chain([after]).filter_map(of_bucket).max()
+}
+
 /// Changes of a report.
 const MAX_CHANGES: usize = 10_000;
 /// Changes of buckets and configurations that are remembered.
@@ -254,3 +282,36 @@ const MAX_NOTES: usize = 100_000;
 const MAX_PROCESSES: usize = 10_000;
 /// Outages of a report.
 const MAX_OUTAGES: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_tells_of_which_buckets_and_until_when_they_are_exempt() {
+        let lines = [
+            r#"{"time":"2026-11-20T10:00:00Z","what":"bucket.exempt","target":"ip:192.0.2.7","after":[{"exempt_until":"2026-11-20T11:00:00Z"}]}"#,
+            r#"{"time":"2026-11-20T10:10:00Z","what":"bucket.rate","target":"user:#7","after":[{"own":{"until":"2026-11-20T12:00:00Z"}}]}"#,
+            r#"{"time":"2026-11-20T10:20:00Z","what":"bucket.exempt.end","target":"ip:192.0.2.7"}"#,
+            r#"{"time":"2026-11-20T10:30:00Z","what":"bucket.reset","target":"user:#7","after":[{"tokens":5}]}"#,
+            r#"{"time":"2026-11-20T10:40:00Z","what":"forget","target":"user:#7"}"#,
+        ]
+        .join("\n");
+        let files = [("audit.log".to_owned(), lines.as_bytes())];
+        let notes = read_audit(files, Time::default(), true).unwrap().notes;
+        let client = BucketsTouched::Client(Client::from_ip([192, 0, 2, 7].into()));
+        let account = BucketsTouched::Account(7);
+        let at = |clock: &str| time_of(&format!("2026-11-20T{clock}:00Z"));
+        let expected = [
+            (client, at("11:00"), false),
+            (account, at("12:00"), false),
+            (client, at("10:20"), false),
+            (account, None, true),
+            (BucketsTouched::All, None, true),
+        ];
+        assert_eq!(notes.len(), expected.len());
+        for (note, expected) in notes.iter().zip(expected) {
+            assert_eq!((note.touched, note.until, note.ends_row), expected);
+        }
+    }
+}

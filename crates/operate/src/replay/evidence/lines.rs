@@ -25,6 +25,8 @@ pub struct LineComparison {
     pub hours: Vec<MissingLines>,
     /// Lines that are gone because `log.retention` removes them.
     pub expired: u64,
+    /// Lines from before all that the log has: rotated away or removed, which nothing tells apart without `log.retention`.
+    pub older: u64,
     /// Lines that no gate told of: written since it last did, before a crash, without an audit log, or by others.
     pub untold: u64,
 }
@@ -40,24 +42,29 @@ pub struct MissingLines {
     pub found: u64,
 }
 
-/// Compares whole hours since `since`; lines from before `kept_since` may be gone.
+/// Compares whole hours since `since`. Lines from before `kept_since` may be gone; if it is not known, those from before the
+/// first line that is there.
 #[must_use]
 pub fn compare_lines(
     written: &BTreeMap<u64, u64>,
     found: &BTreeMap<u64, u64>,
     since: Time,
-    kept_since: Time,
+    kept_since: Option<Time>,
 ) -> LineComparison {
     let first = hour_of(since.after(Span::from_nanos(3_600_000_000_000 - 1)));
-    let kept = hour_of(kept_since);
+    let oldest = found.keys().next().copied();
     let mut shown = LineComparison::default();
     for (&hour, &told) in written.range(first..) {
         let there = found.get(&hour).copied().unwrap_or_default();
         shown.written = shown.written.saturating_add(told);
         shown.found = shown.found.saturating_add(there.min(told));
         let missing = told.saturating_sub(there);
-        if missing > 0 && hour <= kept {
+        let is_expired = kept_since.is_some_and(|kept| hour <= hour_of(kept));
+        let is_older = kept_since.is_none() && oldest.is_some_and(|oldest| hour <= oldest);
+        if is_expired {
             shown.expired = shown.expired.saturating_add(missing);
+        } else if is_older {
+            shown.older = shown.older.saturating_add(missing);
         } else if missing > 0 {
             shown.missing = shown.missing.saturating_add(missing);
             if shown.hours.len() < MAX_HOURS {
@@ -87,9 +94,20 @@ mod tests {
     fn a_missing_line_is_found_in_its_hour_and_an_expired_one_is_none() {
         let written = BTreeMap::from([(9, 1), (10, 5), (12, 7), (13, 4), (20, 3)]);
         let found = BTreeMap::from([(10, 5), (13, 3), (14, 2), (20, 4)]);
-        let shown = compare_lines(&written, &found, at(9).after(Span::from_nanos(1)), at(12));
+        let shown = compare_lines(&written, &found, at(9).after(Span::from_nanos(1)), Some(at(12)));
         assert_eq!((shown.written, shown.found, shown.expired), (19, 11, 7));
         let hour = MissingLines { hour: "1970-01-01T13".to_owned(), written: 4, found: 3 };
         assert_eq!((shown.missing, shown.hours, shown.untold), (1, vec![hour], 3));
+    }
+
+    #[test]
+    fn what_is_older_than_all_lines_may_have_been_rotated_away() {
+        let written = BTreeMap::from([(9, 1), (10, 5), (12, 7)]);
+        let of = |found: &[(u64, u64)]| {
+            let shown = compare_lines(&written, &found.iter().copied().collect(), at(1), None);
+            (shown.older, shown.missing, shown.expired)
+        };
+        assert_eq!(of(&[(10, 3), (12, 6)]), (3, 1, 0));
+        assert_eq!(of(&[]), (0, 13, 0));
     }
 }

@@ -102,7 +102,8 @@ pub struct PromiseFigures {
     pub broken_at: Option<ShownLine>,
     /// Lines over the promise before the configuration was last changed: another one may have allowed them.
     pub over_before: u64,
-    /// Attempts that were not followed, because too many accounts or clients were at work.
+    /// Attempts that were not followed: too many accounts or clients were at work, or an operator had given the bucket an own
+    /// rate or an exemption.
     pub left_out: u64,
 }
 

@@ -12,8 +12,10 @@ use crate::time::{Span, Time};
 pub struct GateRun {
     /// The name of its machine.
     pub gate: String,
-    /// When it began.
+    /// When it began, or was first heard of.
     pub from: Time,
+    /// Whether a line tells of its begin: audit logs may be kept for a shorter time than it serves.
+    pub is_begun: bool,
     /// When it was last heard of.
     pub until: Time,
     /// Whether it said that it ends.
@@ -29,6 +31,12 @@ pub struct ServingGap {
     pub until: String,
     /// Whether the gate before it said that it ends: else it may have served for up to an hour of this time.
     pub announced: bool,
+}
+
+impl GateRun {
+    fn new(gate: &str, at: Time, is_begun: bool) -> Self {
+        Self { gate: gate.to_owned(), from: at, is_begun, until: at, is_ended: false }
+    }
 }
 
 /// The runs so far, by machine and process.
@@ -48,24 +56,28 @@ impl GateRuns {
         };
         let gone: Vec<_> = self.open.iter().filter(|open| gone(*open)).map(|(key, _)| key.clone()).collect();
         self.closed.extend(gone.iter().filter_map(|key| self.open.remove(key)));
-        // A gate that begins again and again: the newest runs weigh more.
-        if self.closed.len() >= MAX_RUNS {
-            self.closed.drain(..MAX_RUNS / 2);
-        }
+        self.forget_oldest();
         // One that is still open has crashed, unless it hands over to this one.
         let is_alone = !self.open.keys().any(|(machine, _)| machine == gate);
-        let run = GateRun { gate: gate.to_owned(), from: at, until: at, is_ended: false };
-        self.open.insert(own, run);
+        self.open.insert(own, GateRun::new(gate, at, true));
         is_alone && gone.is_empty()
     }
 
     /// A process says that it serves, or that it has ended.
     pub(super) fn serves(&mut self, gate: &str, process: &str, at: Time, is_end: bool) {
         let key = (gate.to_owned(), process.to_owned());
-        let Some(run) = self.open.get_mut(&key) else { return };
+        let run = self.open.entry(key.clone()).or_insert_with(|| GateRun::new(gate, at, false));
         (run.until, run.is_ended) = (run.until.max(at), is_end);
         if is_end {
             self.closed.extend(self.open.remove(&key));
+            self.forget_oldest();
+        }
+    }
+
+    /// A gate that begins again and again: the newest runs weigh more.
+    fn forget_oldest(&mut self) {
+        if self.closed.len() >= MAX_RUNS {
+            self.closed.drain(..MAX_RUNS / 2);
         }
     }
 
@@ -133,6 +145,15 @@ mod tests {
         assert!(!runs.begin("one", "process 3", at(10)), "the one before said nothing");
         runs.serves("one", "process 3", at(11), false);
         assert_eq!(found(runs, 0, 12), [(3, 5, true), (6, 10, false)]);
+    }
+
+    #[test]
+    fn a_gate_whose_begin_is_not_kept_serves_from_its_first_line() {
+        let mut runs = GateRuns::default();
+        runs.serves("one", "process 1", at(3), false);
+        runs.serves("one", "process 1", at(5), true);
+        assert!(runs.begin("one", "process 2", at(8)));
+        assert_eq!(found(runs, 0, 9), [(5, 8, true)]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::block::{EvidenceBlock, ShownAttempt, ShownVerdict};
 use super::report::{
     AttemptFigures, DecisionEvidence, LimitFigures, PromiseFigures, RouteFigures, ShownLine,
 };
-use super::table::{EvidenceTable, LimitPromise};
+use super::table::{EvidenceTable, LimitPromise, WindowKey};
 use super::windows::AttemptWindows;
 use crate::event::LimitDecision;
 use crate::observe::timestamp::rfc3339;
@@ -24,6 +24,10 @@ pub struct ChangeNote {
     pub at: Time,
     /// The buckets that may be full again.
     pub touched: BucketsTouched,
+    /// Until when these buckets have an own rate or an exemption; not after `at` if that has ended.
+    pub until: Option<Time>,
+    /// Whether failures of the account begin a new row.
+    pub ends_row: bool,
     /// Whether limits may have promised something else before.
     pub is_of_configuration: bool,
 }
@@ -37,6 +41,16 @@ pub enum BucketsTouched {
     Client(Client),
     /// All.
     All,
+}
+
+impl BucketsTouched {
+    fn have(self, promise: &LimitPromise, (client, account): &WindowKey) -> bool {
+        match self {
+            Self::All => true,
+            Self::Account(touched) => *account == Some(touched),
+            Self::Client(touched) => *client == Some(promise.masked(touched)),
+        }
+    }
 }
 
 /// The figures so far.
@@ -56,6 +70,8 @@ pub(super) struct EvidenceTally<'t> {
     next_note: Option<ChangeNote>,
     /// Before this another configuration may have been in force.
     configured: Time,
+    /// Buckets with an own rate or an exemption, and until when: no promise is about them.
+    loosened: Vec<(BucketsTouched, Time)>,
     routes: Vec<AttemptFigures>,
     limits: Vec<PromiseTally>,
     accounts: AccountRows,
@@ -84,6 +100,7 @@ impl<'t> EvidenceTally<'t> {
             next_note: notes.next(),
             notes,
             configured: configured.unwrap_or_default(),
+            loosened: Vec::new(),
             routes: vec![AttemptFigures::default(); table.routes.len()],
             limits: table.limits.iter().map(PromiseTally::of).collect(),
             accounts: AccountRows::new(),
@@ -140,7 +157,7 @@ impl<'t> EvidenceTally<'t> {
         let is_configured = attempt.decided >= self.configured;
         for verdict in &attempt.verdicts {
             if let Some(limit) = self.limits.get_mut(verdict.limit) {
-                limit.count(attempt, *verdict, is_late, is_configured);
+                limit.count(attempt, *verdict, &self.loosened, is_late, is_configured);
             }
         }
         if let Some(account) = attempt.account {
@@ -168,16 +185,39 @@ impl<'t> EvidenceTally<'t> {
     }
 
     fn change(&mut self, note: ChangeNote) {
+        if let Some(until) = note.until {
+            self.loosen(note.at, note.touched, until);
+        }
         let watched = self.limits.iter_mut().filter_map(|limit| limit.watched.as_mut());
         match note.touched {
             BucketsTouched::All => watched.for_each(|(_, windows)| windows.forget_all()),
             BucketsTouched::Account(account) => {
                 watched.for_each(|(_, windows)| windows.forget_account(account));
-                self.accounts.end_row(account);
+                if note.ends_row {
+                    self.accounts.end_row(account);
+                }
             }
             BucketsTouched::Client(client) => {
                 watched.for_each(|(promise, windows)| windows.forget_client(promise.masked(client)));
             }
+        }
+    }
+
+    /// These buckets keep to no promise until then, or do again.
+    fn loosen(&mut self, now: Time, touched: BucketsTouched, until: Time) {
+        let is_ended = until <= now;
+        self.loosened.retain(|(known, end)| *end > now && !(is_ended && *known == touched));
+        if is_ended {
+            return;
+        }
+        match self.loosened.iter_mut().find(|(known, _)| *known == touched) {
+            // It may be about another limit: the line with the later end counts.
+            Some((_, end)) => *end = until.max(*end),
+            None => self.loosened.push((touched, until)),
+        }
+        if self.loosened.len() > MAX_LOOSENED {
+            let last = self.loosened.iter().map(|(_, end)| *end).max().unwrap_or(until);
+            self.loosened = vec![(BucketsTouched::All, last)];
         }
     }
 
@@ -220,7 +260,14 @@ impl PromiseTally {
         Self { figures, watched }
     }
 
-    fn count(&mut self, attempt: &ShownAttempt, verdict: ShownVerdict, is_late: bool, is_configured: bool) {
+    fn count(
+        &mut self,
+        attempt: &ShownAttempt,
+        verdict: ShownVerdict,
+        loosened: &[(BucketsTouched, Time)],
+        is_late: bool,
+        is_configured: bool,
+    ) {
         let figures = &mut self.figures;
         match verdict.decision {
             LimitDecision::Admit => figures.admitted += 1,
@@ -232,7 +279,7 @@ impl PromiseTally {
             return;
         };
         let Some(key) = promise.key_of(attempt.client, attempt.account) else { return };
-        // Owners have buckets of their own, which a log does not tell apart. And where another limit refused the attempt, it
+        // Owners have their own buckets, which a log does not tell apart. And where another limit refused the attempt, it
         // took nothing here.
         let is_elsewhere = promise.is_by_account && attempt.is_owner;
         if is_elsewhere || verdict.decision != LimitDecision::Admit || attempt.is_refused || is_late {
@@ -242,6 +289,13 @@ impl PromiseTally {
             return windows.forget(&key);
         }
         if promise.counts_failures && attempt.outcome != Some(Outcome::Failure) {
+            return;
+        }
+        let is_loose = |(touched, until): &(BucketsTouched, Time)| {
+            attempt.decided < *until && touched.have(promise, &key)
+        };
+        if loosened.iter().any(is_loose) {
+            windows.left_out += 1;
             return;
         }
         let count = windows.add(key, attempt.decided);
@@ -300,3 +354,6 @@ fn figures_of(attempt: &ShownAttempt) -> AttemptFigures {
 fn seconds(span: Span) -> f64 {
     span.as_nanos() as f64 / 1e9
 }
+
+/// Buckets with own rates that are told apart; with more, all count as such.
+const MAX_LOOSENED: usize = 1_000;

@@ -36,6 +36,8 @@ pub(super) struct Streams {
     requests: Cell<u64>,
     /// Streams cancelled by the client, less completed ones.
     cancelled: Cell<u32>,
+    /// Whether its clients are others': a proxy that asks cancels what they cancel.
+    may_cancel: bool,
     /// The activity of the latest request, until its task starts.
     latest: Cell<Option<Rc<StreamActivity>>>,
     stall_timeout: Duration,
@@ -98,14 +100,15 @@ fn length(frame: &Result<Frame<Bytes>, BodyError>) -> usize {
 }
 
 impl Streams {
-    /// `stall_timeout` is for a client that accepts no byte of a response.
-    pub(super) fn new(events: Events, stall_timeout: Duration) -> Rc<Self> {
+    /// `stall_timeout` is for a client that accepts no byte of a response. `may_cancel`: however often.
+    pub(super) fn new(events: Events, stall_timeout: Duration, may_cancel: bool) -> Rc<Self> {
         Rc::new(Self {
             open_streams: Cell::new(0),
             idle_since: Cell::new(Instant::now()),
             had_any: Cell::new(false),
             requests: Cell::new(0),
             cancelled: Cell::new(0),
+            may_cancel,
             latest: Cell::new(None),
             stall_timeout,
             waker: OnceCell::new(),
@@ -128,7 +131,7 @@ impl Streams {
     }
 
     pub(super) fn is_abused(&self) -> bool {
-        self.cancelled.get() > MAX_CANCELLED
+        !self.may_cancel && self.cancelled.get() > MAX_CANCELLED
     }
 
     /// A connection is one task for its whole life, so its waker never changes.

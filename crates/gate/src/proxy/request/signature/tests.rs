@@ -88,7 +88,7 @@ impl SignedVector {
         after.split(';').next().unwrap().parse().unwrap()
     }
 
-    /// Who signed it, at this second.
+    /// The signer, at this second.
     fn signer_at(&self, seconds: u64) -> Signer {
         monitors().signer_of(&self.request().unwrap(), true, at(seconds))
     }
@@ -225,7 +225,7 @@ fn a_signature_has_to_be_what_web_bot_auth_asks_for() {
     let mut second = plain.clone();
     second.value("signature-input").insert_str(0, "other=(\"@method\");tag=\"other\", ");
     second.value("signature").insert_str(0, "other=:AAAA:, ");
-    assert_eq!(second.signer_at(now), probe(), "next to a signature of somebody else");
+    assert_eq!(second.signer_at(now), probe(), "next to another signer's signature");
     let mut with_port = plain.clone();
     *with_port.value("host") = "EXAMPLE.com:443".into();
     assert_eq!(with_port.signer_at(now), probe());
