@@ -209,7 +209,7 @@ impl KernelOffload {
             None => !refuses,
         };
         if are_other && self.is_inherited {
-            // They are not known one by one: whoever is refused still is dropped again soon.
+            // They are not known one by one: a client that is still refused is dropped again soon.
             (self.is_unsure, self.has_written) = (true, true);
         }
         (self.spared, self.policy) = (spared, Some(Arc::clone(&rules.policy)));
@@ -309,7 +309,7 @@ impl KernelOffload {
         self.are_prefixes_new = false;
         let clients = self.dropped.take_all(now);
         let keeps_inherited = self.is_inherited && !self.has_written;
-        // Also if it fails: where prefixes have other lengths, the kernel takes none beside the old ones.
+        // Also if it fails: where prefixes have other lengths, the kernel takes none next to the old ones.
         self.has_written = true;
         if keeps_inherited {
             // Those of the process before this one stay until their ends.

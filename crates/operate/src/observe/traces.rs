@@ -203,7 +203,7 @@ impl Traces {
         if !self.accounts.is_empty() && (is_theirs(&decoded) || is_value && is_theirs(&decode(word, false))) {
             return true;
         }
-        // As where to go after the sign-in, with a query of its own.
+        // As where to go after the sign-in, with its own query.
         nests && is_value && decoded.len() < word.len() && !self.names_in(&decoded, false).is_empty()
     }
 }

@@ -41,8 +41,7 @@ pub(super) async fn serve_http2(
     budget: BudgetHandle,
     windows: FlowWindows,
 ) {
-    let may_cancel = !connection.callers.are_clients();
-    let streams = Streams::new(service.events(), settings.idle_timeout.to_std(), may_cancel);
+    let streams = Streams::new(service.events(), settings.idle_timeout.to_std(), connection.callers);
     let (service, begun) = (Rc::new(service), Rc::default());
     let requests = Http2Service::new(&service, &streams);
     let io = Http2Io::new(stream, FloodCheck::new(budget, Rc::clone(&begun)));

@@ -30,7 +30,7 @@ pub struct Requester<'c> {
     pub peer: PeerAddr,
     /// The other end of the connection that the request came over, if the peer asks about it; else the peer.
     pub source: PeerAddr,
-    /// Whether it says which scheme its client uses.
+    /// Whether it names the scheme that its client uses.
     pub names_scheme: bool,
     /// Whether it speaks TLS with the gate.
     pub is_secure: bool,

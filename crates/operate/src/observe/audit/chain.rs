@@ -83,5 +83,5 @@ impl<'de> Deserialize<'de> for LineHash {
     }
 }
 
-/// What the first line of a file says that goes on with the chain of another one.
+/// The action of the first line in a file that goes on with another one's chain.
 pub(super) const ROTATED: &str = "audit.rotate";

@@ -41,7 +41,7 @@ pub struct ReadChange {
     pub file: String,
     /// The number of the line, from 1.
     pub line: u64,
-    /// What it says.
+    /// Its members.
     #[serde(flatten)]
     pub entry: ReadAuditLine,
 }
