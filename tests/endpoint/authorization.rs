@@ -63,7 +63,9 @@ fn a_question_is_decided_as_the_request_that_it_is_about() {
         assert_eq!(header(&ok.headers, "x-tollgate-receipt").map(str::len), Some(32));
         assert!(ok.response_headers.is_empty());
         // What Envoy removes, it removes after it has set the others.
-        assert_eq!(ok.remove, ["x-tollgate-refused", "x-tollgate-failures", "exposed-credential-check"]);
+        let removed =
+            ["x-tollgate-refused", "x-tollgate-failures", "exposed-credential-check", "x-tollgate-challenge"];
+        assert_eq!(ok.remove, removed);
     }
     let json = [("accept", "application/json")];
     let refused = service.check_once(check("192.0.2.1", "POST", "/login", &json, ""));
