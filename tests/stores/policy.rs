@@ -317,10 +317,13 @@ fn a_policy_of_another_secret_is_not_taken() {
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(err.contains("holds a policy that was not written with this `store.secret`"), "{err}");
-    // The attacker removes it first, and pushes one of his own.
-    server.cli(&["FLUSHALL"]);
-    let mut command = desk.command(&["policy", "push", "--no-wait", "new.toml"]);
-    assert!(command.env("TOLLGATE_STORE__SECRET", foreign).status().unwrap().success());
+    // The attacker removes it first, and pushes one of his own, before the gate restores what the store lost.
+    let pushes = || {
+        server.cli(&["FLUSHALL"]);
+        let mut command = desk.command(&["policy", "push", "--no-wait", "new.toml"]);
+        command.env("TOLLGATE_STORE__SECRET", foreign).status().unwrap().success()
+    };
+    assert!(eventually(SOON, pushes));
     let is_told = || gate.messages().contains("holds a policy that was not written with this `store.secret`");
     assert!(eventually(SOON, is_told), "{}", gate.messages());
     assert_eq!([login(&gate), login(&gate)], [200, 429]);
