@@ -238,11 +238,15 @@ mod tests {
     const SUCCESS: ReportedEnd = ReportedEnd::Outcome(Outcome::Success);
 
     fn engine() -> Engine {
+        engine_by(Clock::system())
+    }
+
+    fn engine_by(clock: Clock) -> Engine {
         let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(3600), BURST).unwrap());
         let limit = Limit { charge_on: ChargeOn::Failures, ..Limit::new("address", spec) };
         let route = Route { limits: vec![0], ..Route::new("login", vec!["POST /login".parse().unwrap()]) };
         let policy = Policy::new(vec![route], vec![limit]);
-        Engine::new(policy, 1000, Clock::system(), Events::default()).unwrap()
+        Engine::new(policy, 1000, clock, Events::default()).unwrap()
     }
 
     fn with_attempt<T>(act: impl FnOnce(&Attempt<'_>) -> T) -> T {
@@ -304,7 +308,9 @@ mod tests {
 
     #[test]
     fn of_several_attempts_with_the_same_receipt_each_is_settled_once() {
-        let (engine, open) = (engine(), OpenAttempts::default());
+        // What time has returned is not refunded again: it stands still.
+        let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
+        let (engine, open) = (engine_by(clock), OpenAttempts::default());
         let later = engine.clock().now().after(Span::from_secs(600));
         let of = |text| AttemptReceipt::of_texts(&engine, [text, "192.0.2.1"]);
         for name in ["anna", "anna", "bert"] {
