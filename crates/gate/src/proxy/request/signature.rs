@@ -3,7 +3,7 @@
 //!
 //! A signature may be sent again by anyone who sees it, until it expires and to the same authority. So it has to expire
 //! soon, and gives nothing but another rate. Whatever does not verify is no signature. At most one is verified for a
-//! request, and only for a key of the file. [`base`] makes the text that is signed.
+//! request, and only for a key of the file. `base` makes the text that is signed.
 
 mod base;
 
