@@ -87,11 +87,14 @@ fn buckets(config: &Config) -> Vec<PrivatePlace> {
     let mut places = Vec::new();
     if let Some((lasts, name, kind)) = longest.max_by_key(|(lasts, ..)| *lasts) {
         let beyond = if kind == LimitKind::Rate { "" } else { ", for its failures or waits" };
-        let lasts = format!("{} after an attempt (`{name}`{beyond})", words(lasts));
+        let lasts = match lasts {
+            lasts if lasts >= FOR_EVER => format!("until a sign-in or a reset (`{name}`{beyond})"),
+            lasts => format!("{} after an attempt (`{name}`{beyond})", in_words(lasts)),
+        };
         places.push(PrivatePlace::new(&*at, "buckets, by keyed hashes of addresses and accounts", lasts));
     }
     if let Some(memory) = &config.policy.owner_memory {
-        let lasts = format!("{} after a sign-in", words(memory.recent().ttl()));
+        let lasts = format!("{} after a sign-in", in_words(memory.recent().ttl()));
         places.push(PrivatePlace::new(at, "clients that accounts signed in from, by keyed hash", lasts));
     }
     places
@@ -105,7 +108,7 @@ fn logs(log: &LogSettings) -> Vec<PrivatePlace> {
     };
     let lasts = |target: &LogTarget| match (target, log.retention) {
         (LogTarget::File(_), Some(kept)) => {
-            format!("{} after it was rotated (log.retention)", words(kept))
+            format!("{} after it was rotated (log.retention)", in_words(kept))
         }
         (LogTarget::File(_), None) => "until it is deleted: log.retention is not set".to_owned(),
         (LogTarget::StandardOutput | LogTarget::Syslog(_), _) => ELSEWHERE.to_owned(),
@@ -127,11 +130,6 @@ fn logs(log: &LogSettings) -> Vec<PrivatePlace> {
     places
 }
 
-/// As in "30 days", or "for ever" where nothing ends it.
-fn words(lasts: Span) -> String {
-    if lasts >= FOR_EVER { "for ever".to_owned() } else { in_words(lasts) }
-}
-
 const ELSEWHERE: &str = "as long as those who receive it keep it";
-/// Longer than people live.
-const FOR_EVER: Span = Span::from_secs(100 * 365 * 86_400);
+/// A run of failures lasts for the longest span that a bucket takes, which time does not end in practice.
+const FOR_EVER: Span = Span::from_secs(50 * 365 * 86_400);

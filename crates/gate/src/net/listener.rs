@@ -59,7 +59,7 @@ pub struct BoundSocket {
     socket: Socket,
     /// It was passed to this process.
     inherited: bool,
-    /// Who connects to it.
+    /// Its callers.
     pub callers: Callers,
 }
 
@@ -250,7 +250,7 @@ pub enum ListenerKind {
     Unix,
 }
 
-/// Who connects to a socket.
+/// The callers of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Callers {
     /// Clients, or operators.
@@ -283,7 +283,7 @@ pub struct Listener {
     pub kind: ListenerKind,
     /// The listening socket.
     pub socket: ListenSocket,
-    /// Who connects to it.
+    /// Its callers.
     pub callers: Callers,
     /// The socket outlives this process, so connections in its backlog are left to the next one.
     pub outlives_process: bool,

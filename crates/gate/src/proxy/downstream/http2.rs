@@ -41,7 +41,7 @@ pub(super) async fn serve_http2(
     budget: BudgetHandle,
     windows: FlowWindows,
 ) {
-    let streams = Streams::new(service.events(), settings.idle_timeout.to_std(), connection.callers);
+    let streams = Streams::new(&service, settings.idle_timeout.to_std());
     let (service, begun) = (Rc::new(service), Rc::default());
     let requests = Http2Service::new(&service, &streams);
     let io = Http2Io::new(stream, FloodCheck::new(budget, Rc::clone(&begun)));

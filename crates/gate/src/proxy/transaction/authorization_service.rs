@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use http::{Request, Response};
 
-use super::calls::AskedAnswer;
+use super::calls::{AskedAnswer, UnreadCall};
 use super::server::Server;
 use crate::proxy::body::{ClientBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
@@ -27,21 +27,17 @@ impl Server {
         let (head, incoming) = request.into_parts();
         let context = || self.context_of_asker(&connection, &Request::from_parts(head, ()));
         let guard = UnreadGuard::begins(&self.unread_bodies);
-        let read = match self.read_call(incoming, MAX_MESSAGE).await {
-            Ok(Some(bytes)) => grpc::message_in(bytes).and_then(CheckRequest::read),
-            Ok(None) => {
-                // Its client may have made it so long.
+        let asked = match self.read_call(incoming, MAX_MESSAGE, CheckRequest::read).await {
+            Ok(asked) => asked.into_request(self.config.current().shared.shows_bodies(&connection)),
+            Err(UnreadCall::TooLong) => {
                 let Ok(refused) = context().finish_with_error(&Error::BodyTooLong, &connection).await;
                 return grpc::response(&response_to(AskedAnswer::of(refused).await, None));
             }
-            Err(error) => {
+            Err(UnreadCall::Broken(error)) => {
                 let Ok(response) = context().finish_with_error(&error, &connection).await;
                 return response;
             }
-        };
-        let asked = match read {
-            Ok(asked) => asked.into_request(self.config.current().shared.shows_bodies(&connection)),
-            Err(error) => return context().record.finish(error.response()),
+            Err(UnreadCall::Malformed(error)) => return context().record.finish(error.response()),
         };
         let headers = asked.as_ref().ok().map(|asked| asked.request.headers());
         let cookies = headers.and_then(|headers| self.passed_cookies(headers));

@@ -25,6 +25,14 @@ pub(super) struct AskedAnswer {
     pub(super) body: Bytes,
 }
 
+/// Why a call has no message that can be decided on.
+pub(super) enum UnreadCall {
+    /// Its client may have made it so long.
+    TooLong,
+    Broken(Error),
+    Malformed(CallError),
+}
+
 impl Server {
     /// Answers a call at an endpoint of this kind.
     pub(super) fn answer_call(
@@ -48,14 +56,22 @@ impl Server {
         }
     }
 
-    /// The body of a call with one message; `None` if it is longer than `max`.
-    pub(super) async fn read_call(&self, incoming: ClientBody, max: usize) -> Result<Option<Bytes>, Error> {
+    /// The only message of a call, of at most `max` bytes.
+    pub(super) async fn read_call<T>(
+        &self,
+        incoming: ClientBody,
+        max: usize,
+        read: impl FnOnce(Bytes) -> Result<T, CallError>,
+    ) -> Result<T, UnreadCall> {
         let timeout = self.config.current().shared.settings.body_timeout.to_std();
         let memory = self.body_memory.requests.reserve(None);
-        Ok(match body::read(incoming, max, timeout, memory).await? {
-            BufferedBody::Whole(bytes) => Some(bytes),
-            BufferedBody::Longer(..) => None,
-        })
+        let body = body::read(incoming, max, timeout, memory).await;
+        match body.map_err(UnreadCall::Broken)? {
+            BufferedBody::Whole(bytes) => {
+                grpc::message_in(bytes).and_then(read).map_err(UnreadCall::Malformed)
+            }
+            BufferedBody::Longer(..) => Err(UnreadCall::TooLong),
+        }
     }
 
     /// Decides on a request that a message describes.

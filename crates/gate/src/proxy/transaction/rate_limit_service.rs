@@ -10,6 +10,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, Request, Response, StatusCode};
 
 use super::admitted::AdmittedAttempt;
+use super::calls::UnreadCall;
 use super::context::RequestContext;
 use super::head_check::RoutedDecision;
 use super::server::Server;
@@ -50,25 +51,21 @@ impl Server {
         let (head, incoming) = request.into_parts();
         let context = || self.context_of_asker(&connection, &Request::from_parts(head, ()));
         let guard = UnreadGuard::begins(&self.unread_bodies);
-        let asked = match self.read_call(incoming, MAX_MESSAGE).await {
-            Ok(Some(bytes)) => grpc::message_in(bytes).and_then(RateLimitRequest::read),
-            // Its client may have made it so long.
-            Ok(None) => {
-                let refused = RateLimitResponse::with(Code::OverLimit);
-                return context().record.finish(grpc::response(&refused));
-            }
-            Err(error) => {
-                let Ok(response) = context().finish_with_error(&error, &connection).await;
-                return response;
-            }
-        };
-        match asked {
+        match self.read_call(incoming, MAX_MESSAGE, RateLimitRequest::read).await {
             Ok(asked) => {
                 let answered = self.decide_descriptors(&connection, &asked).await;
                 drop(guard);
                 grpc::response(&self.answer(answered).await)
             }
-            Err(error) => context().record.finish(error.response()),
+            Err(UnreadCall::TooLong) => {
+                let refused = RateLimitResponse::with(Code::OverLimit);
+                context().record.finish(grpc::response(&refused))
+            }
+            Err(UnreadCall::Broken(error)) => {
+                let Ok(response) = context().finish_with_error(&error, &connection).await;
+                response
+            }
+            Err(UnreadCall::Malformed(error)) => context().record.finish(error.response()),
         }
     }
 

@@ -68,6 +68,13 @@ impl Service {
         }
     }
 
+    /// Whether the peer is a proxy that may ask: it cancels what its own clients cancel.
+    pub(in crate::proxy) fn serves_trusted_asker(&self) -> bool {
+        let config = self.server.config.current();
+        let endpoint = config.shared.endpoint_of(&self.connection);
+        endpoint.is_some_and(|endpoint| endpoint.trusts(self.connection.peer))
+    }
+
     /// Records that the client sent what is not a request, and got this status.
     pub(in crate::proxy) fn emit_without_request(&self, status: StatusCode) {
         AccessRecord::emit_without_request(&self.server, &self.connection, status);

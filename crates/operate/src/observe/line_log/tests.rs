@@ -55,6 +55,19 @@ fn probed(
     (log, dropped, written)
 }
 
+/// A disk that takes ten bytes of a line, then is full once.
+fn full_after_ten_bytes() -> impl FnMut(&[u8]) -> io::Result<usize> + Send {
+    let mut calls = 0;
+    move |text| {
+        calls += 1;
+        match calls {
+            1 => Ok(10),
+            2 => Err(ErrorKind::StorageFull.into()),
+            _ => Ok(text.len()),
+        }
+    }
+}
+
 fn in_file(path: &Path) -> io::Result<(LineLog, Counter)> {
     let dropped = Counter::default();
     let (target, clock) = (LogTarget::File(path.to_owned()), Clock::manual(AT));
@@ -159,15 +172,7 @@ fn a_full_disk_costs_lines_and_nothing_else() {
 
 #[test]
 fn a_half_written_line_is_ended_before_the_next_one() {
-    let mut calls = 0;
-    let (log, dropped, written) = probed(move |text| {
-        calls += 1;
-        match calls {
-            1 => Ok(10),
-            2 => Err(ErrorKind::StorageFull.into()),
-            _ => Ok(text.len()),
-        }
-    });
+    let (log, dropped, written) = probed(full_after_ten_bytes());
     record(&log, "torn");
     let half = written.recv_timeout(Span::from_secs(20).to_std()).unwrap();
     record(&log, "whole");
@@ -184,15 +189,7 @@ fn a_half_written_line_is_ended_in_a_rewritten_file_but_not_in_a_new_one() {
     for (text, is_ended) in [("half", true), ("", false)] {
         let path = folder.0.join("access.log");
         fs::write(&path, text).unwrap();
-        let mut calls = 0;
-        let (log, _, written) = probed(move |text| {
-            calls += 1;
-            match calls {
-                1 => Ok(10),
-                2 => Err(ErrorKind::StorageFull.into()),
-                _ => Ok(text.len()),
-            }
-        });
+        let (log, _, written) = probed(full_after_ten_bytes());
         record(&log, "torn");
         written.recv_timeout(Span::from_secs(20).to_std()).unwrap();
         log.hold().go_on_in(File::open(&path).unwrap());

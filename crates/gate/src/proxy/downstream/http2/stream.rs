@@ -21,7 +21,6 @@ use tokio::time::Instant;
 
 use super::translate::to_http1;
 use crate::event::{Event, Events};
-use crate::net::listener::Callers;
 use crate::proxy::body::{BodyError, ClientBody, ReadAhead, ResponseBody, add_to_hint, complete_headers};
 use crate::proxy::headers::REQUEST_ID;
 use crate::proxy::transaction::response_future::ResponseFuture;
@@ -101,20 +100,19 @@ fn length(frame: &Result<Frame<Bytes>, BodyError>) -> usize {
 }
 
 impl Streams {
-    /// `stall_timeout` is for a client that accepts no byte of a response. Proxies that ask may cancel: they
-    /// reset what their own clients left.
-    pub(super) fn new(events: Events, stall_timeout: Duration, callers: Callers) -> Rc<Self> {
+    /// `stall_timeout` is for a client that accepts no byte of a response.
+    pub(super) fn new(service: &Service, stall_timeout: Duration) -> Rc<Self> {
         Rc::new(Self {
             open_streams: Cell::new(0),
             idle_since: Cell::new(Instant::now()),
             had_any: Cell::new(false),
             requests: Cell::new(0),
             cancelled: Cell::new(0),
-            may_cancel: !callers.are_clients(),
+            may_cancel: service.serves_trusted_asker(),
             latest: Cell::new(None),
             stall_timeout,
             waker: OnceCell::new(),
-            events,
+            events: service.events(),
         })
     }
 
