@@ -340,7 +340,7 @@ fn the_kernel_takes_ten_thousand_clients_in_a_second() {
         let element = |number: u32| {
             let ip = Ipv4Addr::from(0x0a00_0000 + number * 7);
             let v6: IpAddr = std::net::Ipv6Addr::from(u128::from(number) << 70).into();
-            let ip = if number % 2 == 0 { ip.into() } else { v6 };
+            let ip = if number.is_multiple_of(2) { ip.into() } else { v6 };
             let range =
                 AddressRange::from(ipnet::IpNet::new(ip, if ip.is_ipv4() { 32 } else { 64 }).unwrap());
             NftElement { range, lasts: Duration::from_secs(3600) }
