@@ -134,6 +134,9 @@ fn a_body_that_is_not_seen_is_not_taken_for_none() {
     let said = cut.header_lines().last_mut().unwrap();
     said.raw = b"true".to_vec();
     assert_eq!(service.check_once(cut).verdict(), 413);
+    let mut cut_in_silence = form("192.0.2.1", "user=other&pad=x");
+    cut_in_silence.http().raw_body.pop();
+    assert_eq!(service.check_once(cut_in_silence).verdict(), 413);
     let mut elsewhere = check("192.0.2.1", "POST", "/upload", &[], "user=anna&pass");
     elsewhere.header_lines().last_mut().unwrap().raw = b"true".to_vec();
     assert_eq!(service.check_once(elsewhere).verdict(), 200);

@@ -1,15 +1,21 @@
 //! Real proxies with the files of `examples/endpoints`, in front of a real application: each asks the gate.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use bytes::Bytes;
+use h2::client::SendRequest;
 use support::{Answer, Client, Upstream, post_with};
+use tokio::net::TcpSocket;
 
 use self::front::{Front, Proxy};
 
+mod accounts;
 mod bodies;
 mod front;
+mod http2;
 mod outcomes;
+mod site;
 
 /// A proxy in front of an application that keeps every request.
 struct Recorded {
@@ -151,6 +157,18 @@ impl Recorded {
         });
         assert_eq!((admitted, self.reached() - before), (5, 5), "{}", self.said());
     }
+}
+
+/// A connection over HTTP/2 in clear text, from this client.
+async fn http2_from(client: Ipv4Addr, address: SocketAddr) -> SendRequest<Bytes> {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from((client, 0))).unwrap();
+    let (send, connection) = h2::client::handshake(socket.connect(address).await.unwrap()).await.unwrap();
+    tokio::spawn(async move {
+        // How it ends is seen on its streams.
+        let _ = connection.await;
+    });
+    send
 }
 
 #[test]

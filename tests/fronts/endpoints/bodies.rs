@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use bytes::Bytes;
 use http::Request;
 use support::{Client, installed, polite};
-use tokio::net::TcpSocket;
 
 use super::front::{Front, Proxy};
+use super::http2_from;
 use crate::legacy::{Place, Workers, free_address};
 
 /// Notes every password that it gets, whatever the method, and every request whose path a header has moved.
@@ -112,10 +112,7 @@ impl Kind {
     }
 
     async fn ask_over_http2(&self, address: SocketAddr) -> Option<u16> {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind(SocketAddr::from((self.client, 0))).unwrap();
-        let (send, connection) = h2::client::handshake(socket.connect(address).await.unwrap()).await.unwrap();
-        let connection = tokio::spawn(connection);
+        let send = http2_from(self.client, address).await;
         let body = format!("password={}", self.password());
         let mut request = Request::builder()
             .method(self.method)
@@ -132,9 +129,7 @@ impl Kind {
         if !ends {
             out.send_data(Bytes::from(body), true).unwrap();
         }
-        let status = response.await.ok().map(|response| response.status().as_u16());
-        connection.abort();
-        status
+        response.await.ok().map(|response| response.status().as_u16())
     }
 }
 

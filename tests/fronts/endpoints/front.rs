@@ -35,6 +35,14 @@ pub(super) enum Reporter {
     EnvoyProc,
 }
 
+/// What is started.
+struct Setup {
+    proxy: Proxy,
+    reporter: Option<Reporter>,
+    /// Whether it speaks HTTP/2 to the application.
+    is_http2_behind: bool,
+}
+
 /// A proxy between clients and an application; gone when dropped.
 pub(super) struct Front {
     process: Child,
@@ -50,7 +58,7 @@ pub(super) struct Front {
 impl Front {
     /// With all examples in the gate's directory, at free ports. `gate` makes the gate's file of the example.
     pub(super) fn start(proxy: Proxy, application: SocketAddr, gate: impl FnOnce(String) -> String) -> Self {
-        Self::with(proxy, application, gate, None)
+        Self::with(&Setup { proxy, reporter: None, is_http2_behind: false }, application, gate)
     }
 
     /// The same for one that reports answers.
@@ -59,15 +67,22 @@ impl Front {
         application: SocketAddr,
         gate: impl FnOnce(String) -> String,
     ) -> Self {
-        Self::with(reporter.proxy(), application, gate, Some(reporter))
+        let setup = Setup { proxy: reporter.proxy(), reporter: Some(reporter), is_http2_behind: false };
+        Self::with(&setup, application, gate)
     }
 
-    fn with(
+    /// The same for a proxy that speaks HTTP/2 to the application, and may report its answers.
+    pub(super) fn over_http2(
         proxy: Proxy,
+        reporter: Option<Reporter>,
         application: SocketAddr,
         gate: impl FnOnce(String) -> String,
-        reporter: Option<Reporter>,
     ) -> Self {
+        Self::with(&Setup { proxy, reporter, is_http2_behind: true }, application, gate)
+    }
+
+    fn with(setup: &Setup, application: SocketAddr, gate: impl FnOnce(String) -> String) -> Self {
+        let proxy = setup.proxy;
         let ports: [u16; 6] = std::array::from_fn(|_| free_port());
         let http2 = if proxy == Proxy::Nginx { free_port() } else { ports[0] };
         let here = |text: &str| {
@@ -88,8 +103,11 @@ impl Front {
             fs::create_dir_all(place.parent().unwrap()).unwrap();
             fs::write(place, read(name)).unwrap();
         }
-        if let Some(reporter) = reporter {
+        if let Some(reporter) = setup.reporter {
             reporter.switch_on(&gate.directory);
+        }
+        if setup.is_http2_behind {
+            proxy.speak_http2_behind(&gate.directory, application);
         }
         let mut command = proxy.command(&gate.directory, [ports[0], http2]);
         command.current_dir(&gate.directory).env("HOME", &gate.directory).stdin(Stdio::null());
@@ -119,7 +137,7 @@ impl Drop for Front {
 }
 
 impl Reporter {
-    fn proxy(self) -> Proxy {
+    pub(super) fn proxy(self) -> Proxy {
         match self {
             Self::NginxByJs | Self::NginxByLua => Proxy::Nginx,
             Self::Haproxy => Proxy::Haproxy,
@@ -160,11 +178,45 @@ impl Proxy {
             }
             Self::Caddy => caddy(directory),
             Self::Traefik => traefik(ports[0]),
-            Self::Envoy => envoy("envoy.yaml"),
-            Self::EnvoyRls => envoy("envoy-rls.yaml"),
-            Self::EnvoyAuthz => envoy("envoy-ext-authz.yaml"),
-            Self::EnvoyProc => envoy("envoy-ext-proc.yaml"),
+            Self::Envoy | Self::EnvoyRls | Self::EnvoyAuthz | Self::EnvoyProc => envoy(self.file()),
         }
+    }
+
+    /// Its own file of the examples.
+    fn file(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx.conf",
+            Self::Haproxy => "haproxy.cfg",
+            Self::Caddy => "Caddyfile",
+            Self::Traefik => "traefik-dynamic.yaml",
+            Self::Envoy => "envoy.yaml",
+            Self::EnvoyRls => "envoy-rls.yaml",
+            Self::EnvoyAuthz => "envoy-ext-authz.yaml",
+            Self::EnvoyProc => "envoy-ext-proc.yaml",
+        }
+    }
+
+    /// Makes its file say that the application at this address speaks HTTP/2 in clear text.
+    fn speak_http2_behind(self, directory: &Path, application: SocketAddr) {
+        let (old, new) = match self {
+            Self::Nginx => panic!("its proxy_pass speaks HTTP/1.1"),
+            Self::Haproxy => {
+                let server = format!("server application {application}");
+                (server.clone(), server + " proto h2")
+            }
+            Self::Caddy => {
+                (format!("reverse_proxy {application}"), format!("reverse_proxy h2c://{application}"))
+            }
+            Self::Traefik => (format!("url: http://{application}"), format!("url: h2c://{application}")),
+            Self::Envoy | Self::EnvoyRls | Self::EnvoyAuthz | Self::EnvoyProc => {
+                let cluster = "  - name: application\n    connect_timeout: 2s\n".to_owned();
+                (cluster.clone(), cluster + ENVOY_HTTP2)
+            }
+        };
+        let file = directory.join(self.file());
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(&old), "{old} in {text}");
+        fs::write(file, text.replace(&old, &new)).unwrap();
     }
 }
 
@@ -243,6 +295,13 @@ fn envoy(file: &str) -> Command {
     command.args(["--config-path", file]).args(apart);
     command
 }
+
+/// What makes Envoy speak HTTP/2 to a cluster, as its files have it for the gate.
+const ENVOY_HTTP2: &str = r#"    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: { http2_protocol_options: {} }
+"#;
 
 const FILES: [&str; 16] = [
     "nginx.conf",

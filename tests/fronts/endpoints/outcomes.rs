@@ -23,12 +23,7 @@ impl Reported {
         let is_free = Arc::new(AtomicBool::new(false));
         let freed = Arc::clone(&is_free);
         let application = Upstream::answering(move |request, _| answer(request, &freed));
-        let front = Front::reporting(reporter, application.address, |file| {
-            let file = file.replace("\"forward-auth\"\n", "\"forward-auth\"\nanswers = true\n");
-            let success = "success = { status = 302, location = \"/home*\", set_cookie = \"session\" }";
-            let file = file.replace("\"POST /login\"", &format!("\"POST /login\"\n{success}"));
-            file.replace("\"5 per 1h\"", "\"5 per 1h\"\ncount = \"failures\"")
-        });
+        let front = Front::reporting(reporter, application.address, by_failures);
         Self { front, application, is_free }
     }
 
@@ -152,6 +147,14 @@ impl Reported {
         self.is_free.store(true, Ordering::Relaxed);
         client.answer()
     }
+}
+
+/// The gate's file of the examples where proxies report answers, and failures count.
+pub(super) fn by_failures(file: String) -> String {
+    let file = file.replace("\"forward-auth\"\n", "\"forward-auth\"\nanswers = true\n");
+    let success = "success = { status = 302, location = \"/home*\", set_cookie = \"session\" }";
+    let file = file.replace("\"POST /login\"", &format!("\"POST /login\"\n{success}"));
+    file.replace("\"5 per 1h\"", "\"5 per 1h\"\ncount = \"failures\"")
 }
 
 /// 302 for what has `right` in its target, 200 for all else.

@@ -23,7 +23,7 @@ use crate::time::Clock;
 pub struct DownstreamConnection {
     /// The kind of listener that accepted it.
     pub listener_kind: ListenerKind,
-    /// Who made it.
+    /// Whether a client made it, or a proxy that asks.
     pub callers: Callers,
     /// The address of the other end.
     pub peer: PeerAddr,

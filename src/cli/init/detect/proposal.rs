@@ -1,6 +1,6 @@
 //! A route for an application without a preset, from its form and from its answers to sign-ins.
 //!
-//! Of the server's words only plain names and paths are written.
+//! Only plain names and paths from the server's answers are written.
 
 use http::header::{LOCATION, SET_COOKIE};
 

@@ -108,8 +108,8 @@ impl CheckRequest {
         let body = match (bytes.is_empty(), is_cut) {
             (true, true) => VisibleBody::Hidden,
             (true, false) => head.without_body(shows_bodies),
-            (false, true) => VisibleBody::Beginning,
-            (false, false) => VisibleBody::Whole,
+            (false, false) if !head.announces_more_than(&bytes) => VisibleBody::Whole,
+            (false, _) => VisibleBody::Beginning,
         };
         let mut request = head.into_request(body_of(bytes))?;
         request.extensions_mut().insert(SourceAddr(source));

@@ -119,6 +119,12 @@ impl DescribedHead {
         }
     }
 
+    /// Whether the body is longer than these bytes that came of it, by its length. A proxy may not say that it cut a body.
+    pub(in crate::proxy) fn announces_more_than(&self, came: &[u8]) -> bool {
+        let length = self.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        length.is_some_and(|length: usize| length > came.len())
+    }
+
     /// The request with this head. The scheme is that of the client if no `X-Forwarded-Proto` says it.
     ///
     /// # Errors
