@@ -31,6 +31,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -63,14 +64,19 @@ fn main() {
     if std::env::args().any(|word| word == "echo") {
         block_on(echo());
     }
+    // What is started from now on stays there: on which core the scheduler puts it would decide the wait of a question alone.
+    pin_to(1);
     let upstream = Upstream::start();
     let kinds = [("envoy-rls", Asks::Limits), ("ext-authz", Asks::Authorizes), ("ext-proc", Asks::Processes)];
     let kinds = kinds.map(|(kind, asks)| (kind, asks, SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()))));
     let endpoints = kinds.map(|(kind, _, address)| {
-        format!("[endpoint.{kind}]\nkind = \"{kind}\"\nlisten = \"http://{address}\"\n")
+        format!(
+            "[endpoint.{kind}]\nkind = \"{kind}\"\nlisten = \"http://{address}\"\noutcome_timeout = \"1s\"\n"
+        )
     });
     let gate = Launch::new(&upstream.file(&format!("{POLICY}{}", endpoints.concat()))).start();
     let (mut other, echo) = start_echo();
+    pin_to(0);
     let peer = |name, asks, process, address| Peer {
         name,
         asks,
@@ -90,6 +96,13 @@ fn main() {
     other.kill().unwrap();
     other.wait().unwrap();
     print(&mut peers);
+}
+
+/// Keeps this thread, and what it starts from now on, on one core.
+fn pin_to(core: usize) {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    sched_setaffinity(None, &cores).unwrap();
 }
 
 /// One question at a time, of each peer in turn.

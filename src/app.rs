@@ -146,7 +146,7 @@ pub enum AppStartError {
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The buckets do not fit into the address space.
-    #[error("store.capacity: {0}")]
+    #[error("store.capacity")]
     Capacity(#[from] TooLarge),
     /// The store cannot be used. A store that is only unreachable is not an error.
     #[error(transparent)]
@@ -158,13 +158,13 @@ pub enum AppStartError {
     #[error("log.decisions: {0}: {1}")]
     DecisionLog(LogTarget, io::Error),
     /// The audit log cannot be opened.
-    #[error("admin.audit: {0}")]
+    #[error("admin.audit")]
     Audit(#[from] AuditError),
     /// The certificates, keys or roots cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsConfigError),
     /// The kernel does not drop clients for this gate.
-    #[error("kernel.nftables: {0}")]
+    #[error("kernel.nftables")]
     Kernel(#[from] NftError),
     /// A socket cannot be shared among the workers.
     #[error("cannot share a socket: {0}")]

@@ -63,6 +63,8 @@ pub(super) struct KernelOffload {
     is_full: bool,
     told_full: Option<Time>,
     shown: KernelDrops,
+    /// What listeners heard last.
+    reported: KernelDrops,
     /// Clients that were looked at a moment ago and are not to be dropped.
     seen: HashSet<IpAddr>,
     forgotten: Time,
@@ -106,6 +108,7 @@ impl KernelOffload {
             is_full: false,
             told_full: None,
             shown: KernelDrops::default(),
+            reported: KernelDrops::default(),
             seen: HashSet::new(),
             forgotten: Time::from_nanos(0),
         }))
@@ -135,7 +138,6 @@ impl KernelOffload {
             let Some(engine) = sources.engine.upgrade() else { return };
             self.look(waiting, &engine, &sources.config.load_full(), runtime);
             let mut told = Ok(());
-            let before = self.shown;
             let own = engine.clock().now();
             queue.in_turn(|| told = self.tell(own, engine.time()));
             if self.is_full && self.told_full.is_none_or(|told| own.since(told) >= REMINDER) {
@@ -146,9 +148,10 @@ impl KernelOffload {
             }
             if let Err(error) = told {
                 sources.events.emit(&Event::KernelRefused { why: &error.to_string() });
-            } else if self.shown != before {
+            } else if !self.is_unsure && self.shown != self.reported {
                 sources.events.emit(&Event::KernelDrops(self.shown));
                 (self.shown.added, self.shown.removed) = (0, 0);
+                self.reported = self.shown;
             }
             // What comes in the meantime is told in one batch.
             thread::sleep(BETWEEN_BATCHES);
@@ -184,12 +187,15 @@ impl KernelOffload {
         }
         let is_new = |ip: &IpAddr| is_direct && !changed.contains(ip) && !self.seen.contains(ip);
         let refused: Vec<_> = waiting.refused.into_iter().filter(is_new).take(MAX_LOOKS).collect();
+        let let_go = self.let_go.len();
         for ip in refused {
             // The next refused attempt is looked at again.
             if self.review(ip, engine, &rules, runtime).is_none() {
                 break;
             }
         }
+        // The kernel lets them through: they have just asked.
+        self.let_go.truncate(let_go);
         let mut changed = changed.into_iter();
         while let Some(ip) = changed.next() {
             if self.review(ip, engine, &rules, runtime).is_none() {
@@ -271,7 +277,6 @@ impl KernelOffload {
             let _ = self.table.change(NftSet::Clients, &[element(range, now, now)], &[]);
         }
         let ElementChanges { added, removed } = self.dropped.take_changes(now);
-        let before = self.shown.elements;
         self.shown.added += added.len();
         self.shown.removed += removed.len();
         self.shown.elements = self.dropped.len() + self.prefixes.len();
@@ -289,7 +294,6 @@ impl KernelOffload {
                 (self.is_unsure, self.tried) = (false, None);
                 return Ok(());
             }
-            self.shown.elements = before;
             return written;
         }
         Ok(())

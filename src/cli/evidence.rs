@@ -108,9 +108,8 @@ impl EvidenceArgs {
     fn report(&self, config: &Config, sources: &Sources) -> anyhow::Result<EvidenceReport> {
         let now = Clock::system().now();
         let time = ReportedTime { since: now.before(self.since), now };
-        let keeps_buckets = config.store.address.is_shared() || config.store.snapshot.is_some();
-        let (chain, audit) = self.audit(config, time.since, keeps_buckets)?;
-        let table = EvidenceTable::new(&config.policy, |at| promises::of_limit(&config.policy, at));
+        let (chain, audit) = self.audit(config, time.since, config.store.keeps_buckets())?;
+        let table = EvidenceTable::new(&config.policy, |at| promises::of_limit(config, at));
         let (paths, has_log) = self.decision_logs(config, time.since)?;
         let progress = progress_bar(&paths);
         let logs = paths.iter().map(|path| open(path, &progress)).collect::<anyhow::Result<Vec<_>>>()?;

@@ -33,7 +33,7 @@ fn list() -> String {
             Some(product) => format!("verified on {product}"),
             None => "from documentation".to_owned(),
         };
-        format!("{:<16}{:<39}{}\n", preset.name, origin, preset.about())
+        format!("{:<16}{:<49}{}\n", preset.name, origin, preset.about())
     });
     lines.collect()
 }

@@ -368,6 +368,9 @@ fn what_is_out_of_order_is_a_status_of_grpc() {
         assert!(matches!(call.next().await, Some(message) if !message.is_empty()));
     });
     assert_eq!(service.settled("failure"), 1.0, "one was not held back, and passed");
+    // A stream that fails is a request; the one of a head that was decided on is another.
+    let counted = service.gate.metric("tollgate_requests_total", "");
+    assert!(counted >= 15.0, "{counted}");
 }
 
 /// Envoy resets the stream of each request, which is no abuse.

@@ -212,6 +212,15 @@ fn no_client_sees_a_demand_and_a_gate_without_challenges_obeys_none() {
     let page = gate.ask(get_with("/page?ask", ""));
     assert_eq!((page.status, page.header("x-tollgate-challenge")), (200, None));
     assert_eq!([0; 2].map(|_| gate.ask(post("/login", "")).status), [200, 200], "a page is no attempt");
+    let switching = Upstream::answering(|_, _| {
+        let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n";
+        Reply::Bytes(format!("{switch}X-Tollgate-Challenge: 1\r\n\r\n").into())
+    });
+    let gate = Gate::start(&switching.file(&format!("{tables}{WORK}")));
+    let mut socket = gate.connect();
+    socket.send(get_with("/socket", "Connection: upgrade\r\nUpgrade: websocket\r\n"));
+    let head = socket.take_head_text();
+    assert!(head.starts_with("HTTP/1.1 101 ") && !head.to_lowercase().contains("challenge"), "{head}");
     let plain = Gate::start(&upstream.file(tables));
     let statuses = [0; 3].map(|_| plain.ask(post("/login?ask", "")).status);
     assert_eq!(statuses, [200, 200, 429]);

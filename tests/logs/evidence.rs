@@ -12,7 +12,7 @@ use support::decisions::{self, FILE, objects};
 use support::{Launch, Reply, Said, Upstream, binary};
 use tollgate::observe::audit::{AuditEntry, AuditLog};
 use tollgate::observe::timestamp::rfc3339;
-use tollgate::time::{Span, Time};
+use tollgate::time::{Clock, Span, Time};
 
 use self::oracle::Oracle;
 use self::simulated::SimulatedDays;
@@ -176,6 +176,7 @@ fn a_line_that_is_removed_from_either_log_is_found_and_one_without_a_person_is_n
         "{}",
         said.err
     );
+    assert_eq!(control(&report, "6.3.1").0, "not shown");
 
     fs::write(&decisions, &log).unwrap();
     fs::write(&audit, without(&chain, 1).0).unwrap();
@@ -248,6 +249,60 @@ fn what_an_operator_exempted_breaks_no_promise() {
     let exceptions = report["exceptions"].as_array().unwrap();
     let until = exceptions.iter().find(|found| found["who"] == "desk").map(|found| &found["until"]);
     assert_eq!(until, Some(&json!(rfc3339(end))));
+}
+
+/// What `forget` takes out of the logs could have been over any promise.
+#[test]
+fn where_a_person_was_forgotten_no_account_is_shown_to_be_bounded() {
+    let days = SimulatedDays::run(2, 5);
+    let (_, before) = evidence(&days, &["--since", "3d"]);
+    let audit = AuditLog::open(days.path("audit.log"), "gate-1".to_owned()).unwrap();
+    let forget = AuditEntry { who: "desk".to_owned(), what: "forget", ..AuditEntry::default() };
+    audit.append(&forget, Clock::system().now()).unwrap();
+    let (said, after) = evidence(&days, &["--since", "3d"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for number in ["6.3.1", "8.3.4", "3.2.2"] {
+        assert_eq!((control(&before, number).0, control(&after, number).0), ("met", "not shown"), "{number}");
+    }
+}
+
+#[test]
+fn a_limit_that_only_observed_for_a_time_is_not_shown_to_be_kept() {
+    let days = SimulatedDays::run(2, 5);
+    let path = days.path("decisions.log");
+    let log = fs::read_to_string(&path).unwrap();
+    fs::write(&path, log.replacen("\"verdict\":\"admit\"", "\"verdict\":\"observe\"", 1)).unwrap();
+    let (_, report) = evidence(&days, &["--since", "3d"]);
+    let shown = control(&report, "6.3.1");
+    assert_eq!(shown, ("not shown", "2 of 2 limits can be compared; 1 attempts could not"));
+}
+
+#[test]
+fn a_limit_by_addresses_that_the_log_hides_is_not_shown_to_be_kept() {
+    let days = SimulatedDays::run(2, 5);
+    for (clients, prefix, is_shown) in
+        [("full", "32", true), ("prefix", "32", true), ("prefix", "24", false), ("hash", "32", false)]
+    {
+        let words = ["--set", &format!("log.clients={clients}"), "--set", &format!("client.ipv4={prefix}")];
+        let words = [&words[..], &["--set", "limit.address.ipv4=32", "--since", "3d"]].concat();
+        let (_, report) = evidence(&days, &words);
+        let (state, figure) = control(&report, "6.3.1");
+        assert_eq!(state == "met", is_shown, "{clients} {prefix}: {figure}");
+    }
+}
+
+#[test]
+fn rows_of_failures_that_a_start_begins_anew_are_not_shown_to_be_bounded() {
+    let days = SimulatedDays::run(13, 5);
+    let states = |words: &[&str]| {
+        let (_, report) = evidence(&days, &[words, &["--since", "13d"]].concat());
+        ["8.3.4", "3.2.2"].map(|number| control(&report, number).0.to_owned())
+    };
+    assert_eq!(states(&[]), ["met", "met"]);
+    let file = days.path("tollgate.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("snapshot = \"buckets\"\n", "")).unwrap();
+    assert_eq!(states(&[]), ["not shown", "not shown"]);
 }
 
 /// A log with 25 more attempts of one client, all signed in at the time of its last line, and that time.

@@ -37,6 +37,21 @@ pub(super) fn places(config: &Config) -> Vec<PrivatePlace> {
         let holds = "the busiest clients by prefix, and accounts by keyed hash";
         places.push(PrivatePlace::new("memory", holds, "an hour"));
     }
+    let routes = &config.policy.routes;
+    if routes.iter().any(|route| route.step.is_some()) {
+        places.push(PrivatePlace::new(
+            "memory",
+            "recent sign-ins: cookies and accounts, by keyed hash",
+            "minutes",
+        ));
+    }
+    if routes.iter().any(|route| route.defences.iter().any(|defence| defence.name() == "repeats")) {
+        places.push(PrivatePlace::new("memory", "failures that may repeat, by keyed hash", "a day"));
+    }
+    if !config.operators.admin.is_empty() {
+        let holds = "prefixes that operators exempt, ban or rate, with the reason";
+        places.push(PrivatePlace::new("memory, snapshot or store", holds, "until the operator's end"));
+    }
     if let Some(table) = &config.process.nftables {
         let at = format!("the kernel's table `inet {table}`");
         places.push(PrivatePlace::new(at, "addresses that it drops", "until their ban or wait ends"));

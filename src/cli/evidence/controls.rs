@@ -10,7 +10,7 @@ use crate::cli::replay::text::{grouped, plural};
 use crate::config::Config;
 use crate::policy::key::KeyPart;
 use crate::policy::{Limit, LimitKind, Mode, Route};
-use crate::replay::evidence::{AuditEvidence, LimitFigures, PromiseFigures, ShownLine};
+use crate::replay::evidence::{AuditEvidence, LimitFigures, PromiseFigures, ReadChange, ShownLine};
 use crate::time::Span;
 
 /// What is shown for one control.
@@ -149,7 +149,11 @@ impl JudgedFacts<'_> {
             let figure = [format!("{of} can be compared")].into_iter().chain(silent);
             return (ControlState::NotShown, figure.collect::<Vec<_>>().join("; "));
         }
-        let unfollowed: u64 = kept.iter().map(|(_, promise)| promise.left_out + promise.over_before).sum();
+        // A limit that enforces has observed only while an operator, or an earlier file, had it observe.
+        let not_followed = |(limit, promise): &(&LimitFigures, &PromiseFigures)| {
+            promise.left_out + promise.over_before + limit.observed
+        };
+        let unfollowed: u64 = kept.iter().map(not_followed).sum();
         let unfollowed = unfollowed + self.decisions.shown.late;
         if unfollowed > 0 {
             let rest = format!("{of} can be compared; {} attempts could not", grouped(unfollowed));
@@ -269,6 +273,10 @@ impl JudgedFacts<'_> {
             let blind = blind.join(", ");
             return (ControlState::NotShown, format!("no outcome was recognized at {blind}; {figure}"));
         }
+        if self.audit.runs.len() > 1 && !self.config.store.keeps_buckets() {
+            let why = "without a store or a snapshot each start of the gate begins new rows";
+            return (ControlState::NotShown, format!("{figure}; {why}"));
+        }
         match self.decisions.shown.accounts.exact {
             true => (ControlState::Met, figure),
             false => (ControlState::NotShown, format!("{figure}; too many accounts to follow all")),
@@ -367,6 +375,11 @@ impl JudgedFacts<'_> {
                 "{} of the log are missing or unreadable",
                 plural(missing + lost + shown.unreadable, "line")
             ));
+        }
+        let is_forgotten =
+            |change: &ReadChange| change.entry.what == "forget" && change.entry.failed.is_none();
+        if self.audit.changes.iter().any(is_forgotten) {
+            return Some("a person was forgotten, and attempts without a name cannot be compared".to_owned());
         }
         let is_empty = shown.attempts.all == 0;
         self.why_uncounted().or_else(|| is_empty.then(|| "there was no attempt".to_owned()))

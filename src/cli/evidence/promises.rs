@@ -4,14 +4,16 @@
 //! `tollgate check`.
 
 use crate::bucket::Spec;
-use crate::config::upper_bound;
+use crate::config::{Config, upper_bound};
+use crate::observe::settings::ClientsShown;
 use crate::policy::key::KeyPart;
 use crate::policy::{ChargeOn, Limit, Mode, Policy, Unit};
 use crate::replay::evidence::LimitPromise;
 use crate::time::Span;
 
 /// The promise of a limit, or why a decision log does not show whether it is kept.
-pub(super) fn of_limit(policy: &Policy, at: usize) -> Result<LimitPromise, &'static str> {
+pub(super) fn of_limit(config: &Config, at: usize) -> Result<LimitPromise, &'static str> {
+    let policy = &config.policy;
     let Some(limit) = policy.limits.get(at) else { return Err("there is no such limit") };
     if limit.candidate_of.is_some() || limit.mode != Mode::Enforce {
         return Err("it does not enforce");
@@ -25,6 +27,9 @@ pub(super) fn of_limit(policy: &Policy, at: usize) -> Result<LimitPromise, &'sta
     }
     if policy.pardon.as_ref().is_some_and(|pardon| pardon.lifts(limit)) {
         return Err("clients may have their refusals lifted");
+    }
+    if is_by_hidden_addresses(config, limit) {
+        return Err("log.clients does not show the addresses that it counts by");
     }
     let counts_failures = limit.charge_on == ChargeOn::Failures;
     if counts_failures && has_free_repeats(policy, at) {
@@ -54,6 +59,17 @@ fn promise(limit: &Limit, specs: &[(Spec, Span)], counts_failures: bool) -> Opti
         counts_failures,
         is_reset_by_success: limit.is_reset_by_success,
     })
+}
+
+/// Whether the log has clients in another form than the limit counts them by.
+fn is_by_hidden_addresses(config: &Config, limit: &Limit) -> bool {
+    let (counted, shown) = (limit.prefixes, config.client.prefixes);
+    let is_hidden = match config.log.clients {
+        ClientsShown::Full => false,
+        ClientsShown::Prefix => counted.ipv4 > shown.ipv4 || counted.ipv6 > shown.ipv6,
+        ClientsShown::Hash => true,
+    };
+    is_hidden && limit.key.contains(&KeyPart::Ip)
 }
 
 fn has_free_repeats(policy: &Policy, limit: usize) -> bool {

@@ -84,8 +84,7 @@ impl EvidenceReport {
 
 fn not_shown(config: &Config, audit: &AuditEvidence) -> Vec<String> {
     let mut notes: Vec<String> = NOT_SHOWN.iter().map(|&note| note.to_owned()).collect();
-    let keeps_names = config.store.address.is_shared() || config.store.snapshot.is_some();
-    if !keeps_names && audit.runs.len() > 1 {
+    if !config.store.keeps_buckets() && audit.runs.len() > 1 {
         notes.push(
             "the hashes of accounts change when the gate starts, because it has neither a store nor a snapshot: an account \
              counts once for each start"

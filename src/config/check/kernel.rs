@@ -24,7 +24,7 @@ pub(super) fn check(cx: &CheckContext<'_>, f: &mut Findings) -> Option<String> {
         f.warning(spot, "the kernel drops nobody here: no client connects to this gate", "leave it out");
     } else if cx.raw.proxy.proxy_protocol.as_ref().is_some_and(|version| version.value != "off") {
         let hint = "leave it out: the kernel sees the proxies' addresses, not those of the clients";
-        f.warning(spot, "only bans of prefixes are dropped: `proxy_protocol` names all other clients", hint);
+        f.warning(spot, "the kernel drops nobody here: with `proxy_protocol` only proxies connect", hint);
     } else if !cx.client.trust.is_empty() || cx.client.trust_unix {
         let hint = "leave it out, unless other clients connect directly";
         f.warning(spot, "clients behind the proxies of `client.trust` are not dropped", hint);

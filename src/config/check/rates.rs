@@ -44,8 +44,8 @@ pub(super) fn check(
         if is_of_users {
             refuse_users_elsewhere(name, key, f);
         }
-        // Anyone who sees a signature can send it again, with another account.
-        let is_replayed = matches!(selector, Selector::Monitor(_)) && is_by_account(key);
+        // Anyone who sees a signature can send it again, from anywhere and with another account.
+        let is_replayed = matches!(selector, Selector::Monitor(_));
         if text.value == "off" && (is_of_users || is_replayed) {
             let message = "this limit bounds no guesses at what is named here";
             f.warning(&text.spot, message, "a high rate is a bound, as in \"600/min\"");
@@ -221,10 +221,6 @@ fn refuse_users_elsewhere(name: &Located<String>, key: Option<&LimitKey>, f: &mu
         let message = "a rate for accounts on a limit whose `key` has no \"user\"";
         f.error(&name.spot, message, "any client could take it by writing that name; as in key = \"user\"");
     }
-}
-
-fn is_by_account(key: Option<&LimitKey>) -> bool {
-    key.is_some_and(|LimitKey(parts)| parts.contains(&KeyPart::User))
 }
 
 const KINDS: [&str; 4] = ["user", "header", "signed", "cert"];

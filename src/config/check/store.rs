@@ -33,6 +33,14 @@ pub struct StoreSettings {
     pub snapshot: Option<PathBuf>,
 }
 
+impl StoreSettings {
+    /// Whether buckets are there after a restart.
+    #[must_use]
+    pub fn keeps_buckets(&self) -> bool {
+        self.address.is_shared() || self.snapshot.is_some()
+    }
+}
+
 /// Secrets of a store, the newest first, which `Debug` hides. Empty without `store.secret`.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct StoreSecrets(pub(super) Vec<Vec<u8>>);

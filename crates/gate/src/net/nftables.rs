@@ -56,7 +56,7 @@ pub enum NftError {
     NoCapability,
     /// The process may not change this network, or another process owns the table.
     #[error(
-        "the kernel refuses the table `inet {0}`: another gate owns it (each has its own `kernel.table`)"
+        "the kernel refuses the table `inet {0}`: another gate owns it (each has its own `kernel.table`), or this process may not change its network"
     )]
     Taken(String),
     /// There is no such socket.

@@ -22,7 +22,7 @@ use self::hitter_key::HitterKey;
 use self::space_saving::{HitCounter, SpaceSaving};
 use super::shards::Shards;
 use crate::event::{AccessLogEntry, AttemptRecord, BucketOwner, Event, EventListener, LimitDecision};
-use crate::policy::Policy;
+use crate::policy::{LimitKind, Policy};
 use crate::time::{Span, Time};
 
 /// The listener that counts attempts and refusals of clients.
@@ -118,20 +118,22 @@ impl HeavyHitters {
     /// is the narrowest of all limits: a wider one is a network.
     pub fn forget(&self, policy: &Policy, owners: &[BucketOwner], is_dry_run: bool) -> u64 {
         let mut found = 0;
-        for limit in &policy.limits {
+        // Limits below a limit count under its name.
+        for limit in policy.limits.iter().filter(|limit| limit.kind == LimitKind::Rate) {
             let keys = HitterKey::of_owners(policy, limit, owners);
             let mut forget = |counts: &mut SpaceSaving| {
                 found += keys.iter().filter(|key| counts.forget(self.hash(key), key, is_dry_run)).count();
             };
-            for known in lock(&self.history).iter_mut().filter(|known| known.limit == limit.name) {
-                known.counts.attempts.each(&mut forget);
-                known.counts.refused.each(&mut forget);
-            }
+            // A minute that ends meanwhile takes its counts from the shards into the history.
             for shard in self.shards.iter() {
                 for live in lock(shard).iter_mut().filter(|live| live.limit == limit.name) {
                     forget(&mut live.counts.attempts);
                     forget(&mut live.counts.refused);
                 }
+            }
+            for known in lock(&self.history).iter_mut().filter(|known| known.limit == limit.name) {
+                known.counts.attempts.each(&mut forget);
+                known.counts.refused.each(&mut forget);
             }
         }
         found as u64

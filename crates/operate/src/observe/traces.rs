@@ -71,14 +71,20 @@ impl Traces {
         self.without_addresses(line).is_some() || self.parties.iter().any(is_party)
     }
 
-    /// Whether a word of this text is one of the names or addresses.
+    /// Whether a word of this text, or several, are one of the names or addresses.
     #[must_use]
     pub fn are_in_words_of(&self, text: &str) -> bool {
-        let is_end = |letter: char| letter.is_whitespace() || matches!(letter, ',' | ';' | '(' | ')' | '"');
-        text.split(is_end).filter(|word| !word.is_empty()).any(|word| {
-            let word = word.trim_start_matches("user:").trim_end_matches(['.', ':', '!', '?']);
-            self.accounts.contains(&Account::fold(word.as_bytes()))
-        }) || self.without_addresses(text.as_bytes()).is_some()
+        let is_end = |letter: char| {
+            letter.is_whitespace() || matches!(letter, ',' | ';' | '(' | ')' | '"' | '\'' | '<' | '>')
+        };
+        let words: Vec<&str> = text.split(is_end).filter(|word| !word.is_empty()).collect();
+        let are_a_name = |words: &[&str]| {
+            let name = words.join(" ");
+            let name = name.trim_start_matches("user:").trim_end_matches(['.', ':', '!', '?']);
+            self.accounts.contains(&Account::fold(name.as_bytes()))
+        };
+        (1..=words.len()).any(|length| words.windows(length).any(are_a_name))
+            || self.without_addresses(text.as_bytes()).is_some()
     }
 
     /// The line without the person; `None` if it does not name them.
@@ -314,6 +320,22 @@ mod tests {
 
     fn cleaned(line: &str) -> Option<String> {
         traces().cleaned(line.as_bytes()).map(|line| String::from_utf8(line).unwrap())
+    }
+
+    #[test]
+    fn a_reason_names_a_person_by_one_word_or_by_several() {
+        let clients = ClientFormatter::new(ClientsShown::Full, PrefixLengths::default());
+        let person = Policy::new(vec![], vec![]).person(["user:Zoë Planck", "user:zoe@example.org"]).unwrap();
+        let traces = Traces::of(&person, &[], &clients);
+        for why in [
+            "Zoë Planck asked",
+            "ticket 7 (zoë  planck)",
+            "mail of <zoe@example.org>",
+            "user:zoe@example.org.",
+        ] {
+            assert!(traces.are_in_words_of(why), "{why}");
+        }
+        assert!(!traces.are_in_words_of("ticket 7 of Zoë, who asked Planck"));
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Wiring {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let names_them = |known: &FoundWarning| traces.cleaned(known.warning.text.as_bytes()).is_some();
         let count = found.warnings.iter().filter(|known| names_them(known)).count();
-        if !is_dry_run && !traces.is_of_accounts_only() {
+        if !is_dry_run && (count > 0 || !traces.is_of_accounts_only()) {
             found.warnings.retain(|known| !names_them(known));
             self.signs.iter().for_each(SampledSigns::clear);
         }

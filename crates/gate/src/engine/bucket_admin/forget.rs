@@ -15,6 +15,7 @@ use crate::event::{BucketOwner, Change};
 use crate::policy::account::Account;
 use crate::policy::attempt::Client;
 use crate::policy::bucket_ref::BucketSelector;
+use crate::policy::key::KeyPart;
 use crate::policy::person::Person;
 use crate::policy::second_step::SignedInAccount;
 use crate::time::Time;
@@ -151,23 +152,25 @@ impl Engine {
             let (level, own) = self.level(&rules, bucket).await?;
             let own = own.filter(|_| is_rate(limit.kind));
             found.count_rate(own, scope);
-            if level.verdict.full_at > self.time() {
-                found.buckets += 1;
-                let network =
-                    network_of(selector, limit).filter(|net| net.prefix_len() < net.max_prefix_len());
-                found.shared.extend(network.filter(|network| !found.shared.contains(network)));
-            }
             let change = match own {
                 Some(_) if scope.ends_rates => Change::BanEnded,
                 // Without its tokens a ban would be over.
                 Some(own) if own.is_ban() || own.rate.burst() == 1 => continue,
                 _ => Change::Reset,
             };
+            if level.verdict.full_at > self.time() {
+                found.buckets += 1;
+                let network =
+                    network_of(selector, limit).filter(|net| net.prefix_len() < net.max_prefix_len());
+                found.shared.extend(network.filter(|network| !found.shared.contains(network)));
+            }
             if !scope.is_dry_run {
                 self.change_one(selector, &target, change).await?;
             }
         }
-        for &limit in &selected.not_addressable {
+        let names_somebody =
+            |limit: &&usize| rules.policy.limits[**limit].key.iter().any(|part| *part != KeyPart::All);
+        for &limit in selected.not_addressable.iter().filter(names_somebody) {
             let name = &rules.policy.limits[limit].name;
             if !found.unknown.contains(name) {
                 found.unknown.push(Arc::clone(name));

@@ -5,9 +5,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions};
@@ -250,7 +252,8 @@ impl Worker {
                 let _ = connection.tls.set(Box::new(tls));
             }
             let service = Service::new(Rc::clone(&worker.server), Rc::clone(&connection));
-            if stream.speaks_http2() || worker.is_called(&stream, &connection, &settings).await {
+            let Some(is_called) = worker.is_called(&stream, &connection, &settings).await else { return };
+            if stream.speaks_http2() || is_called {
                 // Boxed: it would enlarge the task of an HTTP/1 connection.
                 let budget = worker.budget.handle();
                 let windows = http2::FlowWindows::for_connections(worker.connection_limit.active());
@@ -261,21 +264,33 @@ impl Worker {
         });
     }
 
-    /// Whether a peer speaks gRPC. What has no TLS cannot agree on a protocol.
+    /// Whether a peer speaks gRPC; `None` if the connection has to end before that is known. What has no TLS cannot agree on a
+    /// protocol.
     async fn is_called(
         &self,
         stream: &NetStream,
         connection: &DownstreamConnection,
         settings: &ProxySettings,
-    ) -> bool {
+    ) -> Option<bool> {
         match self.server.config.current().shared.called_kind(connection) {
-            None => false,
-            // Boxed: it would enlarge the task of an HTTP/1 connection.
+            None => Some(false),
             Some(kind) if kind.takes_reports() => {
-                let begins = Box::pin(timeout(settings.header_timeout.to_std(), stream.begins_http2()));
-                begins.await.unwrap_or(false)
+                // Boxed: it would enlarge the task of an HTTP/1 connection.
+                let mut begins = Box::pin(timeout(settings.header_timeout.to_std(), stream.begins_http2()));
+                let state = &connection.state;
+                let begins = poll_fn(|cx| {
+                    state.remember_waker(cx);
+                    if connection.should_evict(cx) {
+                        state.evict();
+                    }
+                    if state.is_draining() || state.was_evicted() {
+                        return Poll::Ready(None);
+                    }
+                    begins.as_mut().poll(cx).map(|begins| Some(begins.unwrap_or(false)))
+                });
+                begins.await
             }
-            Some(_) => true,
+            Some(_) => Some(true),
         }
     }
 

@@ -2,8 +2,8 @@
 //! Auth has them (draft-meunier-web-bot-auth-architecture).
 //!
 //! A signature may be sent again by anyone who sees it, until it expires and to the same authority. So it has to expire
-//! soon, and gives nothing but another rate. Whatever does not verify is no signature. At most one is verified for a
-//! request, and only for a key of the file. `base` makes the text that is signed.
+//! soon, and gives nothing but another rate. Whatever does not verify is no signature. At most one is verified each
+//! time a request is read, by its head and again with its body, and only for a key of the file. `base` makes the text that is signed.
 
 mod base;
 

@@ -4,6 +4,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, DATE, HeaderName, TRANSFE
 use http::{HeaderMap, HeaderValue};
 use prost::Message;
 
+use super::rate_limit::LEGACY;
 use crate::defences::HEADERS;
 use crate::proxy::headers::{FAILURES, RECEIPT, REFUSED};
 
@@ -78,6 +79,15 @@ impl HeaderOption {
                 .collect::<Vec<_>>()
         };
         headers.keys().flat_map(of).collect()
+    }
+
+    /// Limits next to those of the application: a list may have several lines, a number has one.
+    pub(super) fn of_limits(shown: &HeaderMap, field: ValueField) -> Vec<Self> {
+        let option = |(name, value): (&HeaderName, &HeaderValue)| {
+            let is_list = !LEGACY.contains(name);
+            Some(Self { header: Some(AddedHeader::with(name, value, field)?), append: Some(is_list) })
+        };
+        shown.iter().filter_map(option).collect()
     }
 }
 

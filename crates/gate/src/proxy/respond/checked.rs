@@ -62,7 +62,7 @@ impl CheckResponse {
         let ok = OkResponse {
             headers: HeaderOption::all(&set, ValueField::Text),
             headers_to_remove: remove,
-            response_headers_to_add: HeaderOption::all(&shown_limits(answer), ValueField::Text),
+            response_headers_to_add: HeaderOption::of_limits(&shown_limits(answer), ValueField::Text),
         };
         Self { status: Some(RpcStatus { code: 0 }), ok: Some(ok), denied: None }
     }

@@ -93,7 +93,7 @@ impl ProcessingResponse {
         limits: &HeaderMap,
         cookie: Option<&HeaderValue>,
     ) -> Self {
-        let mut set = HeaderOption::all(limits, ValueField::Raw);
+        let mut set = HeaderOption::of_limits(limits, ValueField::Raw);
         set.extend(cookie.and_then(|cookie| HeaderOption::added(&SET_COOKIE, cookie, ValueField::Raw)));
         let remove = hidden.map(|name| name.as_str().to_owned()).collect();
         Self::with(ProcessedAnswer::ResponseHeaders(HeaderMutation { set, remove }.into()))

@@ -41,8 +41,8 @@ impl Server {
         };
         let headers = asked.as_ref().ok().map(|asked| asked.request.headers());
         let cookies = headers.and_then(|headers| self.passed_cookies(headers));
-        let Ok(response) = self.decide_asked(&connection, asked).await;
         drop(guard);
+        let Ok(response) = self.decide_asked(&connection, asked).await;
         grpc::response(&response_to(AskedAnswer::of(response).await, cookies))
     }
 }

@@ -48,7 +48,7 @@ impl Server {
         }
         let (server, connection) = (Rc::clone(self), Rc::clone(connection));
         match kind {
-            EndpointKind::ExtProc => ResponseFuture::ready(server.process(connection, request.into_body())),
+            EndpointKind::ExtProc => ResponseFuture::ready(server.process(connection, request)),
             EndpointKind::ExtAuthz => ResponseFuture::Boxed(Box::pin(server.authorize(connection, request))),
             EndpointKind::EnvoyRls | EndpointKind::ForwardAuth | EndpointKind::AuthPolicy => {
                 ResponseFuture::Boxed(Box::pin(server.limit_rates(connection, request)))

@@ -10,14 +10,14 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use tokio::time::timeout;
 
 use super::calls::AskedAnswer;
 use super::server::Server;
 use crate::defences::HEADERS;
 use crate::engine::{AttemptReceipt, OpenAttempts, ReportedEnd};
-use crate::proxy::body::{AskedBody, ClientBody, ResponseBody};
+use crate::proxy::body::{AskedBody, ClientBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::grpc::CallError;
 use crate::proxy::grpc::stream::{self, Answers, CallMessages};
@@ -65,27 +65,39 @@ enum Course {
 }
 
 impl Server {
-    /// The response to a stream with these messages.
+    /// The response to a stream. Only one that fails is recorded: otherwise the request is that it is about.
     pub(super) fn process(
         self: Rc<Self>,
         connection: Rc<DownstreamConnection>,
-        incoming: ClientBody,
+        request: Request<ClientBody>,
     ) -> Response<ResponseBody> {
+        let (head, incoming) = request.into_parts();
+        let (server, asker) = (Rc::clone(&self), Rc::clone(&connection));
         let (messages, answers) =
             (CallMessages::new(incoming, &self.body_memory.requests), Answers::default());
         let (attempt, limits) = (None, HeaderMap::new());
         let exchange =
             Exchange { server: self, connection, messages, answers: answers.clone(), attempt, limits };
-        stream::response(answers, exchange.run())
+        stream::response(answers, async move {
+            let ended = exchange.run().await;
+            if let Err(error) = &ended {
+                let context = server.context_of_asker(&asker, &Request::from_parts(head, ()));
+                drop(context.record.finish(error.response()));
+            }
+            ended
+        })
     }
 }
 
 impl Exchange {
     async fn run(mut self) -> Result<(), CallError> {
-        let wait = self.server.config.current().shared.settings.body_timeout;
+        let server = Rc::clone(&self.server);
+        let wait = server.config.current().shared.settings.body_timeout;
+        let guard = UnreadGuard::begins(&server.unread_bodies);
         let Ok(first) = timeout(wait.to_std(), self.messages.next()).await else { return Err(LATE) };
         let Some(first) = first? else { return Ok(()) };
         let (head, mode) = ProcessingRequest::read_first(first)?;
+        drop(guard);
         if self.decide(head, mode).await? == Course::Over {
             return Ok(());
         }

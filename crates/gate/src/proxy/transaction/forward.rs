@@ -257,7 +257,8 @@ impl PreparedRequest {
             let judged = attempt.by_body(&view, BodyPrefix { bytes: &[], complete: false });
             Settlement { attempt, judged, answered }
         });
-        let tunnel = tunnel::open(response, self.upgrade.take(), connection, record.take_permits())?;
+        let (upgrade, hidden) = (self.upgrade.take(), self.config.shared.rules.policy.hidden_headers());
+        let tunnel = tunnel::open(response, upgrade, connection, record.take_permits(), hidden)?;
         drop(settlement.map(Settlement::settle));
         Ok(tunnel)
     }

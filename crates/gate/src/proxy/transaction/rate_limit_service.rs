@@ -54,7 +54,8 @@ impl Server {
         match self.read_call(incoming, MAX_MESSAGE, RateLimitRequest::read).await {
             Ok(asked) => {
                 let answered = self.decide_descriptors(&connection, &asked).await;
-                drop(guard);
+                // Not held while the answer waits.
+                drop((guard, asked));
                 grpc::response(&self.answer(answered).await)
             }
             Err(UnreadCall::TooLong) => {

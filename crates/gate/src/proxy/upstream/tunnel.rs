@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::UPGRADE;
-use http::{HeaderValue, Method, Request, Response, Version};
+use http::{HeaderName, HeaderValue, Method, Request, Response, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
@@ -65,15 +65,16 @@ impl Tunnel {
     }
 }
 
-/// Returns the upstream's 101, whose body is the tunnel.
+/// Returns the upstream's 101 without the hidden headers, whose body is the tunnel.
 ///
 /// # Errors
 /// [`Failure::Broken`] if the client did not request this protocol.
-pub(in crate::proxy) fn open(
+pub(in crate::proxy) fn open<'h>(
     response: Response<UpstreamBody>,
     upgrade: Option<UpgradeRequest>,
     connection: &DownstreamConnection,
     permits: AttemptPermits,
+    hidden: impl Iterator<Item = &'h HeaderName>,
 ) -> Result<Response<ResponseBody>, Error> {
     let broken =
         || Error::Upstream(Failure::Broken("it switches to a protocol that nobody asked for".into()));
@@ -88,6 +89,7 @@ pub(in crate::proxy) fn open(
     let lease = body.into_lease().ok_or_else(broken)?;
     connection.state.tunnel_opens();
     headers::prepare_response(&mut passed, true);
+    hidden.for_each(|name| passed.remove(name));
     let tunnel = Tunnel { lease, _permits: permits };
     let body = ResponseBody::tunnel(Box::new(|client, read| Box::pin(tunnel.run(client, read))));
     Ok(Response::from_parts(head, body.with_passed(passed)))

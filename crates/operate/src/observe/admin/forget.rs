@@ -229,7 +229,7 @@ fn places_of(
     let kept = found.rates_kept + engine.overrides_about(person) as u64;
     if kept > 0 {
         let note = format!(
-            "{kept} stay, of the person or a prefix: an operator decided them (--bans, `buckets ban --end`)"
+            "{kept} stay, of the person or a prefix: an operator decided them (--bans ends the person's; `buckets ban --end` or `exempt --end` a prefix's)"
         );
         places.push(rates.noting(note));
     } else if found.rates_ended > 0 {

@@ -16,7 +16,8 @@ pub(super) struct KernelCounters {
 
 impl KernelCounters {
     pub(super) fn register(&self, registry: &mut Registry) {
-        let (name, help) = ("tollgate_kernel_elements", "Addresses and prefixes that the kernel drops now");
+        let (name, help) =
+            ("tollgate_kernel_elements", "Addresses and prefixes that this process had the kernel drop");
         registry.register(name, help, self.elements.clone());
         for (name, help, metric) in [
             (
@@ -24,7 +25,11 @@ impl KernelCounters {
                 "Addresses and prefixes that the kernel was told to drop",
                 &self.added,
             ),
-            ("tollgate_kernel_failures", "Changes that the kernel did not take", &self.failures),
+            (
+                "tollgate_kernel_failures",
+                "Changes that the kernel did not take, and clients that it had no room for",
+                &self.failures,
+            ),
         ] {
             registry.register(name, help, metric.clone());
         }

@@ -92,7 +92,7 @@ impl GateRuns {
 #[must_use]
 pub fn gaps(runs: &[GateRun], since: Time, now: Time) -> Vec<ServingGap> {
     let Some(first) = runs.first() else { return Vec::new() };
-    let (mut until, mut is_announced) = (since.max(first.from), true);
+    let (mut until, mut heard, mut is_announced) = (since.max(first.from), first.from, true);
     let mut found = Vec::new();
     let mut gap = |from: Time, to: Time, announced| {
         if to.since(from) > Span::ZERO {
@@ -106,8 +106,8 @@ pub fn gaps(runs: &[GateRun], since: Time, now: Time) -> Vec<ServingGap> {
         // One that is silent for less than two of its intervals may still be there.
         let is_there = !run.is_ended && now.since(run.until) <= SILENCE;
         let end = if is_there { now } else { run.until };
-        if end > until {
-            (until, is_announced) = (end, run.is_ended || is_there);
+        if end >= heard {
+            (until, heard, is_announced) = (until.max(end), end, run.is_ended || is_there);
         }
     }
     gap(until, now.max(until), is_announced);
@@ -133,6 +133,20 @@ mod tests {
         let hour = |text: &str| text[11..13].parse().unwrap();
         let gaps = gaps(&runs.finish(), at(since), at(now)).into_iter();
         gaps.map(|gap| (hour(&gap.from), hour(&gap.until), gap.announced)).collect()
+    }
+
+    #[test]
+    fn a_gate_that_crashed_before_the_report_begins_announced_nothing() {
+        let mut runs = GateRuns::default();
+        runs.begin("one", "process 1", at(1));
+        runs.serves("one", "process 1", at(2), false);
+        runs.begin("one", "process 2", at(9));
+        runs.serves("one", "process 2", at(10), true);
+        assert_eq!(found(runs, 5, 10), [(5, 9, false)]);
+        let mut runs = GateRuns::default();
+        runs.begin("one", "process 1", at(1));
+        runs.begin("one", "process 2", at(9));
+        assert_eq!(found(runs, 0, 10), [(1, 9, false)], "before it said once that it serves");
     }
 
     #[test]

@@ -278,13 +278,18 @@ impl PromiseTally {
         let (Some((promise, windows)), Some(shown)) = (&mut self.watched, &mut figures.promise) else {
             return;
         };
-        let Some(key) = promise.key_of(attempt.client, attempt.account) else { return };
         // Owners have their own buckets, which a log does not tell apart. And where another limit refused the attempt, it
         // took nothing here.
         let is_elsewhere = promise.is_by_account && attempt.is_owner;
         if is_elsewhere || verdict.decision != LimitDecision::Admit || attempt.is_refused || is_late {
             return;
         }
+        let Some(key) = promise.key_of(attempt.client, attempt.account) else {
+            // A hash, or a person who was forgotten. Without an account the client pays, which is no bucket of this promise.
+            let is_hidden = promise.is_by_client && attempt.client.is_none_or(|client| client.ip().is_none());
+            windows.left_out += u64::from(is_hidden);
+            return;
+        };
         if promise.is_reset_by_success && promise.is_by_account && attempt.outcome == Some(Outcome::Success) {
             return windows.forget(&key);
         }
