@@ -17,11 +17,12 @@ use crate::observe::admin::ForgetFiles;
 use crate::observe::admin::pages::ForgetPlace;
 use crate::observe::audit::AuditLog;
 use crate::observe::line_log::LineLog;
-use crate::observe::line_log::rewrite::{ListedFile, RewriteError, listed_files, remove_unfinished, rewrite};
+use crate::observe::line_log::rewrite::{
+    ListedFile, RewriteError, listed_files, remove_unfinished, rewrite, unpacked,
+};
 use crate::observe::line_log::rotated::rotated_files;
 use crate::observe::refusal_summary::RefusalSummary;
 use crate::observe::traces::Traces;
-use crate::replay::decoded;
 
 /// The files of a gate, and who writes them.
 #[derive(Clone)]
@@ -199,7 +200,7 @@ fn lines_that_name(path: &Path, traces: &Traces) -> std::io::Result<u64> {
     let rotated = rotated_files(path)?.into_iter().map(|(_, file)| file);
     let mut found = 0;
     for file in rotated.chain([path.to_owned()]) {
-        for line in BufReader::new(decoded(Box::new(File::open(file)?))?).split(b'\n') {
+        for line in BufReader::new(unpacked(File::open(file)?)?).split(b'\n') {
             found += u64::from(traces.are_in_audit(&line?));
         }
     }

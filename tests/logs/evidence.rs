@@ -299,7 +299,7 @@ fn rows_of_failures_that_a_start_begins_anew_are_not_shown_to_be_bounded() {
         ["8.3.4", "3.2.2"].map(|number| control(&report, number).0.to_owned())
     };
     assert_eq!(states(&[]), ["met", "met"]);
-    let file = days.path("tollgate.toml");
+    let file = days.path("config.toml");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("snapshot = \"buckets\"\n", "")).unwrap();
     assert_eq!(states(&[]), ["not shown", "not shown"]);

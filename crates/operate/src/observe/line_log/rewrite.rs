@@ -116,6 +116,18 @@ pub fn rewrite(
     }
 }
 
+/// The text of a log, which may have been packed.
+///
+/// # Errors
+/// If it cannot be read, or is packed in another way than by gzip.
+pub fn unpacked(mut source: File) -> io::Result<Box<dyn Read>> {
+    Ok(match kind_of(&mut source)? {
+        FileKind::Text => Box::new(source),
+        FileKind::Gzip => Box::new(MultiGzDecoder::new(source)),
+        FileKind::OtherCompressed => return Err(io::Error::other(RewriteError::Compressed)),
+    })
+}
+
 /// The file that is to replace another one; it is removed again if it does not.
 struct NewFile {
     path: PathBuf,
