@@ -1,4 +1,5 @@
-//! Takes a person out of the files of this gate: its logs with those that were rotated, and the snapshot.
+//! Takes a person out of the files of this gate: its logs with those that were rotated, and the snapshot; and out of what the kernel
+//! and decision endpoints keep.
 //!
 //! The broker opens files, each in its own thread, because a log may be long. The audit log is one chain of hashes, so its
 //! lines stay; those that name the person are counted. What was sent elsewhere is named.
@@ -13,6 +14,7 @@ use super::Parts;
 use super::kernel::DropQueue;
 use super::sandbox::Broker;
 use super::snapshot::Snapshotter;
+use crate::engine::OpenAttempts;
 use crate::observe::admin::ForgetFiles;
 use crate::observe::admin::pages::ForgetPlace;
 use crate::observe::audit::AuditLog;
@@ -31,6 +33,7 @@ struct WrittenFiles {
     summary: Option<Arc<RefusalSummary>>,
     snapshotter: Option<Arc<Snapshotter>>,
     audit: Option<Arc<AuditLog>>,
+    open_attempts: Arc<[OpenAttempts]>,
     drops: Option<Arc<DropQueue>>,
     broker: Broker,
 }
@@ -43,6 +46,7 @@ impl Parts {
             summary: self.observers.logs.refusal_summary().cloned(),
             snapshotter: self.snapshotter.clone(),
             audit: self.observers.audit.clone(),
+            open_attempts: Arc::clone(&self.serving.open_attempts),
             drops: self.drops.clone(),
             broker: self.sandbox.broker().clone(),
         };
@@ -62,6 +66,11 @@ impl WrittenFiles {
             }
             let note = "those that no bucket or ban refuses any more are let go within seconds";
             places.push(ForgetPlace::of("kernel: dropped clients", "clients", 0).noting(note));
+        }
+        if !self.open_attempts.is_empty() {
+            let forget = |open: &OpenAttempts| open.forget(traces.account_hashes(), is_dry_run);
+            let forgotten: usize = self.open_attempts.iter().map(forget).sum();
+            places.push(ForgetPlace::of("memory: attempts without a report", "attempts", forgotten as u64));
         }
         if let Some(summary) = &self.summary {
             let ongoing = summary.forget(traces, is_dry_run);
@@ -200,7 +209,7 @@ fn lines_that_name(path: &Path, traces: &Traces) -> std::io::Result<u64> {
     let rotated = rotated_files(path)?.into_iter().map(|(_, file)| file);
     let mut found = 0;
     for file in rotated.chain([path.to_owned()]) {
-        for line in BufReader::new(unpacked(File::open(file)?)?).split(b'\n') {
+        for line in BufReader::new(unpacked(File::open(&file)?, &file)?).split(b'\n') {
             found += u64::from(traces.are_in_audit(&line?));
         }
     }

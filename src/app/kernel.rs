@@ -48,11 +48,9 @@ pub(super) struct KernelOffload {
     spared: Vec<AddressRange>,
     /// Whether the kernel's sets may be others than these.
     is_unsure: bool,
-    /// Whether the sets have elements of an old process, which this one does not know one by one.
+    /// Whether the sets have elements of an old process, which this one has not read yet.
     is_inherited: bool,
-    has_written: bool,
     are_prefixes_new: bool,
-    let_go: Vec<AddressRange>,
     /// The rules by which prefixes were read.
     generation: Option<u64>,
     /// The policy by which single clients were looked at.
@@ -99,9 +97,7 @@ impl KernelOffload {
             spared: Vec::new(),
             is_unsure: true,
             is_inherited,
-            has_written: false,
             are_prefixes_new: false,
-            let_go: Vec::new(),
             generation: None,
             policy: None,
             tried: None,
@@ -170,6 +166,12 @@ impl KernelOffload {
         self.is_unsure |= waiting.is_unsure;
         self.dropped.forget_ended(engine.time());
         let mut are_drops_in_doubt = waiting.all;
+        if std::mem::take(&mut self.is_inherited) {
+            let queue = Arc::clone(&self.queue);
+            queue.in_turn(|| self.adopt(engine.time()));
+            // They are looked at once ports and prefixes are told.
+            self.queue.tell(|again| again.all = true);
+        }
         if waiting.generation.is_some_and(|heard_of| rules.generation < heard_of) {
             // Rules are announced a moment before they are in force.
             self.queue.tell(|again| again.generation = again.generation.max(waiting.generation));
@@ -187,15 +189,12 @@ impl KernelOffload {
         }
         let is_new = |ip: &IpAddr| is_direct && !changed.contains(ip) && !self.seen.contains(ip);
         let refused: Vec<_> = waiting.refused.into_iter().filter(is_new).take(MAX_LOOKS).collect();
-        let let_go = self.let_go.len();
         for ip in refused {
             // The next refused attempt is looked at again.
             if self.review(ip, engine, &rules, runtime).is_none() {
                 break;
             }
         }
-        // The kernel lets them through: they have just asked.
-        self.let_go.truncate(let_go);
         let mut changed = changed.into_iter();
         while let Some(ip) = changed.next() {
             if self.review(ip, engine, &rules, runtime).is_none() {
@@ -203,6 +202,19 @@ impl KernelOffload {
                 // The store does not answer.
                 thread::sleep(TICK);
             }
+        }
+    }
+
+    /// Takes over the single clients that the old process had dropped. All are looked at, since the rules may be others. If the
+    /// kernel does not list them they are let go: one that is still refused is dropped again soon.
+    fn adopt(&mut self, now: Time) {
+        let found = self.table.elements(NftSet::Clients).unwrap_or_else(|error| {
+            tracing::warn!("the clients that the kernel drops are let go, it does not list them: {error}");
+            Vec::new()
+        });
+        for NftElement { range, lasts } in found {
+            let lasts = Span::from_nanos(u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX));
+            self.is_full |= !self.dropped.add(range, now.after(lasts));
         }
     }
 
@@ -214,10 +226,6 @@ impl KernelOffload {
             Some(policy) => !Arc::ptr_eq(policy, &rules.policy) || self.spared != spared,
             None => !refuses,
         };
-        if are_other && self.is_inherited {
-            // They are not known one by one: a client that is still refused is dropped again soon.
-            (self.is_unsure, self.has_written) = (true, true);
-        }
         (self.spared, self.policy) = (spared, Some(Arc::clone(&rules.policy)));
         self.dropped.spare(&self.spared);
         let bans = rules.overrides.bans().iter();
@@ -257,14 +265,10 @@ impl KernelOffload {
             return Some(());
         }
         self.seen.insert(ip);
-        let mut is_released = self.dropped.release(ip);
+        self.dropped.release(ip);
         for network in report.buckets.iter().filter_map(|view| view.network).map(AddressRange::from) {
             // An address of a translator stands for another one.
-            is_released |= self.dropped.let_go(&network);
-            // The process before this one may have had the client dropped.
-            if self.is_inherited && !is_released {
-                self.let_go.push(network);
-            }
+            self.dropped.let_go(&network);
         }
         Some(())
     }
@@ -272,10 +276,6 @@ impl KernelOffload {
     /// Tells the kernel what has changed, or everything if it may know something else. `own` is the time of the process's
     /// clock, `now` the store's.
     fn tell(&mut self, own: Time, now: Time) -> Result<(), NftError> {
-        for range in std::mem::take(&mut self.let_go) {
-            // Mostly there is none.
-            let _ = self.table.change(NftSet::Clients, &[element(range, now, now)], &[]);
-        }
         let ElementChanges { added, removed } = self.dropped.take_changes(now);
         self.shown.added += added.len();
         self.shown.removed += removed.len();
@@ -312,14 +312,6 @@ impl KernelOffload {
         self.table.replace(NftSet::Prefixes, &elements(&self.prefixes, now))?;
         self.are_prefixes_new = false;
         let clients = self.dropped.take_all(now);
-        let keeps_inherited = self.is_inherited && !self.has_written;
-        // Also if it fails: where prefixes have other lengths, the kernel takes none next to the old ones.
-        self.has_written = true;
-        if keeps_inherited {
-            // Those of the process before this one stay until their ends.
-            return self.table.change(NftSet::Clients, &[], &clients);
-        }
-        self.is_inherited = false;
         self.table.replace(NftSet::Clients, &clients)
     }
 }

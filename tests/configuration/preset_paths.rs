@@ -269,6 +269,16 @@ fn a_form_that_sends_a_message_pays_for_its_recipient() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A lost password follows no sign-in, and a step that follows none pays from a bucket of the whole site.
+#[test]
+fn no_form_that_sends_a_message_to_a_named_recipient_is_a_second_step() {
+    for preset in presets().iter().filter(|preset| preset.sends_messages()) {
+        let policy = policy_of(preset.name);
+        let mail = policy.routes.iter().find(|route| &*route.name == "site.mail").unwrap();
+        assert!(mail.step.is_none(), "{}", preset.name);
+    }
+}
+
 /// L4: a running application took these for its form.
 #[test]
 fn every_spelling_that_an_application_was_seen_to_take_is_charged() {

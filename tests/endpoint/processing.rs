@@ -225,6 +225,32 @@ fn a_body_that_is_not_seen_is_not_taken_for_none() {
     });
 }
 
+/// M6: before trailers Envoy does not say whether it cut the body; the length in the head does.
+#[test]
+fn a_body_with_trailers_is_decided_on_if_its_length_shows_that_it_is_whole() {
+    let service = Service::processing(ACCOUNT, BODIES);
+    let body = "user=anna&password=a";
+    let (right, more) = (body.len().to_string(), (body.len() + 1).to_string());
+    let [right, more] = [&right, &more].map(|length| ("content-length", &**length));
+    service.run(async |caller| {
+        for (headers, verdict) in [
+            (&[right][..], 200),
+            (&[more], 413),
+            (&[], 413),
+            (&[right], 200),
+            (&[right], 200),
+            (&[right], 429),
+        ] {
+            let mut call = caller.open(PROCESS).await;
+            let head = request("192.0.2.1", "POST", "/login", &[FORM, headers].concat());
+            call.process(Part::RequestHeaders(head), Some(BUFFERED_PARTIAL)).await.unwrap();
+            let piece = Piece { body: body.into(), is_end: false };
+            let answer = call.process(Part::RequestBody(piece), None).await.unwrap();
+            assert_eq!(answer.verdict(), verdict, "{headers:?}");
+        }
+    });
+}
+
 /// C12: trailers in place of a body, whether Envoy shows them or not.
 #[test]
 fn a_request_that_ends_without_a_body_is_charged() {

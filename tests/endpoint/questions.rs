@@ -179,6 +179,24 @@ fn where_bodies_are_sent_an_empty_question_is_about_no_body() {
     assert_eq!(thrice(nginx, "192.0.2.3"), [200, 429, 429], "auth_request sends none");
 }
 
+/// M6: Envoy keeps back the body of an upgrade, and says `X-Original-Body: 0` with every question.
+#[test]
+fn an_upgrade_counts_where_bodies_are_read_if_the_question_is_the_request_itself() {
+    let tables = ONE_AN_HOUR.replace("[limit", "when = \"form:password\"\n[limit");
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nX-Original-Body: 0\r\n";
+    for endpoint in ["", "bodies = true"] {
+        let edge = Edge::start(&tables, endpoint);
+        let twice = |form: Form, method, client, lines: &str| {
+            [(); 2].map(|()| edge.ask(form(method, "/login", client, lines)).status)
+        };
+        for (method, client) in [("GET", "192.0.2.1"), ("POST", "192.0.2.2")] {
+            assert_eq!(twice(itself, method, client, "X-Original-Body: 0\r\n"), [200; 2], "{method}");
+            assert_eq!(twice(forwarded, method, client, upgrade), [200; 2], "{method}: its proxy looked");
+            assert_eq!(twice(itself, method, client, upgrade), [200, 429], "{method} {endpoint}");
+        }
+    }
+}
+
 #[test]
 fn a_body_that_is_shown_is_read() {
     let tables = "[route.login]\nmatch = \"POST /login\"\nuser = \"form:user\"\n[limit.account]\nkey = \"user\"\nrate = \"1 per 1h\"";

@@ -1,9 +1,10 @@
 //! Receipts: what came of an attempt, reported by the application.
 
+use std::process::Command;
 use std::time::Duration;
 
 use support::endpoint::{Edge, forwarded};
-use support::eventually;
+use support::{binary, eventually};
 
 const FAILURES: &str = "[route.login]\nmatch = \"POST /login\"\nuser = \"query:user\"\n\
                         [limit.address]\nrate = \"2 per 1h\"\ncount = \"failures\"\n\
@@ -136,4 +137,18 @@ fn after_a_reload_a_report_still_gives_the_token_back() {
     edge.receipt(question("a", "192.0.2.1"));
     edge.receipt(question("a", "192.0.2.1"));
     assert_eq!(edge.ask(question("a", "192.0.2.1")).status, 429);
+}
+
+#[test]
+fn no_receipt_of_a_person_who_was_forgotten_is_kept() {
+    let edge = Edge::start(FAILURES, "");
+    let [anna, bert] = ["anna", "bert"].map(|user| edge.receipt(question(user, "192.0.2.1")));
+    let mut command = Command::new(binary());
+    command.args(["forget", "user:anna", "--socket"]).arg(edge.gate.admin_socket());
+    let output = command.env_remove("TOLLGATE_CONFIG").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let line = said.lines().find(|line| line.starts_with("memory: attempts without a report"));
+    assert!(line.is_some_and(|line| line.contains(" 1 attempt")), "{said}");
+    assert_eq!(edge.report(&outcome(&anna, "success")), 410);
+    assert_eq!(edge.report(&outcome(&bert, "success")), 204, "another one");
 }

@@ -171,6 +171,16 @@ fn a_pause_is_offered_where_it_helps() {
     assert!(!gate.gate().ask(post_with("/login", "Accept: */*\r\n")).text().contains("tollgate-proof"));
 }
 
+#[test]
+fn a_gate_without_pauses_offers_work_alone() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file(&format!("{ONE_AN_HOUR}{WORK}challenge_pause = \"off\"\n")));
+    assert_eq!(gate.ask(post("/login", "a=b")).status, 200);
+    let page = gate.ask(post_with("/login", BROWSER));
+    assert_eq!(offered(&page), None);
+    assert!(page.text().contains("data-challenge=") && !page.text().contains("id=\"tollgate-pause\""));
+}
+
 fn demanding() -> Upstream {
     Upstream::answering(|request, _| {
         let asks = request.windows(4).any(|four| four == b"?ask");

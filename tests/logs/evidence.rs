@@ -113,7 +113,7 @@ fn what_the_audit_log_tells(days: &SimulatedDays, oracle: &Oracle<'_>, report: &
     };
     let exempt = days.changes.iter().filter(|change| change.2 == "prefix.exempt").count();
     assert_eq!((exceptions("exemption"), exceptions("gap")), (exempt, days.gaps.len()));
-    assert_eq!((exceptions("store"), exceptions("log")), (days.outages, 0));
+    assert_eq!((exceptions("store"), exceptions("log")), (days.outages, 0), "{:#}", report["exceptions"]);
     assert!(days.outages > 0 && exempt > 5 && days.gaps.len() > 4);
 }
 
@@ -303,6 +303,39 @@ fn rows_of_failures_that_a_start_begins_anew_are_not_shown_to_be_bounded() {
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("snapshot = \"buckets\"\n", "")).unwrap();
     assert_eq!(states(&[]), ["not shown", "not shown"]);
+}
+
+#[test]
+fn the_end_of_an_own_rate_ends_it_for_its_limit_and_no_other() {
+    let days = SimulatedDays::run(2, 5);
+    let path = days.path("decisions.log");
+    let (forged, at) = with_a_crowd(&fs::read_to_string(&path).unwrap());
+    fs::write(&path, forged).unwrap();
+    let audit = AuditLog::open(days.path("audit.log"), "gate-1".to_owned()).unwrap();
+    let change = |what, limit: &str, seconds, own: Value| {
+        let bucket = |own| json!([{ "limit": limit, "tokens": 10, "burst": 10, "own": own }]);
+        let entry = AuditEntry {
+            who: "desk".to_owned(),
+            what,
+            target: Some("ip:192.0.2.200".to_owned()),
+            before: bucket(Value::Null),
+            after: bucket(own),
+            ..AuditEntry::default()
+        };
+        audit.append(&entry, at.before(Span::from_secs(seconds))).unwrap();
+    };
+    let own = json!({ "until": rfc3339(at.after(Span::from_secs(3600))) });
+    let left_out = || {
+        let (_, report) = evidence(&days, &["--since", "3d"]);
+        let promise = &limit(&report["decisions"], "address")["promise"];
+        (promise["left_out"].clone(), promise["broken_at"].is_null())
+    };
+    change("bucket.rate", "address", 90, own.clone());
+    change("bucket.rate", "subnet", 80, own);
+    change("bucket.rate.end", "subnet", 70, Value::Null);
+    assert_eq!(left_out(), (json!(25), true));
+    change("bucket.rate.end", "address", 60, Value::Null);
+    assert_eq!(left_out(), (json!(0), false));
 }
 
 /// A log with 25 more attempts of one client, all signed in at the time of its last line, and that time.

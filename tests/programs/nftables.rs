@@ -62,7 +62,7 @@ fn nft(line: &str) -> (String, bool) {
 struct OpenGate {
     gate: Gate,
     port: u16,
-    _upstream: Upstream,
+    upstream: Upstream,
 }
 
 impl OpenGate {
@@ -70,7 +70,7 @@ impl OpenGate {
         let (upstream, port) = (Upstream::start(), free_port());
         let launch = Launch::new(&upstream.file(file));
         let gate = launch.environment("TOLLGATE_LISTEN", &format!("http://[::]:{port}")).start();
-        Self { gate, port, _upstream: upstream }
+        Self { gate, port, upstream }
     }
 
     /// Runs `tollgate buckets ...`, which succeeds.
@@ -86,6 +86,20 @@ impl OpenGate {
         let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
         assert!(done.status.success(), "{line}: {said}");
         said
+    }
+
+    /// Lets a new process take over, and returns its number.
+    fn upgrade(&mut self) -> u32 {
+        self.gate.signal("USR2");
+        let successor = || {
+            let said = self.gate.messages();
+            let line = said.lines().find(|line| line.contains("has taken over"))?.to_owned();
+            line.split("process ").nth(1)?.split(' ').next()?.parse::<u32>().ok()
+        };
+        assert!(eventually(PATIENCE, || successor().is_some()), "{}", self.gate.messages());
+        let successor = successor().unwrap();
+        assert!(self.gate.exit_status(PATIENCE).is_some(), "the old process has ended");
+        successor
     }
 
     /// The gate's address of the same family.
@@ -277,15 +291,7 @@ fn the_table_stays_over_a_reload_and_an_upgrade_and_is_gone_after_the_end() {
         gate.assert_falls_silent_to("10.9.1.5");
         gate.assert_falls_silent_to("10.9.0.20");
         gate.gate.signal("HUP");
-        gate.gate.signal("USR2");
-        let successor = || {
-            let said = gate.gate.messages();
-            let line = said.lines().find(|line| line.contains("has taken over"))?.to_owned();
-            line.split("process ").nth(1)?.split(' ').next()?.parse::<u32>().ok()
-        };
-        assert!(eventually(PATIENCE, || successor().is_some()), "{}", gate.gate.messages());
-        let successor = successor().unwrap();
-        assert!(gate.gate.exit_status(PATIENCE).is_some(), "the old process has ended");
+        let successor = gate.upgrade();
         assert!(gate.is_silent_to("10.9.1.5") && gate.is_silent_to("10.9.0.20"), "{}", nft(LIST).0);
         gate.buckets("ban 10.9.1.0/24 --end");
         gate.buckets("reset 10.9.0.20");
@@ -305,6 +311,30 @@ fn the_table_stays_over_a_reload_and_an_upgrade_and_is_gone_after_the_end() {
         nft("add chain inet tollgate stale");
         let _gate = OpenGate::start(ESCALATES);
         assert!(!nft(LIST).0.contains("stale"), "{}", nft(LIST).0);
+    });
+}
+
+#[test]
+fn an_upgrade_lets_go_whom_no_new_rule_refuses_and_no_other_client() {
+    in_own_network(|| {
+        let mut gate = OpenGate::start(ESCALATES);
+        gate.escalate("10.9.0.20", "");
+        gate.escalate("2001:db8:7::1", "");
+        gate.buckets("ban 10.9.0.40 --for 1h");
+        for source in ["10.9.0.20", "2001:db8:7::2", "10.9.0.40"] {
+            gate.assert_falls_silent_to(source);
+        }
+        let (rules, kernel) = ESCALATES.split_once("[limit.address.escalate]").unwrap();
+        let (_, kernel) = kernel.split_once("[kernel]").unwrap();
+        gate.gate.write(&gate.upstream.file(&format!("{rules}[kernel]{kernel}")));
+        let successor = gate.upgrade();
+        for source in ["10.9.0.20", "2001:db8:7::2"] {
+            assert!(gate.answers_again(source), "{source}: {}", nft(LIST).0);
+        }
+        assert!(gate.is_silent_to("10.9.0.40"), "{}", nft(LIST).0);
+        assert!(eventually(PATIENCE, || gate.gate.metric("tollgate_kernel_elements", "") == 1.0));
+        assert!(support::signal(successor, "TERM"));
+        assert!(eventually(PATIENCE, || !nft(LIST).0.contains("table inet tollgate")));
     });
 }
 
@@ -354,6 +384,12 @@ fn the_kernel_takes_ten_thousand_clients_in_a_second() {
         assert!(took < Duration::from_secs(5), "{took:?}");
         let shown = |set: &str| nft(&format!("list set inet many {set}")).0.matches(" timeout 1h").count();
         assert_eq!(shown("clients4") + shown("clients6"), 10_000);
+        let by_range = |element: &NftElement| element.range;
+        let mut listed: Vec<_> = table.elements(NftSet::Clients).unwrap().iter().map(by_range).collect();
+        let mut known: Vec<_> = elements.iter().map(by_range).collect();
+        listed.sort_unstable();
+        known.sort_unstable();
+        assert!(listed == known, "{} are listed", listed.len());
         table.change(NftSet::Clients, &elements[..9_999], &[]).unwrap();
         table.change(NftSet::Clients, &elements[..1], &[]).unwrap_err();
         assert_eq!((shown("clients4"), shown("clients6")), (0, 1));

@@ -112,6 +112,30 @@ fn a_client_names_no_certificate_by_itself() {
     }
 }
 
+/// L13: a proxy passes on what its own clients send by names that it does not know.
+#[test]
+fn the_application_gets_no_certificate_that_the_gate_does_not_read() {
+    const NAMES: [&str; 3] = ["client-cert", "client-cert-chain", "x-forwarded-client-cert"];
+    let chain = "Client-Cert-Chain: :QQ==:\r\n";
+    for ((word, line), (_, other)) in WAYS.into_iter().zip(WAYS.into_iter().rev()) {
+        let passed = PassedCertificates::by(word, "");
+        let [backup, ghost] = ["backup", "ghost"].map(|name| passed.people.issue_to(&[name]));
+        let read = line(&backup);
+        let lines = format!("{read}{}{chain}", other(&ghost));
+        assert_eq!(passed.through_the_proxy(&lines).status, 200, "{word}");
+        let last = passed.application.last();
+        let (_, value) = read.trim_end().split_once(": ").unwrap();
+        assert_eq!(NAMES.map(|name| last.all(name)).concat(), [value], "{word}");
+    }
+    let passed = PassedCertificates::by("client-cert", "[proxy]\nkeep = [\"Client-Cert-Chain\"]\n");
+    let backup = client_cert(&passed.people.issue_to(&["backup"]));
+    for (from, kept) in [(2, 1), (9, 0)] {
+        let lines = format!("X-Forwarded-For: 203.0.113.{from}\r\n{backup}{chain}");
+        assert_eq!(passed.from(from, &lines).status, 200);
+        assert_eq!(passed.application.last().all("client-cert-chain").len(), kept, "{from}");
+    }
+}
+
 #[test]
 fn a_proxy_that_passes_on_two_certificates_or_nonsense_gets_400() {
     let passed = PassedCertificates::by("client-cert", "");

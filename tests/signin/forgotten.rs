@@ -360,7 +360,8 @@ fn what_cannot_be_reached_is_named_and_fails() {
     let (code, said) = tollgate(&gate, &["forget", &who]);
     assert_eq!(code, Some(1), "{said}");
     assert!(
-        said.contains("access.log.3.xz") && said.contains("NOT REACHED: only gzip can be read"),
+        said.contains("NOT REACHED: it is packed by xz: run `unxz ")
+            && said.contains("access.log.3.xz`, forget again, then run `xz "),
         "{said}"
     );
     let (code, said) = tollgate(&gate, &["forget", &who, "--why", &format!("asked by {ADDRESS}")]);

@@ -62,12 +62,10 @@ impl DroppedClients {
     }
 
     /// Removes this range, if it is one of them.
-    pub(super) fn let_go(&mut self, range: &AddressRange) -> bool {
-        let is_known = self.ends.contains_key(range);
-        if is_known {
+    pub(super) fn let_go(&mut self, range: &AddressRange) {
+        if self.ends.contains_key(range) {
             self.remove(range);
         }
-        is_known
     }
 
     /// Removes what overlaps one of these.

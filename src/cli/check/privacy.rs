@@ -45,6 +45,10 @@ pub(super) fn places(config: &Config) -> Vec<PrivatePlace> {
             "minutes",
         ));
     }
+    if !config.endpoints.is_empty() {
+        let holds = "attempts without a report: accounts, by keyed hash";
+        places.push(PrivatePlace::new("memory", holds, "minutes"));
+    }
     if routes.iter().any(|route| route.defences.iter().any(|defence| defence.name() == "repeats")) {
         places.push(PrivatePlace::new("memory", "failures that may repeat, by keyed hash", "a day"));
     }

@@ -24,6 +24,8 @@ pub(super) fn check(raw: &raw::RawProxy, certificate: CertificateHeader, f: &mut
     }
     let pass = raw.underscores.checked(f);
     let filter = if pass == Some(true) { built_in.passing_odd_names() } else { built_in };
+    let unread = certificate.unread_names().iter().filter_map(|name| NamePattern::parse(name));
+    let filter = unread.fold(filter, |filter, pattern| filter.with_never(&pattern));
     let filter = keep.iter().fold(filter, |filter, (_, pattern)| filter.without(pattern));
     // Whatever `keep` says: what is read as a certificate comes from a trusted proxy.
     let of_certificates = certificate.names().iter().filter_map(|name| NamePattern::parse(name));

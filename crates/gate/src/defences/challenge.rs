@@ -27,6 +27,7 @@ tables! {
     /// What challenges may earn.
     pub RawChallenge {
         challenge: Key<Word<Challenges>>,
+        challenge_pause: Key<Word<Pauses>>,
         challenge_rate: Key<Text<RateValue>>,
     }
 }
@@ -36,11 +37,18 @@ words! {
     pub Challenges: bool { "off" => false, "work" => true, }
 }
 
+words! {
+    /// Whether browsers without scripts may pause instead.
+    pub Pauses: bool { "on" => true, "off" => false, }
+}
+
 /// What challenges may earn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChallengeRule {
     rate: Spec,
     once: Spec,
+    /// Whether tickets are offered and count.
+    pauses: bool,
 }
 
 /// The rule, if anything may be earned. `pages` are those without a place for the challenge.
@@ -50,13 +58,10 @@ pub(super) fn check<'p>(
     pages: impl Iterator<Item = &'p Spot>,
     f: &mut Findings,
 ) -> Option<ChallengeRule> {
-    let rate = raw.challenge_rate.checked(f);
+    let (rate, pauses) = (raw.challenge_rate.checked(f), raw.challenge_pause.checked(f));
     let is_on = raw.challenge.checked(f) == Some(true);
     let Some(word) = raw.challenge.as_ref().filter(|_| is_on) else {
-        if let Some(rate) = raw.challenge_rate.as_ref().filter(|_| raw.challenge.is_none()) {
-            let message = "`challenge_rate` means nothing without challenge = \"work\"";
-            f.warning(&rate.spot, message.to_owned(), "");
-        }
+        warn_of_unused(raw, f);
         return None;
     };
     let is_lifted = |limit: &usize| policy.limits.get(*limit).is_some_and(lifts);
@@ -71,17 +76,26 @@ pub(super) fn check<'p>(
     let spot = raw.challenge_rate.as_ref().map_or(&word.spot, |text| &text.spot);
     let rate = rate.unwrap_or(DEFAULT_RATE);
     let rate = built(Continuous::new(rate.count, rate.period, rate.burst), spot, f)?;
-    built(ChallengeRule::new(rate), spot, f)
+    built(ChallengeRule::new(rate, pauses.unwrap_or(true)), spot, f)
+}
+
+/// Warns of keys that say more about challenges where the file has none.
+fn warn_of_unused(raw: &RawChallenge, f: &mut Findings) {
+    let pause = raw.challenge_pause.as_ref().map(|word| ("challenge_pause", &word.spot));
+    let rate = raw.challenge_rate.as_ref().map(|text| ("challenge_rate", &text.spot));
+    for (key, spot) in [pause, rate].into_iter().flatten().filter(|_| raw.challenge.is_none()) {
+        f.warning(spot, format!("`{key}` means nothing without challenge = \"work\""), "");
+    }
 }
 
 impl ChallengeRule {
-    /// A rule by which this rate may be earned.
+    /// A rule by which this rate may be earned, also by pauses or not.
     ///
     /// # Errors
     /// [`SpecError`] never happens with a valid rate.
-    pub(super) fn new(rate: Continuous) -> Result<Self, SpecError> {
+    pub(super) fn new(rate: Continuous, pauses: bool) -> Result<Self, SpecError> {
         let once = Continuous::new(1, Span::from_secs(ONCE), 1)?;
-        Ok(Self { rate: Spec::Continuous(rate), once: Spec::Continuous(once) })
+        Ok(Self { rate: Spec::Continuous(rate), once: Spec::Continuous(once), pauses })
     }
 }
 
@@ -114,7 +128,8 @@ impl Pardon for ChallengeRule {
         now: Time,
     ) -> Offer {
         let task = Challenge::new(hasher, to, zero_bits(so_far), now).to_string();
-        Offer { task, pause: offered_pause(hasher, to, so_far, now) }
+        let pause = self.pauses.then(|| offered_pause(hasher, to, so_far, now)).flatten();
+        Offer { task, pause }
     }
 
     fn redeem(
@@ -125,13 +140,13 @@ impl Pardon for ChallengeRule {
         now: Time,
     ) -> Option<BucketKey> {
         match PauseTicket::of(hasher, of, voucher) {
-            Ok(ticket) => ticket.redeem(hasher, of, now).ok(),
+            Ok(ticket) => self.pauses.then(|| ticket.redeem(hasher, of, now).ok()).flatten(),
             Err(_) => WorkProof::parse(voucher).ok()?.verify(hasher, of, now).ok(),
         }
     }
 
     fn pause_voucher(&self, hasher: &KeyHasher, of: &OfferRecipient<'_>) -> Option<BucketKey> {
-        PauseTicket::voucher(hasher, of)
+        self.pauses.then(|| PauseTicket::voucher(hasher, of)).flatten()
     }
 
     fn describe(&self) -> &'static str {

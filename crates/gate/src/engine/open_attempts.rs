@@ -115,6 +115,22 @@ impl OpenAttempts {
         }
     }
 
+    /// Drops the attempts at one of these accounts, by the hashes that logs have, and returns their number; a dry run counts them. What
+    /// they took stays taken, and no account has a failure by them.
+    pub fn forget(&self, accounts: &[u64], is_dry_run: bool) -> usize {
+        let mut table = self.table();
+        let is_theirs = |attempt: &OpenAttempt| {
+            attempt.reservation.attempt.facts.account.is_some_and(|account| accounts.contains(&account))
+        };
+        let found = table.attempts.iter().filter(|(_, (_, _, attempt))| is_theirs(attempt));
+        let found: Vec<_> = found.map(|(number, (receipt, _, _))| (*receipt, *number)).collect();
+        for (receipt, number) in found.iter().filter(|_| !is_dry_run) {
+            table.numbers.remove(&(*receipt, *number));
+            table.attempts.remove(number);
+        }
+        found.len()
+    }
+
     /// The number of open attempts.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -297,6 +313,21 @@ mod tests {
         assert_eq!(open.report(&engine, receipt, None, &SUCCESS), Err(NoSuchReceipt));
         assert!(open.is_empty());
         assert_eq!(taken(&engine), 1);
+    }
+
+    #[test]
+    fn those_of_a_person_are_forgotten_and_no_others() {
+        let (engine, open) = (engine(), OpenAttempts::default());
+        let later = engine.clock().now().after(Span::from_secs(600));
+        let receipts = [Some(7), None, Some(8)].map(|account| {
+            let mut attempt = admitted(&engine);
+            attempt.reservation.attempt.facts.account = account;
+            open.open(&engine, attempt, later).unwrap()
+        });
+        assert_eq!((open.forget(&[7, 9], true), open.len()), (1, 3));
+        assert_eq!((open.forget(&[7, 9], false), open.len()), (1, 2));
+        let reported = receipts.map(|receipt| open.report(&engine, receipt, None, &SUCCESS).is_ok());
+        assert_eq!((reported, taken(&engine)), ([false, true, true], 1), "its charge stays");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! holds the socket ends, however it ends, and lets no other process change it. Who is dropped is left to the caller.
 
 mod batch;
+mod listed;
 mod range;
 
 use std::io::{self, Read as _};
@@ -19,7 +20,8 @@ use socket2::Socket;
 
 pub use self::range::{AddressRange, flattened, merged, overlapping};
 
-use self::batch::{Attributes, Batch, FinishedBatch, answer};
+use self::batch::{Attributes, Batch, FinishedBatch, answer, list_request};
+use self::listed::{ListProgress, ListedSet};
 use super::inherited::InheritedSockets;
 
 /// A table with four sets of addresses, and rules that drop what comes from them.
@@ -129,6 +131,34 @@ impl NftTable {
             }
         }
         self.send(batch)
+    }
+
+    /// The networks that the kernel has in a set; other ranges are left out.
+    ///
+    /// # Errors
+    /// See [`NftError`].
+    pub fn elements(&mut self, set: NftSet) -> Result<Vec<NftElement>, NftError> {
+        let mut found = Vec::new();
+        for is_ipv4 in [true, false] {
+            self.sequence = self.sequence.wrapping_add(1 << 16);
+            let named = |message: &mut Attributes<'_>| self.in_set(message, set.name(is_ipv4));
+            let request = list_request(self.sequence, LIST_ELEMENTS, named);
+            let mut buffer = vec![0; LIST_LENGTH];
+            self.forget_answers();
+            let sent = send(&self.socket, &request, SendFlags::empty());
+            sent.map_err(|error| NftError::Refused(error.into()))?;
+            let mut listed = ListedSet::default();
+            loop {
+                let length = (&self.socket).read(&mut buffer).map_err(NftError::Refused)?;
+                match listed.read(buffer.get(..length).unwrap_or_default(), self.sequence) {
+                    ListProgress::More => {}
+                    ListProgress::Whole => break,
+                    ListProgress::Failed(error) => return Err(self.error(error)),
+                }
+            }
+            found.extend(listed.elements(is_ipv4));
+        }
+        Ok(found)
     }
 
     /// Takes everything out of a set and puts these elements in, in one step if they are not too many.
@@ -245,8 +275,7 @@ impl NftTable {
             return Ok(());
         }
         let mut buffer = [0; ANSWER_LENGTH];
-        // What is left of a batch that was refused as a whole.
-        while recv(&self.socket, &mut buffer, RecvFlags::DONTWAIT).is_ok() {}
+        self.forget_answers();
         let sent = send(&self.socket, &bytes, SendFlags::empty());
         sent.map_err(|error| NftError::Refused(error.into()))?;
         let mut refused = None;
@@ -263,6 +292,12 @@ impl NftTable {
                 return refused.map_or(Ok(()), |error| Err(self.error(error)));
             }
         }
+    }
+
+    /// Reads what is left of a batch that was refused as a whole.
+    fn forget_answers(&self) {
+        let mut buffer = [0; ANSWER_LENGTH];
+        while recv(&self.socket, &mut buffer, RecvFlags::DONTWAIT).is_ok() {}
     }
 
     fn error(&self, number: i32) -> NftError {
@@ -406,6 +441,8 @@ const MAX_ELEMENTS: usize = 500;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Enough for the head of an answer; the message that it repeats is of no interest.
 const ANSWER_LENGTH: usize = 64;
+/// More than the kernel puts into one part of a list.
+const LIST_LENGTH: usize = 64 * 1024;
 
 // Messages.
 const NEW_TABLE: u8 = 0;
@@ -415,6 +452,7 @@ const NEW_RULE: u8 = 6;
 const DELETE_RULE: u8 = 8;
 const NEW_SET: u8 = 9;
 const NEW_ELEMENTS: u8 = 12;
+const LIST_ELEMENTS: u8 = 13;
 const DELETE_ELEMENTS: u8 = 14;
 // Flags of messages.
 const CREATE: u16 = 0x400;

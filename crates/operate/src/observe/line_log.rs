@@ -11,6 +11,7 @@ pub mod rewrite;
 pub mod rotated;
 mod syslog;
 mod writer;
+pub mod zstd;
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -223,14 +224,16 @@ impl EventListener for LineLog {
     fn on_event(&self, event: &Event<'_>) {
         let Event::RequestCompleted(entry) = event else { return };
         let is_counted = self.shared.counts.get().is_some();
-        let full = lock(self.shared.buffers.current()).write(&*self.format, entry, is_counted);
-        if let Some(batch) = full
+        // A full buffer is sent under its lock: the writer takes no later line before it.
+        let mut buffer = lock(self.shared.buffers.current());
+        if let Some(batch) = buffer.write(&*self.format, entry, is_counted)
             && let Err(refused) = self.batches.try_send(batch)
         {
             let (std::sync::mpsc::TrySendError::Full(batch)
             | std::sync::mpsc::TrySendError::Disconnected(batch)) = refused;
             self.shared.dropped.inc_by(batch.lines);
         }
+        drop(buffer);
         if self.shared.resting.load(Ordering::Relaxed) && self.shared.resting.swap(false, Ordering::Relaxed) {
             self.wake();
         }
@@ -278,7 +281,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// With buffers of 128 KiB this bounds the memory of waiting lines: 2 MiB, for lines of usual length.
+/// With buffers of 128 KiB this bounds the memory of lines of usual length: 2 MiB that wait, and as much that is written.
 const MAX_WAITING: usize = 16;
 
 const CLOSE_TIMEOUT: Span = Span::from_secs(2);

@@ -20,6 +20,8 @@ use crate::policy::person::Person;
 pub struct Traces {
     addresses: Vec<IpAddr>,
     accounts: Vec<Account>,
+    /// The hashes of the accounts.
+    hashes: Vec<u64>,
     /// Clients and accounts, as the gate writes them.
     parties: Vec<String>,
     /// Fields of the gate's own, and what stands for them afterwards.
@@ -31,11 +33,15 @@ impl Traces {
     #[must_use]
     pub fn of(person: &Person, owners: &[BucketOwner], clients: &ClientFormatter) -> Self {
         let (addresses, accounts) = (person.addresses().to_vec(), person.accounts().to_vec());
-        let mut traces = Self { addresses, accounts, parties: Vec::new(), fields: Vec::new() };
+        let (hashes, parties, fields) = Default::default();
+        let mut traces = Self { addresses, accounts, hashes, parties, fields };
         for owner in owners {
             match *owner {
                 BucketOwner::Client(client) => traces.add_client(client, clients),
-                BucketOwner::Account(hash) => traces.add_account(&format!("{hash:012x}")),
+                BucketOwner::Account(hash) => {
+                    traces.hashes.push(hash);
+                    traces.add_account(&format!("{hash:012x}"));
+                }
                 BucketOwner::Key(_) => {}
             }
         }
@@ -46,6 +52,12 @@ impl Traces {
     #[must_use]
     pub fn addresses(&self) -> &[IpAddr] {
         &self.addresses
+    }
+
+    /// The hashes of the person's accounts.
+    #[must_use]
+    pub fn account_hashes(&self) -> &[u64] {
+        &self.hashes
     }
 
     /// Whether it has no address.

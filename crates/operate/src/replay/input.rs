@@ -2,15 +2,14 @@
 //!
 //! It knows no formats of lines. A line that is too long is cut just behind the bound, so that its reader can tell.
 
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use super::ReplayError;
 use super::line::MAX_LINE;
+use crate::observe::line_log::zstd::{ZstdFrames, is_zstd};
 
 /// One log: its name in messages, and its bytes.
 pub struct LogInput {
@@ -130,76 +129,13 @@ pub fn decoded(mut bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Sen
     let all = Cursor::new(magic).chain(bytes);
     Ok(match kind {
         [0x1F, 0x8B, ..] => Box::new(MultiGzDecoder::new(all)),
-        ZSTD_MAGIC | [0x50..=0x5F, 0x2A, 0x4D, 0x18] => Box::new(ZstdFrames::new(Box::new(all))),
+        magic if is_zstd(magic) => Box::new(ZstdFrames::new(all)),
         _ => Box::new(all),
     })
 }
 
-/// The text of all frames of a Zstandard file (RFC 8878, section 3.1): the decoder reads a single one.
-struct ZstdFrames {
-    source: BufReader<Box<dyn Read + Send>>,
-    decoder: FrameDecoder,
-    is_in_frame: bool,
-}
-
-impl ZstdFrames {
-    fn new(source: Box<dyn Read + Send>) -> Self {
-        let mut decoder = FrameDecoder::new();
-        decoder.set_max_window_size(MAX_WINDOW);
-        Self { source: BufReader::with_capacity(BLOCK, source), decoder, is_in_frame: false }
-    }
-
-    /// Begins the next frame; `false` if there is none.
-    fn begin(&mut self) -> io::Result<bool> {
-        while !self.source.fill_buf()?.is_empty() {
-            match self.decoder.init(&mut self.source) {
-                Ok(()) => return Ok(true),
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length,
-                    ..
-                })) => {
-                    io::copy(&mut self.source.by_ref().take(length.into()), &mut io::sink())?;
-                }
-                Err(error) => return Err(invalid(&error)),
-            }
-        }
-        Ok(false)
-    }
-}
-
-impl Read for ZstdFrames {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if !self.is_in_frame {
-                self.is_in_frame = self.begin()?;
-                if !self.is_in_frame {
-                    return Ok(0);
-                }
-            }
-            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-                let step = BlockDecodingStrategy::UptoBlocks(1);
-                self.decoder.decode_blocks(&mut self.source, step).map_err(|error| invalid(&error))?;
-            }
-            let length = self.decoder.read(buffer)?;
-            if length > 0 || buffer.is_empty() {
-                return Ok(length);
-            }
-            self.is_in_frame = false;
-        }
-    }
-}
-
-fn invalid(error: &FrameDecoderError) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error.to_string())
-}
-
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
-
 /// Bytes of lines that one thread reads at once.
 const BLOCK: usize = 1 << 20;
-
-/// Bytes of a frame's window: what `zstd` itself accepts without `--long`.
-const MAX_WINDOW: u64 = 128 << 20;
 
 #[cfg(test)]
 mod tests;

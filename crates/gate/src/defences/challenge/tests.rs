@@ -60,6 +60,22 @@ fn the_pause_grows_with_the_load_and_outlasts_the_voucher_of_one_that_was_used()
     }
 }
 
+/// L18: a ticket from before the file was changed counts no longer.
+#[test]
+fn a_rule_without_pauses_offers_none_and_takes_no_ticket() {
+    let (hasher, now) = (KeyHasher::seeded(7), Time::from_nanos(1_800_000_000_000_000_000));
+    let to = OfferRecipient { client: std::net::IpAddr::from([192, 0, 2, 7]), route: "login" };
+    let rate = Continuous::new(5, Span::from_secs(3600), 5).unwrap();
+    let [with, without] = [true, false].map(|pauses| ChallengeRule::new(rate, pauses).unwrap());
+    let offer = with.offer(&hasher, &to, &given(0, 0), now);
+    let (ticket, later) = (offer.pause.unwrap().ticket, now.after(Span::from_secs(31)));
+    assert!(with.redeem(&hasher, &to, &ticket, later).is_some());
+    assert_eq!(without.redeem(&hasher, &to, &ticket, later), None);
+    assert_eq!(without.pause_voucher(&hasher, &to), None);
+    let offer = without.offer(&hasher, &to, &given(0, 0), now);
+    assert!(offer.pause.is_none() && !offer.task.is_empty());
+}
+
 #[test]
 fn a_pause_is_offered_where_it_is_shorter_than_the_wait_and_goes_on_for_who_comes_early() {
     let (hasher, now) = (KeyHasher::seeded(7), Time::from_nanos(1_800_000_000_000_000_000));

@@ -36,7 +36,7 @@ impl Batch {
     pub(super) fn message(&mut self, kind: u8, flags: u16, write: impl FnOnce(&mut Attributes<'_>)) {
         self.last_at = self.bytes.len();
         self.count = self.count.wrapping_add(1);
-        self.begin_message(SUBSYSTEM << 8 | u16::from(kind), flags, FAMILY_INET, 0);
+        self.begin_message(message_kind(kind), flags, FAMILY_INET, 0);
         write(&mut Attributes(&mut self.bytes));
         self.end_message(self.last_at);
     }
@@ -73,6 +73,20 @@ impl Batch {
             place.copy_from_slice(&length.to_ne_bytes());
         }
     }
+}
+
+/// A message of its own with this number that asks for a list, as bytes.
+pub(super) fn list_request(number: u32, kind: u8, write: impl FnOnce(&mut Attributes<'_>)) -> Vec<u8> {
+    let mut message = Batch { bytes: Vec::new(), first: number, last_at: 0, count: 0 };
+    message.begin_message(message_kind(kind), DUMP, FAMILY_INET, 0);
+    write(&mut Attributes(&mut message.bytes));
+    message.end_message(0);
+    message.bytes
+}
+
+/// The kind of a message of nf_tables among those of all of netlink.
+pub(super) fn message_kind(kind: u8) -> u16 {
+    SUBSYSTEM << 8 | u16::from(kind)
 }
 
 impl Attributes<'_> {
@@ -132,9 +146,10 @@ const SUBSYSTEM: u16 = 10;
 const FAMILY_INET: u8 = 1;
 const BATCH_BEGIN: u16 = 16;
 const BATCH_END: u16 = 17;
-const ERROR: u16 = 2;
+pub(super) const ERROR: u16 = 2;
 const REQUEST: u16 = 1;
 const ACK: u16 = 4;
+const DUMP: u16 = 0x300;
 const NESTED: u16 = 0x8000;
 /// In the head of a message.
 const FLAGS_OFFSET: usize = 6;

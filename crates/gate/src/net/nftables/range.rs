@@ -20,6 +20,11 @@ impl From<IpNet> for AddressRange {
 }
 
 impl AddressRange {
+    /// From the first to the last address of a family.
+    pub(super) fn between(is_ipv4: bool, first: u128, last: u128) -> Self {
+        Self { is_ipv4, first, last }
+    }
+
     /// Whether it has IPv4 addresses.
     #[must_use]
     pub fn is_ipv4(&self) -> bool {

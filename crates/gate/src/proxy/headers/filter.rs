@@ -123,6 +123,13 @@ impl HeaderFilter {
         self
     }
 
+    /// Drops these names from every peer.
+    #[must_use]
+    pub fn with_never(mut self, pattern: &NamePattern) -> Self {
+        self.set(pattern, Some(SenderRule::Never));
+        self
+    }
+
     /// The rule of this name, or of a name that the pattern covers.
     #[must_use]
     pub fn kind_of(&self, pattern: &NamePattern) -> Option<SenderRule> {

@@ -38,6 +38,17 @@ impl CertificateHeader {
         }
     }
 
+    /// The names of certificates that nobody may use: the gate reads another header, or no chain. Proxies pass on what their
+    /// own clients send by these names.
+    #[must_use]
+    pub fn unread_names(self) -> &'static [&'static str] {
+        match self {
+            Self::Off => &[],
+            Self::ClientCert => &["client-cert-chain", "x-forwarded-client-cert"],
+            Self::Xfcc => &["client-cert", "client-cert-chain"],
+        }
+    }
+
     /// The name in the certificate that a trusted proxy passes on; `None` without a certificate, or if it has no single
     /// common name.
     pub(super) fn name_in(self, headers: &HeaderMap) -> Result<Option<String>, MalformedRequest> {

@@ -121,8 +121,8 @@ impl DescribedHead {
 
     /// Whether the body is longer than these bytes that came of it, by its length. A proxy may not say that it cut a body.
     pub(in crate::proxy) fn announces_more_than(&self, came: &[u8]) -> bool {
-        let length = self.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        length.is_some_and(|length: usize| length > came.len())
+        let is_longer = |length: u64| length > came.len() as u64;
+        self.headers.contains_key(CONTENT_LENGTH) && told_length(&self.headers).is_none_or(is_longer)
     }
 
     /// The request with this head. The scheme is that of the client if no `X-Forwarded-Proto` says it.
@@ -165,8 +165,41 @@ pub(in crate::proxy) fn body_of(bytes: Bytes) -> ClientBody {
     if bytes.is_empty() { ClientBody::Empty } else { ClientBody::Asked(AskedBody::whole(bytes)) }
 }
 
+/// The length of the body by its head, if that tells it once and no other end.
+pub(in crate::proxy) fn told_length(headers: &HeaderMap) -> Option<u64> {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let (length, second) = (lengths.next()?.to_str().ok()?, lengths.next());
+    let is_told = second.is_none() && !headers.contains_key(TRANSFER_ENCODING);
+    let is_number = length.bytes().all(|byte| byte.is_ascii_digit());
+    if is_told && is_number { length.parse().ok() } else { None }
+}
+
 fn said(value: Option<Bytes>, name: &'static str) -> Result<Bytes, MalformedRequest> {
     value.filter(|value| !value.is_empty()).ok_or(MalformedRequest::IncompleteQuestion(name))
 }
 
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_counts_if_it_is_told_once_and_nothing_else_ends_the_body() {
+        let told = |lines: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in lines {
+                headers.append(*name, value.parse().unwrap());
+            }
+            told_length(&headers)
+        };
+        assert_eq!(told(&[("content-length", "20")]), Some(20));
+        assert_eq!(told(&[("content-length", "0")]), Some(0));
+        for value in ["", "x", "+1", "-1", "1, 1", " 1", "99999999999999999999"] {
+            assert_eq!(told(&[("content-length", value)]), None, "{value}");
+        }
+        assert_eq!(told(&[]), None);
+        assert_eq!(told(&[("content-length", "1"), ("content-length", "1")]), None);
+        assert_eq!(told(&[("content-length", "1"), ("transfer-encoding", "chunked")]), None);
+    }
+}

@@ -161,8 +161,9 @@ impl HttpHeaders {
 }
 
 impl HttpBody {
-    /// Whether the rest of the body is missing. The end of a whole one may be told by trailers.
-    pub(in crate::proxy) fn is_cut(&self, mode: BodySendMode) -> bool {
-        !self.is_end && mode == BodySendMode::BufferedPartial
+    /// Whether the rest of the body is missing, of which the head tells this length. The end of a whole one may be told by
+    /// trailers. Envoy lets no body pass that is longer than its head tells.
+    pub(in crate::proxy) fn is_cut(&self, mode: BodySendMode, length: Option<u64>) -> bool {
+        !self.is_end && mode == BodySendMode::BufferedPartial && length != Some(self.bytes.len() as u64)
     }
 }

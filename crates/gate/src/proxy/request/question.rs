@@ -5,7 +5,7 @@
 //! what else their client sent, so a client could add another form. Everything has to be said once and in one form;
 //! anything else is refused, never repaired. `client_addr` finds the client, `target` checks what comes out here.
 
-use http::header::HOST;
+use http::header::{HOST, UPGRADE};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body;
@@ -108,9 +108,13 @@ impl Question {
             }
             (false, false) => (None, None, None),
         };
-        let body = match said.visible_body(method.as_ref().unwrap_or(request.method()), request.body()) {
+        // Envoy sends no body of an upgrade, which may have one, and the same `X-Original-Body` with all of its questions.
+        let is_kept_back = target.is_none() && request.headers().contains_key(UPGRADE);
+        let said_of_body = said.body.filter(|said| !is_kept_back || *said != "0");
+        let method_asked = method.as_ref().unwrap_or(request.method());
+        let body = match said.visible_body(said_of_body, method_asked, request.body()) {
             // nginx sends no body, even with `bodies = true`.
-            VisibleBody::Unsaid if shows_bodies && !is_original => VisibleBody::Whole,
+            VisibleBody::Unsaid if shows_bodies && !is_original && !is_kept_back => VisibleBody::Whole,
             body => body,
         };
         let host = host.filter(|host| said.host != Some(host)).cloned();
@@ -174,10 +178,10 @@ impl<'a> QuestionHeaders<'a> {
         }
     }
 
-    /// Without a body here there may be one that the proxy did not send.
-    fn visible_body(&self, method: &Method, body: &impl Body) -> VisibleBody {
+    /// Without a body here there may be one that the proxy did not send: `said` is what it says of it.
+    fn visible_body(&self, said: Option<&HeaderValue>, method: &Method, body: &impl Body) -> VisibleBody {
         match self.partial {
-            _ if body.is_end_stream() => VisibleBody::by_header(self.body, method),
+            _ if body.is_end_stream() => VisibleBody::by_header(said, method),
             Some(partial) if partial == "true" => VisibleBody::Beginning,
             _ => VisibleBody::Whole,
         }

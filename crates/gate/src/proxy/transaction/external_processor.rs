@@ -22,6 +22,7 @@ use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::grpc::CallError;
 use crate::proxy::grpc::stream::{self, Answers, CallMessages};
 use crate::proxy::headers::{FAILURES, RECEIPT, REFUSED};
+use crate::proxy::request::described::told_length;
 use crate::proxy::request::processing::{BodySendMode, HttpHeaders, ProcessedPart, ProcessingRequest};
 use crate::proxy::respond::{ProcessingResponse, RequestChanges, RequestPart, shown_limits};
 use crate::time::Span;
@@ -126,6 +127,7 @@ impl Exchange {
         let asked = head.into_request(mode, &body);
         let headers = asked.as_ref().ok().map(|asked| asked.request.headers());
         let cookies = headers.and_then(|headers| self.server.passed_cookies(headers));
+        let length = headers.and_then(told_length);
         let mut decision = self.server.decide_asked(&self.connection, asked);
         let by_head = poll_fn(|cx| match Pin::new(&mut decision).poll(cx) {
             Poll::Ready(Ok(response)) => Poll::Ready(Some(response)),
@@ -145,7 +147,7 @@ impl Exchange {
                         let Some(message) = message? else { return Ok(Course::Over) };
                         match ProcessingRequest::read(message)? {
                             ProcessedPart::RequestBody(all) => {
-                                body.give(all.bytes.clone(), all.is_cut(mode));
+                                body.give(all.bytes.clone(), all.is_cut(mode, length));
                             }
                             ProcessedPart::RequestTrailers(()) => {
                                 body.give(Bytes::new(), false);

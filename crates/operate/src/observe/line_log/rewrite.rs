@@ -15,6 +15,7 @@ use flate2::write::GzEncoder;
 
 use super::LineLog;
 use super::rotated::{is_surely_rotated, rotated_files};
+use super::zstd::{ZstdFrames, ZstdWriter, is_zstd};
 use crate::observe::traces::Traces;
 
 /// Why a file is as it was.
@@ -30,8 +31,25 @@ pub enum RewriteError {
     #[error("it is no regular file")]
     NotRegular,
     /// It is compressed in another way.
-    #[error("only gzip can be read: unpack it, and run the same again")]
-    Compressed,
+    #[error("it is packed by {pack}: run `{unpack} {path}`, forget again, then run `{pack} {unpacked}`")]
+    Compressed {
+        /// What unpacks it.
+        unpack: &'static str,
+        /// What packs it.
+        pack: &'static str,
+        /// Its name, packed.
+        path: String,
+        /// Its name, unpacked.
+        unpacked: String,
+    },
+}
+
+impl RewriteError {
+    fn compressed([unpack, pack, ending]: [&'static str; 3], path: &Path) -> Self {
+        let path = path.display().to_string();
+        let unpacked = path.strip_suffix(ending).unwrap_or(&path).to_owned();
+        Self::Compressed { unpack, pack, path, unpacked }
+    }
 }
 
 /// A file of a log, and which one it was when it was listed: a rotation gives its name to another.
@@ -110,21 +128,26 @@ pub fn rewrite(
             Ok(copy(BufReader::new(MultiGzDecoder::new(&source)), traces, io::sink())?.lines)
         }
         FileKind::Gzip => rewrite_gzip(&path, &source, traces),
-        FileKind::OtherCompressed => Err(RewriteError::Compressed),
+        FileKind::Zstd if is_dry_run => {
+            Ok(copy(BufReader::new(ZstdFrames::new(&source)), traces, io::sink())?.lines)
+        }
+        FileKind::Zstd => rewrite_zstd(&path, &source, traces),
+        FileKind::Other(programs) => Err(RewriteError::compressed(programs, &listed.path)),
         FileKind::Text if is_dry_run => Ok(copy(BufReader::new(&source), traces, io::sink())?.lines),
         FileKind::Text => rewrite_text(&path, source, traces, writer),
     }
 }
 
-/// The text of a log, which may have been packed.
+/// The text of the log at this path, which may have been packed.
 ///
 /// # Errors
-/// If it cannot be read, or is packed in another way than by gzip.
-pub fn unpacked(mut source: File) -> io::Result<Box<dyn Read>> {
+/// If it cannot be read, or is packed in another way than by gzip or zstd.
+pub fn unpacked(mut source: File, path: &Path) -> io::Result<Box<dyn Read>> {
     Ok(match kind_of(&mut source)? {
         FileKind::Text => Box::new(source),
         FileKind::Gzip => Box::new(MultiGzDecoder::new(source)),
-        FileKind::OtherCompressed => return Err(io::Error::other(RewriteError::Compressed)),
+        FileKind::Zstd => Box::new(ZstdFrames::new(source)),
+        FileKind::Other(programs) => return Err(io::Error::other(RewriteError::compressed(programs, path))),
     })
 }
 
@@ -179,6 +202,17 @@ fn rewrite_gzip(path: &Path, source: &File, traces: &Traces) -> Result<u64, Rewr
     let mut packed = GzEncoder::new(BufWriter::new(&new.file), Compression::default());
     let copied = copy(BufReader::new(MultiGzDecoder::new(source)), traces, &mut packed)?;
     packed.finish()?.flush()?;
+    if copied.lines > 0 {
+        new.replace(path, source)?;
+    }
+    Ok(copied.lines)
+}
+
+fn rewrite_zstd(path: &Path, source: &File, traces: &Traces) -> Result<u64, RewriteError> {
+    let new = NewFile::beside(path, source)?;
+    let mut packed = ZstdWriter::new(&new.file);
+    let copied = copy(BufReader::new(ZstdFrames::new(source)), traces, &mut packed)?;
+    packed.finish()?;
     if copied.lines > 0 {
         new.replace(path, source)?;
     }
@@ -273,7 +307,9 @@ fn copy_whole_lines(
 enum FileKind {
     Text,
     Gzip,
-    OtherCompressed,
+    Zstd,
+    /// Unpacked by the first of these programs, packed by the second, with this ending.
+    Other([&'static str; 3]),
 }
 
 /// By its first bytes.
@@ -283,9 +319,9 @@ fn kind_of(file: &mut File) -> io::Result<FileKind> {
     file.rewind()?;
     Ok(match magic[..] {
         [0x1F, 0x8B, ..] => FileKind::Gzip,
-        [0x28, 0xB5, 0x2F, 0xFD] | [0xFD, b'7', b'z', b'X'] | [b'B', b'Z', b'h', _] => {
-            FileKind::OtherCompressed
-        }
+        [0xFD, b'7', b'z', b'X'] => FileKind::Other(["unxz", "xz", ".xz"]),
+        [b'B', b'Z', b'h', _] => FileKind::Other(["bunzip2", "bzip2", ".bz2"]),
+        [a, b, c, d] if is_zstd([a, b, c, d]) => FileKind::Zstd,
         _ => FileKind::Text,
     })
 }
@@ -379,10 +415,27 @@ mod tests {
         let mut text = String::new();
         MultiGzDecoder::new(File::open(&path).unwrap()).read_to_string(&mut text).unwrap();
         assert_eq!(text, "- one\n198.51.100.7 two\n");
-        let other = directory.join("a.log.3.xz");
-        fs::write(&other, b"\xFD7zXZ\0").unwrap();
-        assert!(matches!(rewritten(&other, false), Err(RewriteError::Compressed)));
-        assert_eq!(fs::read(&other).unwrap(), b"\xFD7zXZ\0");
+        let zstd = directory.join("a.log.3.zst");
+        let mut packed = ZstdWriter::new(File::create(&zstd).unwrap());
+        packed.write_all(b"203.0.113.9 one\n198.51.100.7 two\n").unwrap();
+        packed.finish().unwrap();
+        assert_eq!([rewritten(&zstd, true).unwrap(), rewritten(&zstd, false).unwrap()], [1, 1]);
+        let mut text = String::new();
+        ZstdFrames::new(File::open(&zstd).unwrap()).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "- one\n198.51.100.7 two\n");
+        for (name, bytes, unpack, pack) in [
+            ("a.log.4.xz", &b"\xFD7zXZ\0"[..], "unxz", "xz"),
+            ("a.log.5.bz2", &b"BZh91AY&SY"[..], "bunzip2", "bzip2"),
+        ] {
+            let other = directory.join(name);
+            fs::write(&other, bytes).unwrap();
+            let why = rewritten(&other, false).unwrap_err().to_string();
+            let (path, unpacked) = (other.display(), other.with_extension(""));
+            let unpacked = unpacked.display();
+            let run = format!("run `{unpack} {path}`, forget again, then run `{pack} {unpacked}`");
+            assert_eq!(why, format!("it is packed by {pack}: {run}"));
+            assert_eq!(fs::read(&other).unwrap(), bytes);
+        }
         fs::remove_dir_all(directory).unwrap();
     }
 }

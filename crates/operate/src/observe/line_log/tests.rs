@@ -75,6 +75,18 @@ fn in_file(path: &Path) -> io::Result<(LineLog, Counter)> {
     Ok((log, dropped))
 }
 
+#[test]
+fn lines_of_one_thread_keep_their_order() {
+    let path = std::env::temp_dir().join(format!("tollgate-order-{}.log", std::process::id()));
+    let (target, format) = (LogTarget::File(path.clone()), lines(AccessLogStyle::Json));
+    let log = LineLog::open("access log", target, format, Counter::default(), Clock::system()).unwrap();
+    (0..20_000).for_each(|number| record(&log, &format!("{number:05}")));
+    log.close();
+    let found = agents(&path);
+    fs::remove_file(path).unwrap();
+    assert!(!found.is_empty() && found.is_sorted());
+}
+
 fn record(log: &LineLog, user_agent: &str) {
     let user_agent = Some(HeaderValue::from_str(user_agent).unwrap());
     log.on_event(&Event::RequestCompleted(&AccessLogEntry { user_agent, attempt: None, ..entry() }));

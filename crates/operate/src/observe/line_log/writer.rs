@@ -94,21 +94,20 @@ impl<W: LineSink> LogWriter<W> {
         rests
     }
 
-    /// Writes the queue, then the buffers of the threads, so that a thread's lines stay in order. Returns whether there
-    /// was anything.
+    /// Writes the queue and the buffers of the threads, so that a thread's lines stay in order. Returns whether there was
+    /// anything.
     fn sweep(&mut self, now: Time) -> bool {
         self.swept = now;
         let mut found = false;
-        for _ in 0..MAX_WAITING {
-            let Ok(batch) = self.waiting.try_recv() else { break };
-            self.write(&batch);
-            found = true;
-        }
         let shared = Arc::clone(&self.shared);
         for buffer in shared.buffers.iter() {
-            let batch = lock(buffer).take();
-            self.write(&batch);
-            found |= batch.lines > 0;
+            let (sent, rest) = {
+                let mut buffer = lock(buffer);
+                // Nobody adds to the buffer or sends a batch of it meanwhile: what was sent is older than what is left.
+                (self.waiting.try_iter().take(MAX_WAITING).collect::<Vec<_>>(), buffer.take())
+            };
+            found |= !sent.is_empty() || rest.lines > 0;
+            sent.iter().chain([&rest]).for_each(|batch| self.write(batch));
         }
         self.shared.sweeps.fetch_add(1, Ordering::Release);
         self.report(now);

@@ -16,8 +16,7 @@ pub(super) struct KernelCounters {
 
 impl KernelCounters {
     pub(super) fn register(&self, registry: &mut Registry) {
-        let (name, help) =
-            ("tollgate_kernel_elements", "Addresses and prefixes that this process had the kernel drop");
+        let (name, help) = ("tollgate_kernel_elements", "Addresses and prefixes that the kernel drops now");
         registry.register(name, help, self.elements.clone());
         for (name, help, metric) in [
             (

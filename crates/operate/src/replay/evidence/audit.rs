@@ -233,11 +233,13 @@ impl AuditReader {
     fn note_buckets(&mut self, at: Time, entry: &ReadAuditLine, until: Option<Time>) {
         let touched = entry.target.as_deref().and_then(touched).unwrap_or(BucketsTouched::All);
         let ends_row = until.is_none();
-        self.push_note(ChangeNote { at, touched, until, ends_row, is_of_configuration: false });
+        let limits = if ends_row { Vec::new() } else { limits_of(entry) };
+        self.push_note(ChangeNote { at, touched, limits, until, ends_row, is_of_configuration: false });
     }
 
     fn note(&mut self, at: Time, touched: BucketsTouched, is_of_configuration: bool) {
-        self.push_note(ChangeNote { at, touched, until: None, ends_row: true, is_of_configuration });
+        let (limits, until) = (Vec::new(), None);
+        self.push_note(ChangeNote { at, touched, limits, until, ends_row: true, is_of_configuration });
     }
 
     fn push_note(&mut self, note: ChangeNote) {
@@ -264,6 +266,23 @@ fn touched(target: &str) -> Option<BucketsTouched> {
     address.parse().ok().map(|ip| BucketsTouched::Client(Client::from_ip(ip)))
 }
 
+/// The limits whose buckets a change is about; none if the line does not name them all.
+fn limits_of(entry: &ReadAuditLine) -> Vec<String> {
+    let buckets = || [&entry.before, &entry.after].into_iter().filter_map(Value::as_array);
+    if buckets().any(|buckets| buckets.len() >= MAX_BUCKETS) {
+        return Vec::new();
+    }
+    let mut limits: Vec<String> = Vec::new();
+    for bucket in buckets().flatten() {
+        match bucket["limit"].as_str() {
+            Some(limit) if limits.iter().any(|known| known == limit) => {}
+            Some(limit) => limits.push(limit.to_owned()),
+            None => return Vec::new(),
+        }
+    }
+    limits
+}
+
 /// Until when buckets have what a change gave them, by the last of them.
 fn last_until(after: &Value) -> Option<Time> {
     let buckets = after.as_array().into_iter().flatten();
@@ -276,6 +295,8 @@ fn last_until(after: &Value) -> Option<Time> {
 
 /// Changes of a report.
 const MAX_CHANGES: usize = 10_000;
+/// Buckets that a line names; there may have been more.
+const MAX_BUCKETS: usize = 50;
 /// Changes of buckets and configurations that are remembered.
 const MAX_NOTES: usize = 100_000;
 /// Processes whose lost lines are remembered.
@@ -291,9 +312,9 @@ mod tests {
     fn a_change_tells_of_which_buckets_and_until_when_they_are_exempt() {
         let lines = [
             r#"{"time":"2026-11-20T10:00:00Z","what":"bucket.exempt","target":"ip:192.0.2.7","after":[{"exempt_until":"2026-11-20T11:00:00Z"}]}"#,
-            r#"{"time":"2026-11-20T10:10:00Z","what":"bucket.rate","target":"user:#7","after":[{"own":{"until":"2026-11-20T12:00:00Z"}}]}"#,
-            r#"{"time":"2026-11-20T10:20:00Z","what":"bucket.exempt.end","target":"ip:192.0.2.7"}"#,
-            r#"{"time":"2026-11-20T10:30:00Z","what":"bucket.reset","target":"user:#7","after":[{"tokens":5}]}"#,
+            r#"{"time":"2026-11-20T10:10:00Z","what":"bucket.rate","target":"user:#7","after":[{"limit":"a","own":{"until":"2026-11-20T12:00:00Z"}},{"limit":"b"},{"limit":"a"}]}"#,
+            r#"{"time":"2026-11-20T10:20:00Z","what":"bucket.exempt.end","target":"ip:192.0.2.7","before":[{"limit":"a"}],"after":[{"limit":"a"}]}"#,
+            r#"{"time":"2026-11-20T10:30:00Z","what":"bucket.reset","target":"user:#7","after":[{"limit":"a","tokens":5}]}"#,
             r#"{"time":"2026-11-20T10:40:00Z","what":"forget","target":"user:#7"}"#,
         ]
         .join("\n");
@@ -302,16 +323,17 @@ mod tests {
         let client = BucketsTouched::Client(Client::from_ip([192, 0, 2, 7].into()));
         let account = BucketsTouched::Account(7);
         let at = |clock: &str| time_of(&format!("2026-11-20T{clock}:00Z"));
-        let expected = [
-            (client, at("11:00"), false),
-            (account, at("12:00"), false),
-            (client, at("10:20"), false),
-            (account, None, true),
-            (BucketsTouched::All, None, true),
+        let expected: [(_, &[&str], _, _); 5] = [
+            (client, &[], at("11:00"), false),
+            (account, &["a", "b"], at("12:00"), false),
+            (client, &["a"], at("10:20"), false),
+            (account, &[], None, true),
+            (BucketsTouched::All, &[], None, true),
         ];
         assert_eq!(notes.len(), expected.len());
-        for (note, expected) in notes.iter().zip(expected) {
-            assert_eq!((note.touched, note.until, note.ends_row), expected);
+        for (note, (touched, limits, until, ends_row)) in notes.iter().zip(expected) {
+            assert_eq!((note.touched, note.until, note.ends_row), (touched, until, ends_row));
+            assert_eq!(note.limits, limits, "{touched:?}");
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct ChangeNote {
     pub at: Time,
     /// The buckets that may be full again.
     pub touched: BucketsTouched,
+    /// The limits that it is about; none if it is about all.
+    pub limits: Vec<String>,
     /// Until when these buckets have an own rate or an exemption; not after `at` if that has ended.
     pub until: Option<Time>,
     /// Whether failures of the account begin a new row.
@@ -70,8 +72,6 @@ pub(super) struct EvidenceTally<'t> {
     next_note: Option<ChangeNote>,
     /// Before this another configuration may have been in force.
     configured: Time,
-    /// Buckets with an own rate or an exemption, and until when: no promise is about them.
-    loosened: Vec<(BucketsTouched, Time)>,
     routes: Vec<AttemptFigures>,
     limits: Vec<PromiseTally>,
     accounts: AccountRows,
@@ -80,6 +80,8 @@ pub(super) struct EvidenceTally<'t> {
 struct PromiseTally {
     figures: LimitFigures,
     watched: Option<(LimitPromise, AttemptWindows)>,
+    /// Buckets with an own rate or an exemption, and until when: the promise is not about them.
+    loosened: Vec<(BucketsTouched, Time)>,
 }
 
 impl<'t> EvidenceTally<'t> {
@@ -100,7 +102,6 @@ impl<'t> EvidenceTally<'t> {
             next_note: notes.next(),
             notes,
             configured: configured.unwrap_or_default(),
-            loosened: Vec::new(),
             routes: vec![AttemptFigures::default(); table.routes.len()],
             limits: table.limits.iter().map(PromiseTally::of).collect(),
             accounts: AccountRows::new(),
@@ -157,7 +158,7 @@ impl<'t> EvidenceTally<'t> {
         let is_configured = attempt.decided >= self.configured;
         for verdict in &attempt.verdicts {
             if let Some(limit) = self.limits.get_mut(verdict.limit) {
-                limit.count(attempt, *verdict, &self.loosened, is_late, is_configured);
+                limit.count(attempt, *verdict, is_late, is_configured);
             }
         }
         if let Some(account) = attempt.account {
@@ -185,40 +186,14 @@ impl<'t> EvidenceTally<'t> {
     }
 
     fn change(&mut self, note: ChangeNote) {
-        if let Some(until) = note.until {
-            self.loosen(note.at, note.touched, until);
+        if let BucketsTouched::Account(account) = note.touched
+            && note.ends_row
+        {
+            self.accounts.end_row(account);
         }
-        let watched = self.limits.iter_mut().filter_map(|limit| limit.watched.as_mut());
-        match note.touched {
-            BucketsTouched::All => watched.for_each(|(_, windows)| windows.forget_all()),
-            BucketsTouched::Account(account) => {
-                watched.for_each(|(_, windows)| windows.forget_account(account));
-                if note.ends_row {
-                    self.accounts.end_row(account);
-                }
-            }
-            BucketsTouched::Client(client) => {
-                watched.for_each(|(promise, windows)| windows.forget_client(promise.masked(client)));
-            }
-        }
-    }
-
-    /// These buckets keep to no promise until then, or do again.
-    fn loosen(&mut self, now: Time, touched: BucketsTouched, until: Time) {
-        let is_ended = until <= now;
-        self.loosened.retain(|(known, end)| *end > now && !(is_ended && *known == touched));
-        if is_ended {
-            return;
-        }
-        match self.loosened.iter_mut().find(|(known, _)| *known == touched) {
-            // It may be about another limit: the line with the later end counts.
-            Some((_, end)) => *end = until.max(*end),
-            None => self.loosened.push((touched, until)),
-        }
-        if self.loosened.len() > MAX_LOOSENED {
-            let last = self.loosened.iter().map(|(_, end)| *end).max().unwrap_or(until);
-            self.loosened = vec![(BucketsTouched::All, last)];
-        }
+        let is_meant =
+            |limit: &&mut PromiseTally| note.limits.is_empty() || note.limits.contains(&limit.figures.limit);
+        self.limits.iter_mut().filter(is_meant).for_each(|limit| limit.change(&note));
     }
 
     pub(super) fn finish(mut self) -> Result<DecisionEvidence, EvidenceError> {
@@ -257,17 +232,40 @@ impl PromiseTally {
             promise: promise.map(PromiseFigures::of),
             not_shown: limit.promise.as_ref().err().copied(),
         };
-        Self { figures, watched }
+        Self { figures, watched, loosened: Vec::new() }
     }
 
-    fn count(
-        &mut self,
-        attempt: &ShownAttempt,
-        verdict: ShownVerdict,
-        loosened: &[(BucketsTouched, Time)],
-        is_late: bool,
-        is_configured: bool,
-    ) {
+    fn change(&mut self, note: &ChangeNote) {
+        if let Some(until) = note.until {
+            self.loosen(note.at, note.touched, until);
+        }
+        let Some((promise, windows)) = &mut self.watched else { return };
+        match note.touched {
+            BucketsTouched::All => windows.forget_all(),
+            BucketsTouched::Account(account) => windows.forget_account(account),
+            BucketsTouched::Client(client) => windows.forget_client(promise.masked(client)),
+        }
+    }
+
+    /// These buckets keep to no promise until then, or do again.
+    fn loosen(&mut self, now: Time, touched: BucketsTouched, until: Time) {
+        let is_ended = until <= now;
+        self.loosened.retain(|(known, end)| *end > now && !(is_ended && *known == touched));
+        if is_ended {
+            return;
+        }
+        match self.loosened.iter_mut().find(|(known, _)| *known == touched) {
+            // It may be about another bucket, as of an account at one address: the line with the later end counts.
+            Some((_, end)) => *end = until.max(*end),
+            None => self.loosened.push((touched, until)),
+        }
+        if self.loosened.len() > MAX_LOOSENED {
+            let last = self.loosened.iter().map(|(_, end)| *end).max().unwrap_or(until);
+            self.loosened = vec![(BucketsTouched::All, last)];
+        }
+    }
+
+    fn count(&mut self, attempt: &ShownAttempt, verdict: ShownVerdict, is_late: bool, is_configured: bool) {
         let figures = &mut self.figures;
         match verdict.decision {
             LimitDecision::Admit => figures.admitted += 1,
@@ -299,7 +297,7 @@ impl PromiseTally {
         let is_loose = |(touched, until): &(BucketsTouched, Time)| {
             attempt.decided < *until && touched.have(promise, &key)
         };
-        if loosened.iter().any(is_loose) {
+        if self.loosened.iter().any(is_loose) {
             windows.left_out += 1;
             return;
         }
@@ -360,5 +358,5 @@ fn seconds(span: Span) -> f64 {
     span.as_nanos() as f64 / 1e9
 }
 
-/// Buckets with own rates that are told apart; with more, all count as such.
+/// Buckets of a limit with own rates that are told apart; with more, all of them count as such.
 const MAX_LOOSENED: usize = 1_000;
