@@ -76,6 +76,8 @@ ADVICE = {
         "Check the application; the message names the reason.",
     "the upstream … cannot be reached: …: until it can, its requests are answered 502":
         "Start the application, or correct `upstream`. The gate goes on, and tries again by itself.",
+    "the clients that the kernel drops are let go, it does not list them: …":
+        "Nothing: the gate refuses them itself, and those that go on are dropped again.",
     "the collector of otel.endpoint took no export: …": "Check the collector. No request waits for it.",
     "the new configuration is refused, the old one stays": "The messages before it name each mistake; fix them, then reload.",
     "the store (…) has lost the policy and the temporary changes of operators: this gate goes on as it is, and writes back what it knows":
