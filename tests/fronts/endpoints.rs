@@ -13,6 +13,7 @@ use self::front::{Front, Proxy};
 mod accounts;
 mod bodies;
 mod front;
+mod held_back;
 mod http2;
 mod outcomes;
 mod site;

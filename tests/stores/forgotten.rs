@@ -2,10 +2,12 @@
 
 use std::net::Ipv4Addr;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use support::application::{ROUTE, application, form, right, sign_in_with};
+use support::servers::dynamodb::Dynalite;
 use support::servers::memcached::Memcached;
+use support::servers::mysql::MariaDb;
 use support::servers::postgres::Postgres;
 use support::servers::redis::Redis;
 use support::servers::{Server, Tables};
@@ -122,5 +124,26 @@ fn postgres_keeps_no_row_in_force_of_a_person_who_was_forgotten() {
             "SELECT encode(state, 'hex') FROM tollgate_buckets WHERE encode(key, 'hex') = '{key}' AND expires_at > now()"
         ));
         (!row.is_empty()).then_some(row)
+    });
+}
+
+#[test]
+fn mariadb_keeps_no_row_in_force_of_a_person_who_was_forgotten() {
+    a_person_is_gone(started::<MariaDb>(), |server, name| {
+        let key = name.rsplit(':').next().unwrap();
+        let row = server.sql(&format!(
+            "SELECT HEX(state) FROM tollgate_buckets WHERE HEX(`key`) = UPPER('{key}') AND expires_at > UTC_TIMESTAMP(6)"
+        ));
+        (!row.is_empty()).then_some(row)
+    });
+}
+
+#[test]
+fn dynamodb_keeps_no_item_in_force_of_a_person_who_was_forgotten() {
+    a_person_is_gone(started::<Dynalite>(), |server, name| {
+        let item = server.item(name)?;
+        let expires: u128 = item["expires"]["N"].as_str().unwrap().parse().unwrap();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+        (expires > now).then(|| item["state"]["B"].to_string())
     });
 }

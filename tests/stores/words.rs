@@ -11,7 +11,7 @@ use support::servers::memcached::Memcached;
 use support::servers::mysql::MariaDb;
 use support::servers::postgres::Postgres;
 use support::servers::redis::Redis;
-use support::{Gate, Launch, Server, Upstream, binary, mount, post};
+use support::{Gate, Launch, Server, Upstream, binary, eventually, mount, post};
 
 mount!(redis, super::Redis, words:
     a_word_about_a_busy_bucket_holds_on_all_gates_within_a_second
@@ -35,8 +35,10 @@ use self::Passes::{Everybody, Nobody};
 
 /// A second is promised.
 const SOON: Duration = Duration::from_secs(1);
-/// So long after it the gates are watched.
-const WATCHED: Duration = Duration::from_millis(400);
+/// So many attempts are watched after it.
+const WATCHED: usize = 100;
+/// Until so many are made, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A limit that is large and slow enough for leases; all clients share its bucket.
 const HOURLY: &str = "10000 per 1h";
@@ -73,11 +75,20 @@ impl Busy {
         Self { load: Load::start(addresses, plan), said: Vec::new() }
     }
 
-    /// Has an operator say this at a gate, and goes on until it was seen to hold.
+    /// Has an operator say this at a gate, and goes on until it was seen to hold. A gate looks at a leased bucket by its clock and by
+    /// a request to the store. Where the machine is late with answers and commands, it is late with that as well.
     fn say(&mut self, gate: &Gate, words: &str) {
+        self.load.forget_slowest();
+        let begun = self.load.elapsed();
         tollgate(gate, &words.split('|').collect::<Vec<_>>());
-        let from = self.load.elapsed() + SOON;
-        std::thread::sleep(SOON + WATCHED);
+        let said = self.load.elapsed();
+        let holds_from = || said + SOON + (said - begun) + 2 * self.load.slowest();
+        while self.load.elapsed() < holds_from() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let (from, before) = (self.load.elapsed(), self.load.answered());
+        let is_watched = || self.load.answered() >= before + WATCHED;
+        assert!(eventually(PATIENCE, is_watched), "{words}: {}", self.load.answered() - before);
         self.said.push((words.to_owned(), from, self.load.elapsed()));
     }
 
@@ -144,7 +155,7 @@ fn holds_on_all_gates(server: &impl Server, said: &[(usize, &str, Passes)]) {
         assert_eq!(admitted.iter().sum::<usize>(), expected, "{words}: {admitted:?}; all: {seen:?}");
     }
     let refused = gates[1].ask(post("/login", ""));
-    assert!((3_590..=3_600).contains(&refused.retry_after()), "{}", refused.retry_after());
+    assert!((3_500..=3_600).contains(&refused.retry_after()), "{}", refused.retry_after());
 }
 
 /// Leases that end idle, and attempts that end with a success after the ban, once made an hour fifty minutes.

@@ -41,6 +41,13 @@ struct Setup {
     reporter: Option<Reporter>,
     /// Whether it speaks HTTP/2 to the application.
     is_http2_behind: bool,
+    passes_upgrades: bool,
+}
+
+impl Setup {
+    fn of(proxy: Proxy) -> Self {
+        Self { proxy, reporter: None, is_http2_behind: false, passes_upgrades: false }
+    }
 }
 
 /// A proxy between clients and an application; gone when dropped.
@@ -58,7 +65,7 @@ pub(super) struct Front {
 impl Front {
     /// With all examples in the gate's directory, at free ports. `gate` makes the gate's file of the example.
     pub(super) fn start(proxy: Proxy, application: SocketAddr, gate: impl FnOnce(String) -> String) -> Self {
-        Self::with(&Setup { proxy, reporter: None, is_http2_behind: false }, application, gate)
+        Self::with(&Setup::of(proxy), application, gate)
     }
 
     /// The same for one that reports answers.
@@ -67,7 +74,7 @@ impl Front {
         application: SocketAddr,
         gate: impl FnOnce(String) -> String,
     ) -> Self {
-        let setup = Setup { proxy: reporter.proxy(), reporter: Some(reporter), is_http2_behind: false };
+        let setup = Setup { reporter: Some(reporter), ..Setup::of(reporter.proxy()) };
         Self::with(&setup, application, gate)
     }
 
@@ -78,7 +85,13 @@ impl Front {
         application: SocketAddr,
         gate: impl FnOnce(String) -> String,
     ) -> Self {
-        Self::with(&Setup { proxy, reporter, is_http2_behind: true }, application, gate)
+        let setup = Setup { reporter, is_http2_behind: true, ..Setup::of(proxy) };
+        Self::with(&setup, application, gate)
+    }
+
+    /// Envoy with its file, and a line by which it passes on upgrades.
+    pub(super) fn passing_upgrades(application: SocketAddr, gate: impl FnOnce(String) -> String) -> Self {
+        Self::with(&Setup { passes_upgrades: true, ..Setup::of(Proxy::Envoy) }, application, gate)
     }
 
     fn with(setup: &Setup, application: SocketAddr, gate: impl FnOnce(String) -> String) -> Self {
@@ -108,6 +121,10 @@ impl Front {
         }
         if setup.is_http2_behind {
             proxy.speak_http2_behind(&gate.directory, application);
+        }
+        if setup.passes_upgrades {
+            let new = format!("{ENVOY_ADDRESS}{ENVOY_UPGRADES}");
+            proxy.replace_in_file(&gate.directory, ENVOY_ADDRESS, &new);
         }
         let mut command = proxy.command(&gate.directory, [ports[0], http2]);
         command.current_dir(&gate.directory).env("HOME", &gate.directory).stdin(Stdio::null());
@@ -213,10 +230,14 @@ impl Proxy {
                 (cluster.clone(), cluster + ENVOY_HTTP2)
             }
         };
+        self.replace_in_file(directory, &old, &new);
+    }
+
+    fn replace_in_file(self, directory: &Path, old: &str, new: &str) {
         let file = directory.join(self.file());
         let text = fs::read_to_string(&file).unwrap();
-        assert!(text.contains(&old), "{old} in {text}");
-        fs::write(file, text.replace(&old, &new)).unwrap();
+        assert!(text.contains(old), "{old} in {text}");
+        fs::write(file, text.replace(old, new)).unwrap();
     }
 }
 
@@ -295,6 +316,9 @@ fn envoy(file: &str) -> Command {
     command.args(["--config-path", file]).args(apart);
     command
 }
+
+const ENVOY_ADDRESS: &str = "          use_remote_address: true\n";
+const ENVOY_UPGRADES: &str = "          upgrade_configs: [ { upgrade_type: websocket } ]\n";
 
 /// What makes Envoy speak HTTP/2 to a cluster, as its files have it for the gate.
 const ENVOY_HTTP2: &str = r#"    typed_extension_protocol_options:

@@ -6,7 +6,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,17 @@ use tokio::net::{TcpSocket, TcpStream};
 /// Clients at work.
 pub(crate) struct Load {
     begun: Instant,
-    is_over: Arc<AtomicBool>,
+    state: Arc<LoadState>,
     thread: JoinHandle<Vec<Attempt>>,
+}
+
+/// How far it is.
+#[derive(Default)]
+struct LoadState {
+    is_over: AtomicBool,
+    answered: AtomicUsize,
+    /// Nanoseconds that an answer took at most since a test last began to ask.
+    slowest: AtomicU64,
 }
 
 /// Who attempts, and how often.
@@ -46,13 +55,28 @@ pub(crate) struct Attempt {
 impl Load {
     /// Begins at once.
     pub(crate) fn start(gates: Vec<SocketAddr>, plan: LoadPlan) -> Self {
-        let (begun, is_over) = (Instant::now(), Arc::new(AtomicBool::new(false)));
-        let end = Arc::clone(&is_over);
+        let (begun, state) = (Instant::now(), Arc::<LoadState>::default());
+        let own = Arc::clone(&state);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(all(gates, plan, begun, end))
+            runtime.block_on(all(gates, plan, begun, own))
         });
-        Self { begun, is_over, thread }
+        Self { begun, state, thread }
+    }
+
+    /// Attempts that were answered so far.
+    pub(crate) fn answered(&self) -> usize {
+        self.state.answered.load(Ordering::Relaxed)
+    }
+
+    /// From now on [`slowest`](Self::slowest) tells of answers that come later.
+    pub(crate) fn forget_slowest(&self) {
+        self.state.slowest.store(0, Ordering::Relaxed);
+    }
+
+    /// How long an answer took at most.
+    pub(crate) fn slowest(&self) -> Duration {
+        Duration::from_nanos(self.state.slowest.load(Ordering::Relaxed))
     }
 
     /// Since it began.
@@ -62,7 +86,7 @@ impl Load {
 
     /// Makes no more attempts, waits for the last answers, and says what came of all of them.
     pub(crate) fn stop(self) -> Vec<Attempt> {
-        self.is_over.store(true, Ordering::Relaxed);
+        self.state.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
     }
 
@@ -75,26 +99,20 @@ impl Load {
     ) -> Vec<Attempt> {
         let begun = self.begun;
         let mut attempts = self.stop();
-        let is_over = Arc::default();
-        let client = Client { gate: 0, address, key: 0, pause: Duration::ZERO, begun, is_over };
+        let state = Arc::default();
+        let client = Client { gate: 0, address, key: 0, pause: Duration::ZERO, begun, state };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(client.drain(&mut attempts, is_all));
         attempts
     }
 }
 
-async fn all(
-    gates: Vec<SocketAddr>,
-    plan: LoadPlan,
-    begun: Instant,
-    is_over: Arc<AtomicBool>,
-) -> Vec<Attempt> {
+async fn all(gates: Vec<SocketAddr>, plan: LoadPlan, begun: Instant, state: Arc<LoadState>) -> Vec<Attempt> {
     let mut clients = Vec::new();
     for (gate, address) in gates.into_iter().enumerate() {
         for connection in 0..plan.connections {
             let key = connection % plan.keys;
-            let client =
-                Client { gate, address, key, pause: plan.pause, begun, is_over: Arc::clone(&is_over) };
+            let client = Client { gate, address, key, pause: plan.pause, begun, state: Arc::clone(&state) };
             clients.push(tokio::spawn(client.run()));
         }
     }
@@ -111,13 +129,13 @@ struct Client {
     key: usize,
     pause: Duration,
     begun: Instant,
-    is_over: Arc<AtomicBool>,
+    state: Arc<LoadState>,
 }
 
 impl Client {
     async fn run(self) -> Vec<Attempt> {
         let (mut attempts, mut connection) = (Vec::new(), None);
-        while !self.is_over.load(Ordering::Relaxed) {
+        while !self.state.is_over.load(Ordering::Relaxed) {
             attempts.push(self.attempt(&mut connection).await);
             tokio::time::sleep(self.pause).await;
         }
@@ -146,6 +164,9 @@ impl Client {
             (0, false)
         });
         let (gate, key, answered) = (self.gate, self.key, self.begun.elapsed());
+        let took = u64::try_from((answered - sent).as_nanos()).unwrap_or(u64::MAX);
+        self.state.slowest.fetch_max(took, Ordering::Relaxed);
+        self.state.answered.fetch_add(1, Ordering::Relaxed);
         Attempt { gate, key, sent, answered, status, has_retry_after }
     }
 

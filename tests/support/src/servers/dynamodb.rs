@@ -87,6 +87,13 @@ impl Dynalite {
         self.ask("DeleteTable", &json!({ "TableName": TABLE }));
     }
 
+    /// The item of a bucket, expired or not.
+    pub fn item(&self, bucket: &str) -> Option<Value> {
+        let key = json!({ "bucket": { "S": bucket } });
+        let question = json!({ "TableName": TABLE, "Key": key, "ConsistentRead": true });
+        self.ask("GetItem", &question).get("Item").cloned()
+    }
+
     fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
