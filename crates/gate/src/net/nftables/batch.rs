@@ -75,7 +75,7 @@ impl Batch {
     }
 }
 
-/// A message of its own with this number that asks for a list, as bytes.
+/// A single message with this number that asks for a list, as bytes.
 pub(super) fn list_request(number: u32, kind: u8, write: impl FnOnce(&mut Attributes<'_>)) -> Vec<u8> {
     let mut message = Batch { bytes: Vec::new(), first: number, last_at: 0, count: 0 };
     message.begin_message(message_kind(kind), DUMP, FAMILY_INET, 0);

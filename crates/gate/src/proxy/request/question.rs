@@ -178,7 +178,7 @@ impl<'a> QuestionHeaders<'a> {
         }
     }
 
-    /// Without a body here there may be one that the proxy did not send: `said` is what it says of it.
+    /// Without a body here there may be one that the proxy did not send: `said` is how the proxy describes it.
     fn visible_body(&self, said: Option<&HeaderValue>, method: &Method, body: &impl Body) -> VisibleBody {
         match self.partial {
             _ if body.is_end_stream() => VisibleBody::by_header(said, method),
