@@ -143,7 +143,7 @@ fn describe_part(part: &KeyPart, lengths: PrefixLengths) -> String {
 
 const OF_BYTES: &str = "; answers wait, and nothing is refused";
 const OF_PASSWORDS: &str = "; it stops one password at many accounts, wherever it comes from, and no guessing at one account; \
-                            each gate counts for itself, and anew each day";
+                            each gate counts for itself, from zero each day";
 const OF_ACCOUNTS: &str = "; it stops many attempts at one account, and not one attempt at each of many";
 
 #[cfg(test)]

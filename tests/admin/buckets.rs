@@ -414,7 +414,7 @@ fn the_command_shows_gives_resets_and_changes_rates() {
         out.contains("\naddress  0 of 4") && out.contains("127.0.0.1/32; 1 of 2 strikes until a wait"),
         "{out}"
     );
-    assert!(out.ends_with("pair are kept for more than this, so their buckets are not shown\n"), "{out}");
+    assert!(out.ends_with("pair have other parts in their keys, so their buckets are not shown\n"), "{out}");
     let (code, out, _) = said(&tollgate(&gate, &["credit", ME, "1", "--limit", "address"]));
     assert!(code == Some(0) && out.contains("\naddress  1 of 4"), "{out}");
     let (_, out, _) = said(&tollgate(&gate, &["rate", ME, "address", "400 per 1h", "--for", "1d"]));

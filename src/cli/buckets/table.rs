@@ -22,7 +22,7 @@ pub(super) fn text(page: &BucketsPage, key: &str) -> String {
     text += &if rows.len() > 1 { aligned(&rows) } else { format!("no limit has a bucket for {key}\n") };
     for (names, words) in [
         (&page.exempt, "do not see this client"),
-        (&page.not_shown, "are kept for more than this, so their buckets are not shown"),
+        (&page.not_shown, "have other parts in their keys, so their buckets are not shown"),
     ] {
         if !names.is_empty() {
             // Writing to memory cannot fail.
@@ -138,7 +138,7 @@ address            3 of 10  in 12s500ms  2026-11-21T00:00:00.000Z  192.0.2.1/32;
                 "wide[31m (office) 9 of 9 - full own rate: one every 1m, until then; 0 of 100 failures left; \
                  waits for 1m30s; mode observe",
                 "subnet do not see this client",
-                "pair, device are kept for more than this, so their buckets are not shown",
+                "pair, device have other parts in their keys, so their buckets are not shown",
                 "known from 3 addresses at blog, the last until 2026-12-21T00:00:00.000Z",
             ]
         );

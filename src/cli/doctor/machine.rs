@@ -18,7 +18,7 @@ pub(super) fn descriptors(config: &Config, unit: Option<&ServiceUnit>) -> Vec<Sy
             let mend = format!("LimitNOFILE={wanted} in the unit, or smaller numbers in [proxy]");
             Symptom::doubtful(place, words, mend)
         }
-        Some(most) => Symptom::good(place, format!("{most} allowed, {wanted} wanted at most")),
+        Some(most) => Symptom::good(place, format!("{most} allowed, at most {wanted} needed")),
         None => Symptom::good(place, "any number allowed"),
     }]
 }
