@@ -33,6 +33,7 @@ mod otel;
 mod reload;
 mod sandbox;
 mod service_manager;
+mod shared_audit;
 mod signals;
 mod snapshot;
 mod sockets;
@@ -52,8 +53,8 @@ pub use self::upgrade::Inherited;
 
 use std::cell::Cell;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -80,7 +81,6 @@ use crate::net::tls::TlsConfigError;
 use crate::net::worker_sockets::WorkerSockets;
 use crate::observe::admin::AdminSettings;
 use crate::observe::audit::AuditError;
-use crate::observe::audit::gate_lines::ENDED;
 use crate::observe::client_format::ClientFormatter;
 use crate::observe::metrics::Metrics;
 use crate::observe::readiness::Readiness;
@@ -125,6 +125,8 @@ struct Parts {
     readiness: Arc<Readiness>,
     sandbox: Sandbox,
     admin_settings: Arc<ArcSwap<AdminSettings>>,
+    /// The store that takes the audit of all gates, if one does.
+    audit_store: Option<StoreSettings>,
 }
 
 /// What all workers share.
@@ -254,7 +256,7 @@ impl App {
         let asked = self.endpoint_addresses().into_iter().map(|(_, address)| address).collect();
         let addresses = [self.addresses(), self.admin_addresses(), asked].concat();
         // Before anybody hears that this process serves: it would end at once, without draining.
-        let stop = signals::stop();
+        let (stop, stopped_by) = (signals::stop(), OnceLock::new());
         let (trigger, shutdown) = shutdown::channel();
         let drain = Arc::new(Notify::new());
         let control = self.control(&drain);
@@ -271,7 +273,7 @@ impl App {
         service_manager::ready();
         let until = async {
             tokio::select! {
-                () = stop => {}
+                signal = stop => { let _ = stopped_by.set(signal); }
                 () = until => {}
                 () = drain.notified() => {}
             }
@@ -293,11 +295,12 @@ impl App {
         let drain = self.parts.config.load().settings.drain;
         tracing::info!("draining: requests in flight may take {drain:?} to finish");
         let finish = self.parts.finish(&trigger, workers);
-        let (finished, ()) = tokio::join!(finish, self.reload.sign_off(&self.parts));
+        let stop = self.parts.audit_stop(stopped_by.get().copied());
+        let (finished, (), ()) = tokio::join!(finish, self.reload.sign_off(&self.parts), stop);
         if let Some(snapshotter) = self.parts.snapshotter.as_ref().filter(|_| new_process.is_none()) {
             snapshotter.write().await;
         }
-        self.parts.audit_lines(ENDED).await;
+        self.parts.audit_end().await;
         for task in admin_tasks {
             // The task ends with the stage; at this point a panic in it has no effect.
             let _ = task.await;
@@ -316,17 +319,16 @@ impl Parts {
         old_process: Option<&mut OldProcess>,
     ) -> Result<Self, AppStartError> {
         let clients = ClientFormatter::new(config.log.clients, config.client.prefixes);
-        let metrics = Arc::new(Metrics::new());
+        let (metrics, audit_store) = (Arc::new(Metrics::new()), shared_audit::audit_store(&config));
         let observers = Observers::start(&config, &metrics, clients, &clock, drops.clone())?;
         let events = observers.events.clone();
         let tls = TlsState::new(&config.front.tls);
         let (tls_acceptor, admin_settings) = tls.acceptors(&config)?;
         let body_searches = start_searches(&config.proxy, &sandbox)?;
         // The last step that can fail: an old process is frozen from then on.
-        let engine =
-            Arc::new(snapshot::build_engine(config.policy, &config.store, &clock, &events, old_process)?);
+        let engine = snapshot::build_engine(config.policy, &config.store, &clock, &events, old_process)?;
+        let (engine, settings) = (Arc::new(engine), Arc::new(config.proxy));
         metrics.watch(&engine);
-        let settings = Arc::new(config.proxy);
         let fresh = |target| new_upstream(target, &settings, &sandbox, &clock, &events);
         let upstreams = upstreams::resolve(config.upstreams, &Vec::new(), fresh);
         upstreams::set_probes(&upstreams, &config.probes);
@@ -366,6 +368,7 @@ impl Parts {
             readiness: Arc::default(),
             sandbox,
             admin_settings: Arc::new(ArcSwap::from_pointee(admin_settings)),
+            audit_store,
         })
     }
 
@@ -426,9 +429,9 @@ impl Parts {
         tokio::pin!(joined);
         let ended = tokio::select! {
             ended = &mut joined => ended,
-            () = signals::stop() => {
+            signal = signals::stop() => {
                 trigger.reach(Stage::Stopped);
-                joined.await
+                tokio::join!(&mut joined, self.audit_stop(Some(signal))).0
             }
         };
         trigger.reach(Stage::Stopped);

@@ -130,7 +130,7 @@ enum CliCommand {
     Evidence(evidence::EvidenceArgs),
     /// Take a person out of a running gate, its store, its snapshot and its logs; exits with 1 if a place was not reached
     Forget(forget::ForgetArgs),
-    /// Check the audit log: whether a line was changed, removed, added or moved
+    /// Check the audit log: whether a line was changed, removed, added or moved; list the changes of all gates
     Audit(audit::AuditArgs),
     /// Put one policy for all gates into the store that they share, show it, or go back to an earlier one
     Policy(policy::PolicyArgs),

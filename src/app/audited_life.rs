@@ -1,14 +1,15 @@
 //! What the audit log tells of the gate itself: that it began, serves and has ended, the lines of its decision log, and
 //! when its store was away.
 //!
-//! Only where there is an audit log and the decision log is a file: `tollgate evidence` compares them.
+//! Only where there is an audit log and the decision log is a file: `tollgate evidence` compares them. A signal that ends
+//! the gate is a change by somebody, and always told.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Parts;
 use super::ticks::next_tick;
 use crate::observe::audit::AuditEntry;
-use crate::observe::audit::gate_lines::{BEGUN, SERVES};
+use crate::observe::audit::gate_lines::{BEGUN, ENDED, SERVES, STOP};
 use crate::time::Span;
 
 impl Parts {
@@ -43,13 +44,26 @@ impl Parts {
     }
 
     /// Tells how many lines were written since this was last told.
-    pub(super) async fn audit_lines(&self, what: &'static str) {
+    async fn audit_lines(&self, what: &'static str) {
         let Some(log) = self.observers.logs.counted().filter(|_| self.is_life_audited()) else { return };
         let (written, lost) = log.take_counts();
         let line = AuditEntry::of_lines(what, std::process::id(), (&written, lost));
         if !self.audit_at(line, self.engine.clock().now()).await {
             log.give_back(written);
         }
+    }
+
+    /// Tells that a signal ends the gate, if one does.
+    pub(super) async fn audit_stop(&self, signal: Option<&str>) {
+        let Some(signal) = signal else { return };
+        let line = AuditEntry::of_gate(STOP, std::process::id(), Value::Null);
+        self.audit_at(AuditEntry { who: signal.to_owned(), ..line }, self.engine.clock().now()).await;
+    }
+
+    /// Tells that the gate has ended. Nothing follows.
+    pub(super) async fn audit_end(&self) {
+        self.audit_lines(ENDED).await;
+        self.share_end_of_audit().await;
     }
 
     fn is_life_audited(&self) -> bool {

@@ -88,6 +88,7 @@ impl Parts {
             () = self.keep_history() => None,
             () = self.supervised("rotated logs", async || self.observers.logs.remove_rotated(self.sandbox.broker(), self.engine.clock()).await) => None,
             () = self.supervised("audit of logs", async || self.audit_life().await) => None,
+            () = self.supervised("audit in the store", async || self.share_audit().await) => None,
             () = self.supervised("logs", async || self.observers.logs.sweep(self.engine.clock()).await) => None,
         }
     }

@@ -11,6 +11,7 @@ use super::Parts;
 use crate::config::StoreSettings;
 use crate::store::shared::SharedStore;
 use crate::store::{Fleet, FleetError, FleetHead, FleetKeys, GateId, GateReport, PolicyEntry, StoreError};
+use crate::time::Time;
 
 /// The shared records of this gate's installation.
 pub(super) struct FleetLink {
@@ -23,6 +24,11 @@ impl FleetLink {
     pub(super) fn of(parts: &Parts, settings: &StoreSettings) -> Option<Self> {
         let store = Arc::clone(parts.engine.store().database()?);
         Some(Self { store, keys: FleetKeys::new(&settings.names, settings.secrets.reveal()) })
+    }
+
+    /// The store's present time.
+    pub(super) fn now(&self) -> Time {
+        self.store.now()
     }
 
     /// What there is: one question.
@@ -40,7 +46,8 @@ impl FleetLink {
         if !self.keys.have_older_secret() {
             return Ok(());
         }
-        self.run(async |fleet: Fleet| fleet.reseal().await).await
+        self.run(async |fleet: Fleet| fleet.reseal().await).await?;
+        self.run(async |fleet: Fleet| fleet.reseal_audit().await).await
     }
 
     /// Writes back what the store has lost: the head as last seen, the changes in force, and a policy if its text is known.
@@ -55,7 +62,7 @@ impl FleetLink {
 
     /// Puts a gate's report in the list of gates.
     pub(super) async fn report(&self, id: GateId, report: GateReport) -> Result<(), FleetError> {
-        let now = self.store.now();
+        let now = self.now();
         self.run(move |fleet| async move { fleet.report(id, &report, now).await }).await
     }
 

@@ -2,7 +2,8 @@
 //! and decision endpoints keep.
 //!
 //! The broker opens files, each in its own thread, because a log may be long. The audit log is one chain of hashes, so its
-//! lines stay; those that name the person are counted. What was sent elsewhere is named.
+//! lines stay; those that name the person are counted. Their copies in the store lose all but who changed something, and
+//! when: the store has the hashes next to the lines. What was sent elsewhere is named.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,13 +12,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Parts;
+use super::fleet::FleetLink;
 use super::kernel::DropQueue;
 use super::sandbox::Broker;
 use super::snapshot::Snapshotter;
 use crate::engine::OpenAttempts;
 use crate::observe::admin::ForgetFiles;
 use crate::observe::admin::pages::ForgetPlace;
-use crate::observe::audit::AuditLog;
+use crate::observe::audit::{AuditLog, without_person};
 use crate::observe::line_log::LineLog;
 use crate::observe::line_log::rewrite::{
     ListedFile, RewriteError, listed_files, remove_unfinished, rewrite, unpacked,
@@ -34,6 +36,8 @@ struct WrittenFiles {
     snapshotter: Option<Arc<Snapshotter>>,
     audit: Option<Arc<AuditLog>>,
     open_attempts: Arc<[OpenAttempts]>,
+    /// The store that takes the audit of all gates.
+    shared_audit: Option<Arc<FleetLink>>,
     drops: Option<Arc<DropQueue>>,
     broker: Broker,
 }
@@ -47,6 +51,11 @@ impl Parts {
             snapshotter: self.snapshotter.clone(),
             audit: self.observers.audit.clone(),
             open_attempts: Arc::clone(&self.serving.open_attempts),
+            shared_audit: self
+                .audit_store
+                .as_ref()
+                .and_then(|store| FleetLink::of(self, store))
+                .map(Arc::new),
             drops: self.drops.clone(),
             broker: self.sandbox.broker().clone(),
         };
@@ -96,6 +105,9 @@ impl WrittenFiles {
         }
         if let Some(audit) = &self.audit {
             places.push(self.kept_in(audit.path().to_owned(), traces).await);
+        }
+        if let Some(shared) = &self.shared_audit {
+            places.push(forget_in_shared_audit(shared, traces, is_dry_run).await);
         }
         places.push(ForgetPlace::of("messages", "lines", 0).noting(
             "what the gate said on standard error, in webhooks and to collectors is kept by those that read it",
@@ -192,6 +204,18 @@ impl WrittenFiles {
     }
 }
 
+/// The lines of all gates in the store.
+async fn forget_in_shared_audit(shared: &FleetLink, traces: &Arc<Traces>, is_dry_run: bool) -> ForgetPlace {
+    let traces = Arc::clone(traces);
+    let other = move |text: &str| traces.are_in_audit(text.as_bytes()).then(|| without_person(text));
+    let rewritten =
+        shared.run(move |fleet| async move { fleet.rewrite_audit(other, is_dry_run).await }).await;
+    match rewritten {
+        Ok(lines) => ForgetPlace::of(SHARED_AUDIT, "lines", lines),
+        Err(error) => ForgetPlace::failed(SHARED_AUDIT, "lines", &error),
+    }
+}
+
 /// Waits until all lines of before are in the file.
 async fn is_written(log: &LineLog) -> bool {
     let sweeps = log.flush();
@@ -216,6 +240,7 @@ fn lines_that_name(path: &Path, traces: &Traces) -> std::io::Result<u64> {
     Ok(found)
 }
 
+const SHARED_AUDIT: &str = "store: audit of all gates";
 /// How long lines of before may take to their file.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 const FLUSH_POLL: Duration = Duration::from_millis(20);

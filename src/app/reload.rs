@@ -142,8 +142,9 @@ impl Reload {
     /// Takes over names of DNS that have other addresses now.
     async fn take_names(&mut self, answers: Vec<LookupAnswer>, parts: &Parts) {
         if let Some(addresses) = self.names.note(answers, parts.engine.clock().now()) {
-            self.sources.addresses = addresses;
-            drop(self.reload(ReloadScope::Names, parts).await);
+            let before = std::mem::replace(&mut self.sources.addresses, addresses.clone());
+            let reloaded = self.reload(ReloadScope::Names, parts).await;
+            parts.audit_names(&before, &addresses, reloaded.changes.err()).await;
         }
     }
 

@@ -64,14 +64,14 @@ impl SignalStream {
     }
 }
 
-/// Waits for SIGTERM or SIGINT; one that comes after the call and before the wait ends it at once.
-pub(super) fn stop() -> impl Future<Output = ()> {
+/// Waits for SIGTERM or SIGINT, and returns its name; one that comes after the call and before the wait ends it at once.
+pub(super) fn stop() -> impl Future<Output = &'static str> {
     let (mut terminate, mut interrupt) =
         (SignalStream::listen(SignalKind::terminate()), SignalStream::listen(SignalKind::interrupt()));
     async move {
         tokio::select! {
-            () = terminate.next() => {}
-            () = interrupt.next() => {}
+            () = terminate.next() => "SIGTERM",
+            () = interrupt.next() => "SIGINT",
         }
     }
 }
@@ -88,6 +88,7 @@ mod tests {
     async fn a_signal_that_comes_before_the_wait_ends_it() {
         let stopped = stop();
         kill_process(getpid(), Signal::TERM).unwrap();
-        tokio::time::timeout(Duration::from_secs(5), stopped).await.unwrap();
+        let signal = tokio::time::timeout(Duration::from_secs(5), stopped).await.unwrap();
+        assert_eq!(signal, "SIGTERM");
     }
 }

@@ -133,6 +133,7 @@ impl App {
             status: Box::new(move || status.page()),
             limits: Box::new(limits_page::of(&parts.engine, &parts.observers.metrics)),
             events: parts.observers.events.clone(),
+            turn: tokio::sync::Mutex::default(),
         }
     }
 }
@@ -198,6 +199,7 @@ impl Status {
             audit: self.audit.as_ref().map(|audit| AuditPart {
                 file: audit.path().display().to_string(),
                 head: audit.head().to_string(),
+                waiting: audit.waiting(),
             }),
         }
     }

@@ -1,20 +1,29 @@
-//! `tollgate audit verify`: whether the lines of audit logs are one chain.
+//! `tollgate audit`: whether the lines of audit logs are one chain, and what all gates that share a store have changed.
 //!
-//! It reads files and asks no gate. The chain has no key, so whether its end is all there shows only with `--last`.
+//! It reads files and a store, and asks no gate. The chain has no key, so whether its end is all there shows only with
+//! `--last` or `--fleet`.
+
+mod fleet;
+mod list;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 
 use super::Exit;
+use super::admin_api::OutputFormat;
+use super::policy::opened;
 use super::service_unit::ServiceUnit;
 use super::sources::{ConfigArgs, counted, report_all};
 use crate::cli::output::{errln, outln};
-use crate::config::load;
+use crate::config::{Sources, load};
 use crate::observe::audit::{AuditSummary, LineHash, verify};
+use crate::observe::line_log::rotated::{is_compressed, rotated_files};
+use crate::store::SharedAudit;
+use crate::time::Clock;
 
 #[derive(Debug, Args)]
 pub(super) struct AuditArgs {
@@ -26,6 +35,14 @@ pub(super) struct AuditArgs {
 enum AuditAction {
     /// Find the first line that was changed, removed, added or moved; exits with 1 if there is one
     Verify(VerifyArgs),
+    /// List the newest changes of all gates that share a store, the oldest first; exits with 1 if the store has lost some
+    List {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// How the list is printed
+        #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+        format: OutputFormat,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -37,48 +54,68 @@ struct VerifyArgs {
     /// end are not found
     #[arg(long, value_name = "HASH")]
     last: Option<LineHash>,
+    /// Ask the store that gates share, too: whether it has all changes, and these files all that it has of them
+    #[arg(long)]
+    fleet: bool,
     #[command(flatten)]
     config: ConfigArgs,
 }
 
 impl AuditArgs {
     pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
-        let AuditAction::Verify(arguments) = &mut self.action;
-        &mut arguments.config
+        match &mut self.action {
+            AuditAction::Verify(VerifyArgs { config, .. }) | AuditAction::List { config, .. } => config,
+        }
     }
 }
 
-pub(super) fn audit(
-    AuditArgs { action: AuditAction::Verify(arguments) }: &AuditArgs,
-) -> anyhow::Result<Exit> {
-    let VerifyArgs { files, last, config } = arguments;
-    let files = match files.is_empty() {
-        false => files.clone(),
-        true => match configured(config)? {
-            Some(file) => vec![file],
-            None => return Ok(Exit::BadConfiguration),
-        },
-    };
-    let opened = files.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
-    match verify(opened, *last) {
-        Ok(summary) => {
-            outln!("{}", words(&summary, last.is_some()));
-            Ok(Exit::Ok)
-        }
-        Err(broken) => {
-            errln!("{broken}");
-            Ok(Exit::Failed)
-        }
+pub(super) fn audit(AuditArgs { action }: &AuditArgs) -> anyhow::Result<Exit> {
+    match action {
+        AuditAction::Verify(arguments) => arguments.run(),
+        AuditAction::List { config, format } => list::list(config, *format),
     }
+}
+
+impl VerifyArgs {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let Self { files, last, fleet, config } = self;
+        if *fleet && files.iter().any(|file| file.as_os_str() == "-") {
+            bail!("--fleet reads files twice: name them, instead of standard input");
+        }
+        let files = match (files.is_empty(), *fleet) {
+            (false, _) => files.clone(),
+            (true, true) => configured_if_any(config)?,
+            (true, false) => match configured(config)? {
+                Some(file) => vec![file],
+                None => return Ok(Exit::BadConfiguration),
+            },
+        };
+        if !files.is_empty() {
+            let opened = files.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
+            match verify(opened, *last) {
+                Ok(summary) => outln!("{}", words(&summary, last.is_some() || *fleet)),
+                Err(broken) => {
+                    errln!("{broken}");
+                    return Ok(Exit::Failed);
+                }
+            }
+        }
+        if *fleet { fleet::verify_fleet(&files, config) } else { Ok(Exit::Ok) }
+    }
+}
+
+/// The file of the configuration, also if it is missing, and those that logrotate made of it; none without `admin.audit`.
+fn configured_if_any(config: &ConfigArgs) -> anyhow::Result<Vec<PathBuf>> {
+    let loaded = load(&with_service(config.sources()?));
+    let Some(path) = loaded.config.and_then(|config| config.operators.audit) else { return Ok(Vec::new()) };
+    let rotated = rotated_files(&path).with_context(|| path.display().to_string())?;
+    let rotated = rotated.into_iter().map(|(_, file)| file).filter(|file| !is_compressed(file));
+    Ok(rotated.chain([path]).collect())
 }
 
 /// The file of the configuration; `None` after its mistakes were printed.
 fn configured(config: &ConfigArgs) -> anyhow::Result<Option<PathBuf>> {
-    let sources = config.sources()?;
-    let sources = match ServiceUnit::of(&sources) {
-        Some(unit) => unit.apply_to(sources),
-        None => sources,
-    };
+    let sources = with_service(config.sources()?);
     let loaded = load(&sources);
     let Some(config) = &loaded.config else {
         report_all(&loaded, &sources.name);
@@ -86,6 +123,19 @@ fn configured(config: &ConfigArgs) -> anyhow::Result<Option<PathBuf>> {
     };
     let audit = config.operators.audit.clone();
     audit.map(Some).context("the configuration has no admin.audit: name the file")
+}
+
+/// What the store of these sources has, opened as the gate's unit opens it.
+fn audit_of_store(sources: Sources) -> anyhow::Result<SharedAudit> {
+    let now = Clock::system().now();
+    opened(&with_service(sources))?.run(async |fleet| Ok(fleet.audit(now).await?))
+}
+
+fn with_service(sources: Sources) -> Sources {
+    match ServiceUnit::of(&sources) {
+        Some(unit) => unit.apply_to(sources),
+        None => sources,
+    }
 }
 
 fn open(path: &PathBuf) -> anyhow::Result<(String, Box<dyn BufRead>)> {
@@ -116,7 +166,7 @@ fn words(summary: &AuditSummary, has_last: bool) -> String {
     }
     text.push_str(&format!("\nlast line {head}"));
     if !has_last {
-        text.push_str("\nwhether lines are missing at the end, only --last HASH can tell");
+        text.push_str("\nwhether lines are missing at the end, only --last HASH or --fleet can tell");
     }
     text
 }

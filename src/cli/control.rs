@@ -114,8 +114,9 @@ fn text(status: &StatusPage) -> String {
     }
     let FilePart { name, hash, read } = &status.config;
     line("config", format!("{name} ({hash}), read {read}"));
-    if let Some(AuditPart { file, head }) = &status.audit {
-        line("audit", format!("{file}, last line {head}"));
+    if let Some(AuditPart { file, head, waiting }) = &status.audit {
+        let waiting = waiting.map(|lines| format!(", not yet in the store: {lines}")).unwrap_or_default();
+        line("audit", format!("{file}, last line {head}{waiting}"));
     }
     if let Some(PolicyPart { version, hash, refused }) = &status.policy {
         line("policy", format!("{version} ({hash}) of the store"));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
-use support::{Gate, Launch, Upstream, binary, eventually};
+use support::{Gate, Launch, Reply, Upstream, binary, eventually};
 
 use crate::caller::{LOGIN, RIGHT, TOKEN, ask, ask_locally, call, tollgate};
 
@@ -152,7 +152,7 @@ fn what_is_done_to_a_line_is_found_at_the_next_one() {
         assert!(words.starts_with(&format!("{altered}:{at}: ")), "{at}: {words}");
     }
     let (code, words) = said(&good[..4], &[]);
-    assert!(code == Some(0) && words.contains("only --last HASH can tell"), "{words}");
+    assert!(code == Some(0) && words.contains("only --last HASH or --fleet can tell"), "{words}");
     let (code, words) = said(&good[..4], &["--last", &head]);
     assert!(code == Some(1) && words.contains("was cut off"), "{words}");
     // The gate goes on after its own last line, whatever the file says.
@@ -294,4 +294,69 @@ fn a_rotated_log_and_a_new_process_go_on_with_the_chain() {
             && said.contains("1 line without an end"),
         "{said}"
     );
+}
+
+/// A gate that is only killed has no such line.
+#[test]
+fn a_signal_that_ends_the_gate_has_a_line() {
+    let upstream = Upstream::start();
+    for (signal, who) in [("TERM", "SIGTERM"), ("INT", "SIGINT")] {
+        let mut gate = gate(&upstream);
+        gate.signal(signal);
+        assert!(gate.exit_status(Duration::from_secs(10)).is_some());
+        let found = lines(&gate);
+        let [stop] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((&stop["what"], &stop["who"]), (&json!("stop"), &json!(who)));
+    }
+}
+
+/// The second one cuts off what is on its way.
+#[test]
+fn a_signal_while_the_gate_drains_has_a_line_too() {
+    let half = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf";
+    let upstream = Upstream::answering(move |_, _| Reply::text(half));
+    let mut gate = gate(&upstream);
+    let mut client = gate.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(eventually(Duration::from_secs(10), || upstream.requests().len() == 1));
+    gate.signal("TERM");
+    assert!(eventually(Duration::from_secs(10), || lines(&gate).len() == 1));
+    gate.signal("INT");
+    assert!(gate.exit_status(Duration::from_secs(10)).is_some());
+    let found = lines(&gate);
+    let who: Vec<_> = found.iter().map(|line| (&line["what"], &line["who"])).collect();
+    assert_eq!(who, [(&json!("stop"), &json!("SIGTERM")), (&json!("stop"), &json!("SIGINT"))]);
+}
+
+/// A line names what the change found, also if another operator makes one at the same time.
+#[test]
+fn of_two_operators_at_one_owner_each_line_begins_where_the_one_before_it_ended() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    gate.drain("/login?u=alice", "");
+    let page = "/api/v1/buckets/user:alice/ban";
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    ask(&gate, "PUT", page, r#"{"for":"1h"}"#);
+                    ask(&gate, "DELETE", page, "");
+                }
+            });
+        }
+    });
+    let found = lines(&gate);
+    let is_banned = |bucket: &Value| bucket[0]["banned_until"].is_string();
+    let mut state = false;
+    let mut made = 0;
+    for (at, line) in found.iter().enumerate() {
+        let is_failed = |line: &Value| line["failed"].is_string();
+        assert_eq!(is_banned(&line["before"]), state, "line {at}: {line}");
+        // What became of a change that was not made is told by the next line.
+        if !is_failed(line) && !found.get(at + 1).is_some_and(is_failed) {
+            state = is_banned(&line["after"]);
+            made += 1;
+        }
+    }
+    assert!(made >= 40, "{made} changes");
 }

@@ -39,12 +39,19 @@ fn a_name_that_is_found_later_counts_without_a_signal() {
     compile(&["-shared", "-fPIC", "-O1"], "tests/tools/resolver.c", &library);
     let launch = Launch::new(&file(&upstream, "home.test"))
         .environment("LD_PRELOAD", library.to_str().unwrap())
-        .environment("NAMES", names.to_str().unwrap());
+        .environment("NAMES", names.to_str().unwrap())
+        .with_admin("audit = \"audit.log\"\n");
     let gate = launch.start();
     assert_eq!(two_from(&gate, [127, 0, 0, 3]), [200, 429]);
     assert_eq!(gate.reloads(), (0, 0));
     fs::write(&names, "127.0.0.3\n").unwrap();
     assert!(eventually(Duration::from_secs(30), || gate.reloads() == (1, 0)), "{}", gate.messages());
+    let audit = || fs::read_to_string(gate.directory.join("audit.log")).unwrap();
+    let is_told = || {
+        let text = audit();
+        text.contains(r#""who":"dns""#) && text.contains(r#""after":{"dns:home.test":["127.0.0.3"]}"#)
+    };
+    assert!(eventually(Duration::from_secs(10), is_told), "{}", audit());
     assert_eq!(two_from(&gate, [127, 0, 0, 3]), [200, 200]);
     assert_eq!(two_from(&gate, [127, 0, 0, 4]), [200, 429]);
     let _ = fs::remove_dir_all(directory);

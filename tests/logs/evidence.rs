@@ -394,7 +394,7 @@ fn a_running_gate_tells_of_its_lines(schema: &str) {
     assert!(gate.exit_status(Duration::from_secs(20)).is_some());
     let audit = fs::read_to_string(gate.directory.join("audit.log")).unwrap();
     let said = |line: &str| serde_json::from_str::<Value>(line).unwrap()["what"].as_str().unwrap().to_owned();
-    assert_eq!(audit.lines().map(said).collect::<Vec<_>>(), ["gate.begin", "gate.end"]);
+    assert_eq!(audit.lines().map(said).collect::<Vec<_>>(), ["gate.begin", "stop", "gate.end"]);
 
     let words = ["evidence", "--format", "json", "--since", "1d", "-c", "gate.toml"];
     let output = Command::new(binary()).args(words).current_dir(&gate.directory).output().unwrap();

@@ -18,6 +18,7 @@
 )]
 
 mod account_names;
+mod audit;
 mod buckets;
 mod commands;
 mod emptied;

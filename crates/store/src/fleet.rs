@@ -1,17 +1,22 @@
 //! Data that the gates of an installation share in addition to buckets: the policy with its history, the temporary
-//! changes of operators, and the list of gates.
+//! changes of operators, the list of gates, and the audit of all of them.
 //!
-//! One small record, the [head](FleetHead), names all others but the list of gates. A text is written once, under a random name, before the
-//! head names it: so a reader finds all of a change or nothing of it, and of two writers one loses the swap of the
-//! head. Every record carries a keyed hash under a secret of the installation, because who writes a policy decides where
+//! One small record, the [head](FleetHead), names all others but the list of gates and the audit. A text is written
+//! once, under a random name, before the head names it: so a reader finds all of a change or nothing of it, and of two
+//! writers one loses the swap of the head. Every record carries a keyed hash under a secret of the installation, because who writes a policy decides where
 //! passwords go. What the texts mean is left to the layers above.
 
+mod audit;
 mod gates;
 mod head;
 mod sealed;
 
 use std::sync::Arc;
 
+pub use self::audit::{
+    AuditHash, AuditLogId, AuditSource, FollowedAuditLog, MAX_ADDED_LEN, NextAuditLine, SharedAudit,
+    SharedAuditLine,
+};
 pub use self::gates::{GateId, GateReport, MAX_GATES, PolicyAnswer, PolicyId, PolicyRefusal, ReportedGate};
 pub use self::head::{FleetHead, MAX_HISTORY, PolicyEntry};
 
@@ -92,6 +97,10 @@ impl FleetKeys {
         self.namespace.document_key(b"gates")
     }
 
+    fn audit(&self) -> Key {
+        self.namespace.document_key(b"audit")
+    }
+
     fn text(&self, DocumentName(name): DocumentName) -> Key {
         self.namespace.document_key(&name.to_be_bytes())
     }
@@ -138,8 +147,8 @@ impl Fleet {
         self.push_onto(&mut head, version, text, &note).await
     }
 
-    /// Makes this text the policy of all gates, whatever is there. The history, the changes of operators and the list of
-    /// gates are lost if they cannot be read.
+    /// Makes this text the policy of all gates, whatever is there. The history, the changes of operators, the list of
+    /// gates and the audit are lost if they cannot be read.
     ///
     /// # Errors
     /// See [`FleetError`]; [`Conflict`](FleetError::Conflict) if another writer comes first.
@@ -156,6 +165,7 @@ impl Fleet {
             // Gates that run with this secret write another one.
             self.remove(self.keys.gates()).await?;
         }
+        self.remove_foreign_audit().await?;
         Ok(entry)
     }
 
@@ -172,7 +182,7 @@ impl Fleet {
         Ok(entry)
     }
 
-    /// Seals again what an older secret has sealed, so that the older one may go.
+    /// Seals again what an older secret has sealed, so that the older one may go; not the audit.
     ///
     /// # Errors
     /// See [`FleetError`].
@@ -181,16 +191,16 @@ impl Fleet {
         let texts = head.policies().iter().map(|entry| (entry.name, "policy"));
         let texts = texts.chain(head.overrides.map(|name| (name, "overrides")));
         for (name, what) in texts {
-            self.reseal_record(self.keys.text(name), what).await?;
+            self.reseal_record(FOR_GOOD, self.keys.text(name), what).await?;
         }
-        self.reseal_record(self.keys.head(), "policies").await
+        self.reseal_record(FOR_GOOD, self.keys.head(), "policies").await
     }
 
-    async fn reseal_record(&self, key: Key, what: &str) -> Result<(), FleetError> {
+    async fn reseal_record(&self, ttl: Span, key: Key, what: &str) -> Result<(), FleetError> {
         let Some(stored) = self.backend.load(key).await?.value else { return Ok(()) };
         match self.keys.seal.open(key, &stored.bytes) {
             Some(old) if !old.is_current => {
-                settled(self.swap(key, Some(stored.version), old.text, what).await)
+                settled(self.swap_for(ttl, key, Some(stored.version), old.text, what).await)
             }
             _ => Ok(()),
         }
@@ -296,11 +306,15 @@ impl Fleet {
     }
 
     async fn write_text(&self, text: &[u8], what: &str) -> Result<DocumentName, FleetError> {
+        self.write_text_for(FOR_GOOD, text, what).await
+    }
+
+    async fn write_text_for(&self, ttl: Span, text: &[u8], what: &str) -> Result<DocumentName, FleetError> {
         if text.len() > MAX_TEXT_LEN {
             return Err(FleetError::TooLong(text.len()));
         }
         let name = DocumentName(RecordVersion::random().0);
-        self.swap(self.keys.text(name), None, text, what).await?;
+        self.swap_for(ttl, self.keys.text(name), None, text, what).await?;
         Ok(name)
     }
 
@@ -336,7 +350,8 @@ impl Fleet {
 
     /// Has a record expire at once: backends have no other removal.
     async fn remove(&self, key: Key) -> Result<(), StoreError> {
-        if let Some(stored) = self.backend.load(key).await?.value {
+        // One that was removed before may be there for a while.
+        if let Some(stored) = self.backend.load(key).await?.value.filter(|stored| stored.bytes != [0]) {
             let (limit, full_at) = ("removed".into(), Time::default());
             let gone = StoreRecord { bytes: vec![0], ttl: Span::from_millis(1), limit, full_at };
             self.backend.swap(key, Some(stored.version), gone).await?;

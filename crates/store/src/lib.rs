@@ -39,8 +39,9 @@ pub use self::compare_and_swap::{
     StoreError, StoreFuture, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
 };
 pub use self::fleet::{
-    Fleet, FleetError, FleetHead, FleetKeys, GateId, GateReport, MAX_GATES, MAX_HISTORY, MAX_TEXT_LEN,
-    PolicyAnswer, PolicyEntry, PolicyId, PolicyNote, PolicyRefusal, ReportedGate,
+    AuditHash, AuditLogId, AuditSource, Fleet, FleetError, FleetHead, FleetKeys, FollowedAuditLog, GateId,
+    GateReport, MAX_ADDED_LEN, MAX_GATES, MAX_HISTORY, MAX_TEXT_LEN, NextAuditLine, PolicyAnswer,
+    PolicyEntry, PolicyId, PolicyNote, PolicyRefusal, ReportedGate, SharedAudit, SharedAuditLine,
 };
 pub use self::limits::{Limiter, Limits, TakenTokens};
 pub use self::step_program::{StepOp, StepProgram, StepRate, StepShape, StepSum};

@@ -18,7 +18,7 @@ ADVICE = {
     "a guess may have worked: a stranger signed in after many failures":
         "Find `account` in the decision log, and ask its owner ([the guess that worked](../attacks.md#the-guess-that-worked)).",
     "a change is not in the audit log, which cannot be written: …":
-        "Fix what the error names. The change was made by the store's policy, SIGHUP or a changed file.",
+        "Fix what the error names. The change was made by the store's policy, a signal, a changed file or DNS.",
     "a task panicked, its connection is gone: please report this": "Report it. Other connections go on.",
     "a temporary exemption, ban or mode cannot end yet: …": "Fix what the error names; the gate tries again.",
     "a webhook was not called: too many others wait for an answer": "Check the server of the webhook.",
@@ -65,6 +65,10 @@ ADVICE = {
     "[networks]: … has had no answer for client.dns_keep (…): its addresses are dropped": "Correct the name or the resolver.",
     "[networks]: … has no answer (…): … earlier addresses are kept": "Correct it within `client.dns_keep`.",
     "the audit log cannot be opened again, the old file stays: …": "Fix what the error names, then send SIGUSR1 again.",
+    "the audit log is not followed by the store: …":
+        "Fix what the error names. Lines follow from the file as soon as that is possible.",
+    "the store has … as the last line of the audit log …, and the file has it no more":
+        "Find who cut or replaced the file, or two machines with one name. `tollgate audit verify --fleet` shows what is missing.",
     "the audit log was changed by others: the last line of this gate, …, is not in its place":
         "Find who may write the file; `tollgate audit verify` shows the line.",
     "the audit log … was replaced by another file": "Find who may write in its directory; `tollgate audit verify` shows the line.",

@@ -1,14 +1,18 @@
-//! Records in the audit log what changes a gate without a request to its admin API: policies of the store, SIGHUP, and
-//! files that changed.
+//! Records in the audit log what changes a gate without a request to its admin API: policies of the store, SIGHUP,
+//! files that changed, and names of DNS that stand for something else.
 //!
 //! Such a change stays also if the audit log cannot be written: nobody waits for an answer that could refuse it.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::super::Parts;
 use super::{Reload, ReloadScope};
+use crate::config::names::{NamedAddresses, ServiceTarget};
 use crate::observe::admin::ReloadError;
 use crate::observe::audit::AuditEntry;
+use crate::observe::audit::gate_lines::NAMES;
 use crate::store::PolicyEntry;
 use crate::time::Time;
 
@@ -66,6 +70,35 @@ impl Parts {
         self.audit(line).await;
     }
 
+    /// Records what names of DNS stood for and stand for now, and why that is not in force.
+    pub(super) async fn audit_names(
+        &self,
+        before: &NamedAddresses,
+        after: &NamedAddresses,
+        failed: Option<ReloadError>,
+    ) {
+        if self.observers.audit.is_none() {
+            return;
+        }
+        let (before, after) = (places_of(before), places_of(after));
+        let names = before.keys().chain(after.keys());
+        let mut changed: Vec<&String> = names.filter(|name| before.get(*name) != after.get(*name)).collect();
+        changed.sort_unstable();
+        changed.dedup();
+        let told = |places: &BTreeMap<String, Vec<String>>| -> Value {
+            let of_name = |name: &&String| {
+                let places = places.get(*name).map(|places| &places[..places.len().min(MAX_TARGETS)]);
+                ((**name).clone(), json!(places))
+            };
+            Value::Object(changed.iter().take(MAX_NAMES).map(of_name).collect())
+        };
+        let (before, after) = (told(&before), told(&after));
+        let after = if failed.is_none() { after } else { Value::Null };
+        let failed = failed.map(|error| error.to_string());
+        let (who, what) = ("dns".to_owned(), NAMES);
+        self.audit(AuditEntry { who, what, before, after, failed, ..AuditEntry::default() }).await;
+    }
+
     async fn audit(&self, entry: AuditEntry) {
         let _ = self.audit_at(entry, self.engine.clock().now()).await;
     }
@@ -85,6 +118,26 @@ impl Parts {
     }
 }
 
+/// What each name stands for: addresses, or the targets of SRV records with priority and weight, as in
+/// `10 5 192.0.2.1:443`.
+fn places_of(names: &NamedAddresses) -> BTreeMap<String, Vec<String>> {
+    let networks = names.networks.iter().map(|(name, addresses)| {
+        (format!("dns:{name}"), addresses.iter().map(ToString::to_string).collect::<Vec<_>>())
+    });
+    let target = |target: &ServiceTarget| {
+        format!("{} {} {}", target.share.priority, target.share.weight, target.address)
+    };
+    let services = names
+        .services
+        .iter()
+        .map(|(name, targets)| (format!("srv:{name}"), targets.iter().map(target).collect::<Vec<_>>()));
+    networks.chain(services).collect()
+}
+
+/// Names in one line, each with as many addresses as count.
+const MAX_NAMES: usize = 20;
+/// Targets of a name in one line.
+const MAX_TARGETS: usize = 16;
 /// Letters of a user's name or comment.
 const MAX_TEXT: usize = 200;
 /// Letters of what a reload has changed.

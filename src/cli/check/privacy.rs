@@ -37,21 +37,7 @@ pub(super) fn places(config: &Config) -> Vec<PrivatePlace> {
         let holds = "the busiest clients by prefix, and accounts by keyed hash";
         places.push(PrivatePlace::new("memory", holds, "an hour"));
     }
-    let routes = &config.policy.routes;
-    if routes.iter().any(|route| route.step.is_some()) {
-        places.push(PrivatePlace::new(
-            "memory",
-            "recent sign-ins: cookies and accounts, by keyed hash",
-            "minutes",
-        ));
-    }
-    if !config.endpoints.is_empty() {
-        let holds = "attempts without a report: accounts, by keyed hash";
-        places.push(PrivatePlace::new("memory", holds, "minutes"));
-    }
-    if routes.iter().any(|route| route.defences.iter().any(|defence| defence.name() == "repeats")) {
-        places.push(PrivatePlace::new("memory", "failures that may repeat, by keyed hash", "a day"));
-    }
+    places.extend(sign_ins(config));
     if !config.operators.admin.is_empty() {
         let holds = "prefixes that operators exempt, ban or rate, with the reason";
         places.push(PrivatePlace::new("memory, snapshot or store", holds, "until the operator's end"));
@@ -68,6 +54,10 @@ pub(super) fn places(config: &Config) -> Vec<PrivatePlace> {
     if let Some(audit) = &config.operators.audit {
         let holds = "operators and their addresses, clients and accounts that they changed, reasons";
         places.push(PrivatePlace::new(audit.display().to_string(), holds, "until you delete the file"));
+        if config.store.is_shared_and_sealed() {
+            let place = format!("the store ({}): the audit of all gates", config.store.address);
+            places.push(PrivatePlace::new(place, holds, "a year; the newest 512 KiB of changes"));
+        }
     }
     if config.otel.is_some() {
         places.push(PrivatePlace::new(
@@ -88,6 +78,27 @@ pub(super) fn places(config: &Config) -> Vec<PrivatePlace> {
         "nothing about people",
         "no client, account or path is a label",
     ));
+    places
+}
+
+/// Those of sign-ins, in memory.
+fn sign_ins(config: &Config) -> Vec<PrivatePlace> {
+    let mut places = Vec::new();
+    let routes = &config.policy.routes;
+    if routes.iter().any(|route| route.step.is_some()) {
+        places.push(PrivatePlace::new(
+            "memory",
+            "recent sign-ins: cookies and accounts, by keyed hash",
+            "minutes",
+        ));
+    }
+    if !config.endpoints.is_empty() {
+        let holds = "attempts without a report: accounts, by keyed hash";
+        places.push(PrivatePlace::new("memory", holds, "minutes"));
+    }
+    if routes.iter().any(|route| route.defences.iter().any(|defence| defence.name() == "repeats")) {
+        places.push(PrivatePlace::new("memory", "failures that may repeat, by keyed hash", "a day"));
+    }
     places
 }
 

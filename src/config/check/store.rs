@@ -45,6 +45,14 @@ impl StoreSettings {
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct StoreSecrets(pub(super) Vec<Vec<u8>>);
 
+impl StoreSettings {
+    /// Whether gates share it and have a secret, without which anybody who writes to it could forge what they read.
+    #[must_use]
+    pub fn is_shared_and_sealed(&self) -> bool {
+        self.address.is_shared() && !self.secrets.reveal_newest().is_empty()
+    }
+}
+
 impl StoreSecrets {
     /// All of them, the newest first: what any of them has sealed is read.
     #[must_use]

@@ -165,6 +165,7 @@ impl Admin {
             grammar,
             commands: control.commands.clone(),
             events: control.events.clone(),
+            turn: tokio::sync::Mutex::default(),
         };
         let audit = AuditTrail::new(sources.audit, sources.clients.clone(), engine.clock().clone());
         let forget = ForgetApi {

@@ -2,7 +2,8 @@
 //!
 //! A line that was removed, changed, inserted or moved breaks the chain, which [`verify`] finds. The chain has no key: who
 //! may write the file may also write all of its end again, and may cut it off. Both show where a hash of the head is
-//! known from elsewhere: the running gate knows its own last line, and `/api/v1/status` shows its hash.
+//! known from elsewhere: the running gate knows its own last line, `/api/v1/status` shows its hash, and a store that gates
+//! share has it.
 //!
 //! Several processes may have the file open while one replaces the other, so each line is written under a lock of the
 //! file, after what the file ends with then. A line is on the disk when [`AuditLog::append`] returns.
@@ -11,11 +12,15 @@ mod chain;
 mod file;
 pub mod gate_lines;
 mod read_line;
+mod shared_line;
 mod store_changes;
+mod tail;
 mod verify;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
@@ -23,7 +28,9 @@ use serde_json::Value;
 
 pub use self::chain::LineHash;
 pub use self::read_line::{AuditLineError, ReadAuditLine};
+pub use self::shared_line::{SharedLineForm, without_person};
 pub use self::store_changes::StoreChanges;
+pub use self::tail::{AuditTail, hashes_found, lines_after, newest_lines};
 pub use self::verify::{AuditBreak, AuditSummary, verify};
 
 use self::chain::ROTATED;
@@ -40,6 +47,10 @@ pub struct AuditLog {
     /// Next to the file, which may be busy for a while.
     head: Mutex<LineHash>,
     file: Mutex<AuditFile>,
+    /// Lines that this process has appended.
+    appended: AtomicU64,
+    /// Of these, those that the store has that gates share; `None` before it has had all of them once.
+    shared: Mutex<Option<u64>>,
 }
 
 /// A change, or what became of it.
@@ -107,7 +118,14 @@ impl AuditLog {
     /// If it cannot be opened, is no regular file, or does not end with a line.
     pub fn open(path: PathBuf, gate: String) -> Result<Self, AuditError> {
         match AuditFile::open(&path) {
-            Ok(file) => Ok(Self { path, gate, head: Mutex::new(file.head()), file: Mutex::new(file) }),
+            Ok(file) => Ok(Self {
+                path,
+                gate,
+                head: Mutex::new(file.head()),
+                file: Mutex::new(file),
+                appended: AtomicU64::default(),
+                shared: Mutex::default(),
+            }),
             Err(why) => Err(AuditError { path, why }),
         }
     }
@@ -116,6 +134,30 @@ impl AuditLog {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The name of the machine, as its lines have it.
+    #[must_use]
+    pub fn gate(&self) -> &str {
+        &self.gate
+    }
+
+    /// The number of lines that this process has appended. All of them are in the file.
+    #[must_use]
+    pub fn appended(&self) -> u64 {
+        self.appended.load(Relaxed)
+    }
+
+    /// Notes how many of them the shared store has.
+    pub fn note_shared(&self, lines: u64) {
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines);
+    }
+
+    /// How many of them the shared store has not yet; `None` if it never had all of them, or no store takes them.
+    #[must_use]
+    pub fn waiting(&self) -> Option<u64> {
+        let shared = *self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.map(|shared| self.appended().saturating_sub(shared))
     }
 
     /// The hash of the last line that this process wrote or found.
@@ -132,6 +174,7 @@ impl AuditLog {
         let rotation = rotation();
         let mut file = self.lock();
         let written = file.append(&self.path, self.line(entry, at), self.line(&rotation, at));
+        self.appended.fetch_add(u64::from(written.is_ok()), Relaxed);
         self.note(&file);
         written.map_err(|why| AuditError { path: self.path.clone(), why })
     }

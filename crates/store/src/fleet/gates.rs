@@ -245,13 +245,13 @@ impl Fleet {
     }
 }
 
-fn bytes_of(value: &impl Serialize) -> Vec<u8> {
-    // Every list and every report can be encoded.
+pub(super) fn bytes_of(value: &impl Serialize) -> Vec<u8> {
+    // Every list, report and page can be encoded.
     postcard::to_stdvec(value).unwrap_or_default()
 }
 
 /// At most so many bytes, none of which controls a terminal.
-fn cut(text: &str, most: usize) -> String {
+pub(super) fn cut(text: &str, most: usize) -> String {
     let mut len = 0;
     let fits = |letter: &char| {
         len += letter.len_utf8();

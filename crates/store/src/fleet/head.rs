@@ -7,7 +7,7 @@ use super::{PolicyId, PolicyNote};
 use tollgate_bucket::Time;
 
 /// The name of a text in the store: random, so that no two writers choose the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct DocumentName(pub(super) u64);
 
 /// The policies of an installation, and where its changes are.

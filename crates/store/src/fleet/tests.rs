@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::*;
 use crate::{Clocked, ServerId, StoreFuture, Stored};
@@ -9,13 +10,19 @@ use crate::{Clocked, ServerId, StoreFuture, Stored};
 pub(super) struct Records(Mutex<HashMap<Key, Stored>>);
 
 impl Records {
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.0.lock().unwrap().values().filter(|stored| stored.bytes.len() > 1).count()
     }
 
     /// Removes what was written to expire at once.
     pub(super) fn expire(&self) {
         self.0.lock().unwrap().retain(|_, stored| stored.bytes.len() > 1);
+    }
+
+    /// Whether any record has this text.
+    pub(super) fn have(&self, text: &[u8]) -> bool {
+        let records = self.0.lock().unwrap();
+        records.values().any(|stored| stored.bytes.windows(text.len()).any(|part| part == text))
     }
 
     fn spoil(&self) {
@@ -48,6 +55,31 @@ impl CompareAndSwap for Records {
 
     fn probe(&self, _: ServerId) -> StoreFuture<'_, ()> {
         Box::pin(async { Ok(Clocked::without_clock(())) })
+    }
+}
+
+/// The same, until it has answered so many requests: then its writer has ended.
+pub(super) struct Ending(pub(super) Arc<Records>, pub(super) AtomicUsize);
+
+impl Ending {
+    fn ended<T: 'static>(&self) -> Option<StoreFuture<'_, T>> {
+        let left = self.1.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        let error = StoreError::Unreachable("ended".to_owned());
+        left.is_err().then(|| -> StoreFuture<'_, T> { Box::pin(async { Err(error) }) })
+    }
+}
+
+impl CompareAndSwap for Ending {
+    fn load(&self, key: Key) -> StoreFuture<'_, Option<Stored>> {
+        self.ended().unwrap_or_else(|| self.0.load(key))
+    }
+
+    fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
+        self.ended().unwrap_or_else(|| self.0.swap(key, old, new))
+    }
+
+    fn probe(&self, server: ServerId) -> StoreFuture<'_, ()> {
+        self.0.probe(server)
     }
 }
 
@@ -112,10 +144,15 @@ fn what_an_older_secret_has_sealed_is_read_and_sealed_anew() {
     let old = with(&[b"old"]);
     let entry = run(old.push("a = 1", None, PolicyNote::default())).unwrap();
     run(old.change_overrides(|_| Ok::<_, ()>(b"changes".to_vec()))).unwrap().unwrap();
+    let source = AuditSource { id: AuditLogId(1), gate: "one".to_owned(), head: None, at: Time::default() };
+    let line = NextAuditLine { hash: [1; 32], text: Some("a".into()), is_whole: true, is_after_gap: false };
+    run(old.follow_audit_log(&source, &[line])).unwrap();
     let both = with(&[b"new", b"old"]);
     assert_eq!(run(both.policy(&entry)).unwrap(), "a = 1");
     run(both.reseal()).unwrap();
+    run(both.reseal_audit()).unwrap();
     let new = with(&[b"new"]);
+    assert_eq!(run(new.audit(Time::default())).unwrap().lines[0].text, "a");
     let head = run(new.head()).unwrap();
     assert_eq!(run(new.policy(head.newest().unwrap())).unwrap(), "a = 1");
     assert_eq!(run(new.overrides(&head)).unwrap(), b"changes");

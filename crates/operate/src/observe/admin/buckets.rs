@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use http::{Request, StatusCode};
 use hyper::body::Body;
+use tokio::sync::Mutex;
 
 pub(super) use self::page::seconds;
 pub use self::page::{
@@ -33,11 +34,14 @@ use crate::store::memory::OwnRateError;
 pub(super) struct BucketsApi {
     engine: Arc<Engine>,
     grammar: Grammar,
+    /// Held by a change from the look at what is in force until it is made, so that the next change at this gate finds what
+    /// this one made.
+    turn: Mutex<()>,
 }
 
 impl BucketsApi {
     pub(super) fn new(engine: Arc<Engine>, grammar: Grammar) -> Self {
-        Self { engine, grammar }
+        Self { engine, grammar, turn: Mutex::default() }
     }
 
     /// Whether the store does not answer.

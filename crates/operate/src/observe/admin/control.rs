@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::{Method, Request, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tollgate_grammar::diagnostic::DiagnosticRecord;
 
 use super::audit_trail::{PageContext, audited};
@@ -30,6 +30,8 @@ pub struct ControlApi {
     pub limits: Box<dyn Fn() -> LimitsPage + Send + Sync>,
     /// Receives an event for each command.
     pub events: Events,
+    /// Held by a reload from the look at what is in force until it is done, so that the next one finds what it made.
+    pub turn: Mutex<()>,
 }
 
 /// What changes the rules: one command at a time.
@@ -135,6 +137,7 @@ impl ControlApi {
     }
 
     async fn reload(&self, cx: &PageContext<'_>) -> AdminResponse {
+        let _turn = if cx.audit.is_on() { Some(self.turn.lock().await) } else { None };
         let change = match cx.record("reload", self.configuration(cx), Value::Null).await {
             Ok(change) => change,
             Err(refusal) => return refusal.into(),

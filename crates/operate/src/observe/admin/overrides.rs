@@ -11,7 +11,7 @@ use http::{Method, Request, StatusCode};
 use hyper::body::Body;
 use ipnet::IpNet;
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
 use super::audit_trail::{AuditedChange, MAX_AUDITED, PageContext, audited};
 use super::buckets::Grammar;
@@ -34,6 +34,8 @@ pub(super) struct OverridesApi {
     pub(super) grammar: Grammar,
     pub(super) commands: mpsc::Sender<GateCommand>,
     pub(super) events: Events,
+    /// As that of buckets.
+    pub(super) turn: Mutex<()>,
 }
 
 /// The pages by path.
@@ -240,6 +242,7 @@ impl OverridesApi {
         change: OverrideChange,
         why: String,
     ) -> Result<AdminResponse, AdminProblem> {
+        let _turn = if cx.audit.is_on() { Some(self.turn.lock().await) } else { None };
         let recorded = cx.audit.record(cx.asker, self.audited(&change, why)).await?;
         let made = self.put_in_force(&change).await;
         if let Err(problem) = &made {

@@ -62,6 +62,8 @@ records! {
         file: String,
         /// The hash of the last line that this gate wrote or found.
         head: String,
+        /// Lines of this process that the shared store has not yet; null until it has had all lines once, and where no store takes them.
+        waiting: Option<u64>,
     }
 
     /// A decision endpoint.

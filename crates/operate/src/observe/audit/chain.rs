@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 /// The SHA-256 of a line without its line feed; all zeros before the first line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct LineHash([u8; 32]);
 
 /// What a line says of the one before it.
@@ -37,7 +37,8 @@ impl LineLink {
 
 impl LineHash {
     /// Of this line.
-    pub(super) fn of(line: &[u8]) -> Self {
+    #[must_use]
+    pub fn of(line: &[u8]) -> Self {
         Self(Sha256::digest(line).into())
     }
 
@@ -45,6 +46,18 @@ impl LineHash {
     #[must_use]
     pub fn is_of_nothing(self) -> bool {
         self == Self::default()
+    }
+}
+
+impl From<[u8; 32]> for LineHash {
+    fn from(hash: [u8; 32]) -> Self {
+        Self(hash)
+    }
+}
+
+impl From<LineHash> for [u8; 32] {
+    fn from(LineHash(hash): LineHash) -> Self {
+        hash
     }
 }
 

@@ -51,6 +51,10 @@ pub const BEGUN: &str = "gate.begin";
 pub const SERVES: &str = "gate.lines";
 /// It has ended, and every line was written.
 pub const ENDED: &str = "gate.end";
+/// Names of DNS stand for something else.
+pub const NAMES: &str = "names";
+/// A signal ends the gate.
+pub const STOP: &str = "stop";
 /// A shared store is not available.
 pub const STORE_LOST: &str = "store.lost";
 /// It is available again.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufReader, Cursor, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use super::*;
 
@@ -13,7 +13,7 @@ struct TestDirectory(PathBuf);
 impl TestDirectory {
     fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let number = NUMBER.fetch_add(1, Relaxed);
         let path = std::env::temp_dir().join(format!("tollgate-audit-{}-{number}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Self(path)

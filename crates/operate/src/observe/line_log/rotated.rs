@@ -69,6 +69,12 @@ pub fn rotated_files(path: &Path) -> io::Result<Vec<(Time, PathBuf)>> {
     Ok(found)
 }
 
+/// Whether a file of a log is compressed, by its name.
+#[must_use]
+pub fn is_compressed(file: &Path) -> bool {
+    file.to_str().is_some_and(|name| COMPRESSED.iter().any(|ending| name.ends_with(ending)))
+}
+
 /// Whether this follows the name of a log in that of a rotated one; nothing follows in the present one's.
 fn is_rotated(rest: &str) -> bool {
     rest.is_empty()

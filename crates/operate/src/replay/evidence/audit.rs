@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::runs::{GateRun, GateRuns};
 use super::tally::{BucketsTouched, ChangeNote};
 use crate::observe::audit::ReadAuditLine;
-use crate::observe::audit::gate_lines::{BEGUN, ENDED, SERVES, STORE_BACK, STORE_LOST, is_of_gate};
+use crate::observe::audit::gate_lines::{BEGUN, ENDED, NAMES, SERVES, STORE_BACK, STORE_LOST, is_of_gate};
 use crate::policy::attempt::Client;
 use crate::replay::line::{MAX_LINE, time_of};
 use crate::time::Time;
@@ -112,7 +112,8 @@ impl AuditReader {
             return self.add_of_gate(at, &entry);
         }
         self.note_change(at, &entry);
-        if at < self.since {
+        // A name may move every few seconds.
+        if at < self.since || entry.what == NAMES {
             return;
         }
         match self.evidence.changes.len() < MAX_CHANGES {
@@ -213,6 +214,7 @@ impl AuditReader {
             "reload" if entry.after["changes"].is_string() => self.note(at, BucketsTouched::All, true),
             "reload" => self.note_config(at, entry, &entry.after),
             "policy" => self.note(at, BucketsTouched::All, true),
+            NAMES if has_networks(entry) => self.note(at, BucketsTouched::All, true),
             _ => {}
         }
     }
@@ -255,6 +257,12 @@ impl AuditReader {
     fn finish(self) -> AuditEvidence {
         AuditEvidence { runs: self.runs.finish(), ..self.evidence }
     }
+}
+
+/// Whether names stand for other networks, by which clients may be exempt.
+fn has_networks(names: &ReadAuditLine) -> bool {
+    let changed = [&names.before, &names.after].into_iter().filter_map(Value::as_object);
+    changed.flat_map(|names| names.keys()).any(|name| name.starts_with("dns:"))
 }
 
 /// The buckets of a target, as in `user:#0123456789ab` or `ip:192.0.2.0/24`.
@@ -316,18 +324,23 @@ mod tests {
             r#"{"time":"2026-11-20T10:20:00Z","what":"bucket.exempt.end","target":"ip:192.0.2.7","before":[{"limit":"a"}],"after":[{"limit":"a"}]}"#,
             r#"{"time":"2026-11-20T10:30:00Z","what":"bucket.reset","target":"user:#7","after":[{"limit":"a","tokens":5}]}"#,
             r#"{"time":"2026-11-20T10:40:00Z","what":"forget","target":"user:#7"}"#,
+            r#"{"time":"2026-11-20T10:50:00Z","what":"names","before":{"dns:a.test":["192.0.2.1"]},"after":{"dns:a.test":[]}}"#,
+            r#"{"time":"2026-11-20T10:51:00Z","what":"names","before":{"srv:b.test":[]},"after":{"srv:b.test":[]}}"#,
         ]
         .join("\n");
         let files = [("audit.log".to_owned(), lines.as_bytes())];
-        let notes = read_audit(files, Time::default(), true).unwrap().notes;
+        let evidence = read_audit(files, Time::default(), true).unwrap();
+        assert_eq!(evidence.changes.len(), 5, "names are no changes by operators");
+        let notes = evidence.notes;
         let client = BucketsTouched::Client(Client::from_ip([192, 0, 2, 7].into()));
         let account = BucketsTouched::Account(7);
         let at = |clock: &str| time_of(&format!("2026-11-20T{clock}:00Z"));
-        let expected: [(_, &[&str], _, _); 5] = [
+        let expected: [(_, &[&str], _, _); 6] = [
             (client, &[], at("11:00"), false),
             (account, &["a", "b"], at("12:00"), false),
             (client, &["a"], at("10:20"), false),
             (account, &[], None, true),
+            (BucketsTouched::All, &[], None, true),
             (BucketsTouched::All, &[], None, true),
         ];
         assert_eq!(notes.len(), expected.len());

@@ -166,7 +166,9 @@ impl BucketsApi {
         if is_limited {
             check_unlock(action, selector)?;
         }
-        let before = match is_limited || cx.audit.is_on() {
+        let is_looked_at = is_limited || cx.audit.is_on();
+        let _turn = if is_looked_at { Some(self.turn.lock().await) } else { None };
+        let before = match is_looked_at {
             true => self.before(selector, scope).await?,
             false => Vec::new(),
         };
