@@ -21,6 +21,7 @@ mod fleet;
 mod forget;
 mod grammar;
 mod health_checks;
+mod in_process;
 mod kernel;
 mod limits_page;
 mod list_fetches;
@@ -46,6 +47,7 @@ mod upstream_names;
 mod upstreams;
 mod watchdog;
 
+pub use self::in_process::InProcessGate;
 pub use self::sandbox::confine_writer;
 pub use self::signals::Signals;
 pub use self::sockets::descriptor_limit;

@@ -13,6 +13,7 @@ mod environment;
 pub mod features;
 mod include;
 mod ladder;
+mod layer;
 pub mod lists;
 pub mod names;
 pub mod preset;
@@ -50,7 +51,7 @@ use std::sync::Arc;
 
 use jiff::civil::Date;
 use sha2::{Digest, Sha256};
-use tollgate_grammar::{Findings, RawTable as _, SourceKind, SourceText};
+use tollgate_grammar::{Findings, RawTable as _, SourceKind, SourceText, Spot};
 
 use crate::net::listener::{Callers, ListenAddress};
 use crate::net::tls;
@@ -198,6 +199,8 @@ pub struct Sources {
     /// Whether only the text is read: files and variables that it names are not, and each gets a warning instead. For
     /// texts of callers who may not read what the gate may.
     pub is_sealed: bool,
+    /// Whether they are the policy of a program that decides on its own requests in its own process.
+    pub is_within_a_program: bool,
 }
 
 impl Sources {
@@ -256,6 +259,13 @@ impl Sources {
     #[must_use]
     pub fn sealed(self) -> Self {
         Self { is_sealed: true, ..self }
+    }
+
+    /// The same as the policy of a program that decides on its own requests in its own process: what only a gate can do is a
+    /// mistake.
+    #[must_use]
+    pub fn within_a_program(self) -> Self {
+        Self { is_within_a_program: true, ..self }
     }
 
     /// The same sources with the present texts of the file and those that it includes; a text without a file stays as it
@@ -398,10 +408,17 @@ fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {
         template::expand(&mut root, &mut findings);
         let applications = preset::expand(&mut root, &raw::RawRoute::keys(), &mut findings);
         candidate::expand(&mut root, &mut findings);
+        if sources.is_within_a_program {
+            // Behind what puts keys elsewhere.
+            layer::refuse_keys_of_gates(&root, &mut findings);
+        }
         ladder::expand(&mut root, &mut findings);
         derived_limits::name_all(&mut root);
         let raw = raw::RawFile::read(&root, &mut findings);
-        let config = check::check(&raw, &applications, sources, &file, &mut findings);
+        let mut config = check::check(&raw, &applications, sources, &file, &mut findings);
+        if sources.is_within_a_program {
+            config = layer::within_a_program(config, &Spot::whole(&file), &mut findings);
+        }
         if let Some(running) = running {
             running.report_changes(&RestartOnly::of(&config), &root, &file, &mut findings);
         }

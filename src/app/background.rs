@@ -94,7 +94,7 @@ impl Parts {
     }
 
     /// Never ends.
-    async fn watch_wiring(&self) {
+    pub(super) async fn watch_wiring(&self) {
         let mut ticks = tokio::time::interval(WIRING_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -109,7 +109,7 @@ impl Parts {
     }
 
     /// Settles attempts whose outcome was not reported in time. Never ends.
-    async fn expire_open_attempts(&self) {
+    pub(super) async fn expire_open_attempts(&self) {
         if self.serving.open_attempts.is_empty() {
             return std::future::pending().await;
         }
@@ -123,7 +123,7 @@ impl Parts {
     }
 
     /// Never ends.
-    async fn write_snapshots(&self) {
+    pub(super) async fn write_snapshots(&self) {
         match &self.snapshotter {
             Some(snapshotter) => self.supervised("snapshot", async || snapshotter.serve().await).await,
             None => std::future::pending().await,
@@ -139,7 +139,7 @@ impl Parts {
         }
     }
 
-    async fn supervised(&self, name: &str, task: impl AsyncFnMut()) {
+    pub(super) async fn supervised(&self, name: &str, task: impl AsyncFnMut()) {
         supervise(name, &self.observers.events, &self.readiness, task).await;
     }
 }

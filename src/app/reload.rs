@@ -343,7 +343,7 @@ fn read(sources: Sources, scope: ReloadScope, restart_only: &RestartOnly) -> Loa
 /// Checks the next configuration. Its mistakes go to the log as well.
 fn check(sources: Sources, restart_only: &RestartOnly) -> LoadAttempt {
     let loaded = load_again(&sources, restart_only);
-    grouped_alike(&loaded.diagnostics).iter().for_each(|alike| log_alike(alike));
+    log_all(&loaded.diagnostics);
     let diagnostics = loaded.diagnostics.iter().map(Diagnostic::record_with_text).collect();
     let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
     let why = || format!("{} has {mistakes} mistake{}", sources.name, if mistakes == 1 { "" } else { "s" });
@@ -355,6 +355,11 @@ fn check(sources: Sources, restart_only: &RestartOnly) -> LoadAttempt {
 fn log_error(why: String) -> ReloadError {
     tracing::error!("{why}");
     ReloadError(why)
+}
+
+/// Logs them as people read them, those that are alike once.
+pub(super) fn log_all(diagnostics: &[Diagnostic]) {
+    grouped_alike(diagnostics).iter().for_each(|alike| log_alike(alike));
 }
 
 /// Logs the first of these diagnostics as people read it, and where the others are.

@@ -7,9 +7,17 @@ use std::time::Duration;
 
 pub(super) use sd_notify::NotifyState as State;
 
+/// From now on says nothing: this process belongs to a program that speaks for itself.
+pub(super) fn silence() {
+    SILENT.store(true, Ordering::Relaxed);
+}
+
 /// Sends these states in one message.
 pub(super) fn notify(states: &[State<'_>]) {
     static FAILED: AtomicBool = AtomicBool::new(false);
+    if SILENT.load(Ordering::Relaxed) {
+        return;
+    }
     if let Err(error) = sd_notify::notify(states)
         && !FAILED.swap(true, Ordering::Relaxed)
     {
@@ -30,6 +38,8 @@ pub(super) fn reloading() {
 pub(super) fn ready() {
     notify(&[State::Ready]);
 }
+
+static SILENT: AtomicBool = AtomicBool::new(false);
 
 /// How often to send a keep-alive: half of systemd's time-out. `None` without a time-out.
 pub(super) fn watchdog_interval() -> Option<Duration> {

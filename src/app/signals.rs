@@ -30,6 +30,11 @@ impl Signals {
 }
 
 impl SignalStream {
+    /// One that never comes.
+    pub(super) fn never() -> Self {
+        Self(None)
+    }
+
     fn listen(kind: SignalKind) -> Self {
         let stream = signal(kind);
         if let Err(error) = &stream {

@@ -25,6 +25,7 @@ mod emptied;
 mod examples;
 mod fleet;
 mod forgotten;
+mod layer;
 mod on_error;
 mod overrides;
 mod policy;

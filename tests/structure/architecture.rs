@@ -40,6 +40,8 @@ const ARROWS: &[(&str, &str)] = &[
     ("cli", "base bucket time policy store net event engine proxy observe replay defences config app"),
     // It only calls `cli::main`, and chooses the allocator.
     ("main", "allocator cli"),
+    // A crate of its own, which uses the program as a library.
+    ("tower", "net proxy config app"),
     // It only names the layers.
     ("lib", "base bucket policy store"),
 ];
@@ -49,7 +51,7 @@ const CRATES: &[(&str, &str)] = &[
     ("tokio", "base store net proxy observe app cli"),
     ("hyper", "base proxy observe cli"),
     ("hyper_util", "base proxy observe cli"),
-    ("http_body", "proxy"),
+    ("http_body", "proxy tower"),
     ("http_body_util", "base store proxy observe cli"),
     ("rustls", "base net"),
     ("rustls_native_certs", "base"),
@@ -191,10 +193,12 @@ fn root_paths(source: &Source) -> Vec<(usize, String)> {
         let at = source.positions(&[&format!("tollgate_{name}"), ":", ":"]);
         at.into_iter().map(|at| (at, name.to_owned())).collect::<Vec<_>>()
     });
-    if source.root.is_some() {
-        return other_crates.collect();
-    }
-    let root = if source.module == "main" { "tollgate" } else { "crate" };
+    let root = match (&source.root, &source.module[..]) {
+        (Some(name), _) if name == "tower" => "tollgate",
+        (Some(_), _) => return other_crates.collect(),
+        (None, "main") => "tollgate",
+        (None, _) => "crate",
+    };
     let depth = source.module.split('/').count();
     let to_the_root = ["super", ":", ":"].repeat(depth);
     let by_name = source.positions(&[root, ":", ":"]).into_iter().map(|at| at + 3);

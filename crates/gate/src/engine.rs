@@ -7,6 +7,7 @@ mod bucket_admin;
 mod client_admin;
 mod decided_attempt;
 mod freeze;
+mod held_attempt;
 mod known_attempt;
 mod limit_status;
 mod open_attempts;
@@ -33,6 +34,7 @@ pub use self::bucket_admin::{
     ForgottenBuckets,
 };
 pub use self::decided_attempt::DecidedAttempt;
+pub use self::held_attempt::HeldAttempt;
 pub use self::known_attempt::KnownAttempt;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
 pub use self::open_attempts::{AttemptReceipt, NoSuchReceipt, OpenAttempt, OpenAttempts, ReportedEnd};

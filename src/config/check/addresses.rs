@@ -120,7 +120,7 @@ pub(super) fn upstream_group(
 fn required(list: Option<&StringList>, key: &str, example: &str, cx: &CheckContext<'_>, f: &mut Findings) {
     let hint = format!("{key} = \"{example}\"");
     match list {
-        None if !cx.forwards() => {}
+        None if !cx.forwards() || cx.is_within_a_program => {}
         None => f.error(&cx.whole, format!("`{key}` is missing"), hint),
         Some(list) if list.is_empty => f.error(&list.spot, format!("`{key}` is empty"), hint),
         Some(_) => {}

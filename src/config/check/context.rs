@@ -32,6 +32,8 @@ pub(super) struct CheckContext<'r> {
     pub(super) services: TrustedServices,
     /// Whether every limit only observes, and no route does more than count.
     pub(super) observes: bool,
+    /// Whether a program decides by it in its own process.
+    pub(super) is_within_a_program: bool,
     pub(super) listen: Vec<ListenAddress>,
     /// `admin.listen`.
     pub(super) admin: Vec<ListenAddress>,
@@ -64,6 +66,7 @@ impl<'r> CheckContext<'r> {
             services: TrustedServices::check(raw, sources.today(), &mut files, f),
             files,
             observes: raw.mode.checked(f).unwrap_or(false),
+            is_within_a_program: sources.is_within_a_program,
             listen: Vec::new(),
             admin: Vec::new(),
             endpoints: Vec::new(),

@@ -105,6 +105,12 @@ impl OpenAttempts {
         Ok(attempt.settle_as(engine, end))
     }
 
+    /// Takes the attempt of a receipt out, to be settled elsewhere; `None` if there is none.
+    #[must_use]
+    pub fn take(&self, receipt: AttemptReceipt) -> Option<OpenAttempt> {
+        self.table().take(receipt, None)
+    }
+
     /// Settles attempts whose time is over, as failures.
     pub fn expire(&self, engine: &Engine) {
         let now = engine.clock().now();
@@ -158,8 +164,7 @@ impl OpenAttempt {
                 self.settle(engine, Judgement::UNANSWERED)
             }
             ReportedEnd::Answer { status, headers } => {
-                self.reservation.remember_new_cookies(engine, headers);
-                self.reservation.read_demand(&self.rules, headers);
+                self.read_head(engine, headers);
                 // The method tells only whether there is a body, and no body is reported.
                 let view = ResponseView { method: &Method::POST, status: *status, headers };
                 let judged = self.reservation.judge(&self.rules, &view, BodyPrefix::UNREAD);
@@ -168,7 +173,13 @@ impl OpenAttempt {
         }
     }
 
-    fn settle(self, engine: &Engine, judged: impl Into<Judgement>) -> Option<HeaderValue> {
+    /// Remembers the cookies of an answer for second steps, and what the application demands.
+    pub(super) fn read_head(&mut self, engine: &Engine, answer: &HeaderMap) {
+        self.reservation.remember_new_cookies(engine, answer);
+        self.reservation.read_demand(&self.rules, answer);
+    }
+
+    pub(super) fn settle(self, engine: &Engine, judged: impl Into<Judgement>) -> Option<HeaderValue> {
         self.reservation.settle_and_claim(engine, &self.rules, (judged.into(), engine.time()), self.is_secure)
     }
 

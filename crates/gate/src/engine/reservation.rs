@@ -93,6 +93,26 @@ impl Reservation {
         judged.reduce(Judgement::and).unwrap_or(Outcome::Failure.into())
     }
 
+    /// The judgement by the head of a response, likewise; `None` if it depends on the body.
+    #[must_use]
+    pub fn judge_head(&self, rules: &Rules, response: &ResponseView<'_>) -> Option<Judgement> {
+        let routes = self.routes.iter().filter_map(|&at| rules.policy.routes.get(at));
+        let judged = routes.map(|route| route.rules.by_head(response));
+        judged.reduce(|one, other| match (one, other) {
+            (Some(failure), None) | (None, Some(failure)) if failure.outcome == Outcome::Failure => {
+                Some(failure)
+            }
+            (one, other) => Some(one?.and(other?)),
+        })?
+    }
+
+    /// Whether a rule reads the body of the response.
+    #[must_use]
+    pub fn reads_bodies(&self, rules: &Rules) -> bool {
+        let mut routes = self.routes.iter().filter_map(|&at| rules.policy.routes.get(at));
+        routes.any(|route| route.rules.read_bodies())
+    }
+
     /// By what the body of the answer passes, if limits that count bytes apply to it.
     #[must_use]
     pub fn paces(&self) -> Option<Box<[Pace]>> {

@@ -3,7 +3,8 @@
 //! A refusal by a limit is not an error. `respond` renders the responses.
 
 use crate::engine::{NoSuchReceipt, Undecided};
-use crate::event::Failure;
+use crate::event::{Failure, RejectReason};
+use crate::net::connection_limit::AdmitError;
 use crate::policy::body_coding::UndecodableBody;
 use crate::policy::slots::NoSlot;
 use crate::policy::{DefenceRefusal, NoPermit, Unchargeable, canonical};
@@ -163,5 +164,16 @@ impl Error {
                 ProblemKind::Unavailable { wait: Span::from_secs(1) }
             }
         }
+    }
+}
+
+/// How events name the reason why a connection is not admitted.
+pub(in crate::proxy) fn event_reason(error: AdmitError) -> RejectReason {
+    match error {
+        AdmitError::Connections => RejectReason::Connections,
+        AdmitError::ClientMax => RejectReason::ClientMax,
+        AdmitError::ClientRate => RejectReason::ClientRate,
+        AdmitError::Memory => RejectReason::Memory,
+        AdmitError::Descriptors => RejectReason::Descriptors,
     }
 }

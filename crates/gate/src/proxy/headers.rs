@@ -170,6 +170,19 @@ fn append(headers: &mut PassedHeaders, peer: &HeaderValue) {
     }
 }
 
+/// Adds all lines of these headers.
+pub(in crate::proxy) fn append_all(headers: &mut HeaderMap, added: HeaderMap) {
+    // A header without a name has that of the one before it.
+    let mut latest: Option<HeaderName> = None;
+    for (name, value) in added {
+        latest = name.or(latest);
+        if let Some(name) = &latest {
+            // A map that is full takes no more, and has none of that name before.
+            let _ = headers.try_append(name.clone(), value);
+        }
+    }
+}
+
 /// An address as a header value.
 #[must_use]
 pub fn address_value(ip: IpAddr) -> HeaderValue {
@@ -195,7 +208,7 @@ pub const FAILURES: HeaderName = HeaderName::from_static("x-tollgate-failures");
 pub(in crate::proxy) const RECEIPT: HeaderName = HeaderName::from_static("x-tollgate-receipt");
 
 pub(in crate::proxy) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub(in crate::proxy) const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 #[cfg(test)]

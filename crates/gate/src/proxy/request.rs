@@ -17,5 +17,6 @@ pub mod scheme;
 pub mod shown;
 pub mod signature;
 pub mod target;
+pub(super) mod translate;
 pub mod validation;
 pub(super) mod voucher;

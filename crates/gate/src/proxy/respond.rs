@@ -34,7 +34,7 @@ use http::header::ACCEPT_LANGUAGE;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
-pub(in crate::proxy) use self::added_header::{RequestChanges, shown_limits};
+pub(in crate::proxy) use self::added_header::{RequestChanges, show_limits, shown_limits, without_framing};
 pub use self::cache::{CachedRefusal, RefusalCache, RenderedRefusal};
 pub(in crate::proxy) use self::checked::CheckResponse;
 pub use self::contact::Contact;

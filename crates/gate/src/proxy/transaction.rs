@@ -2,6 +2,7 @@
 
 pub(super) mod access_record;
 pub(super) mod admitted;
+mod answer_copy;
 mod attempt_slots;
 mod auth_policy;
 mod authorization_service;
@@ -13,6 +14,7 @@ pub(super) mod endpoint;
 mod external_processor;
 pub(super) mod forward;
 mod head_check;
+pub mod in_process;
 pub(super) mod inspect;
 mod rate_limit_service;
 pub(super) mod redact;

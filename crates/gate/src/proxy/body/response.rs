@@ -13,6 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::{BodyError, BodyStart, ReadAhead};
 use crate::net::stream::NetStream;
+use crate::proxy::headers::append_all;
 use crate::proxy::headers::carried::{CarriedHeaders, ReadyLines};
 use crate::proxy::headers::passed::PassedHeaders;
 
@@ -177,16 +178,8 @@ impl ResponseBody {
 /// Puts the headers that the body carries before those of the response itself.
 pub(in crate::proxy) fn complete_headers(response: &mut Response<ResponseBody>) {
     let Some(carried) = response.body_mut().0.carried.take() else { return };
-    let headers = response.headers_mut();
-    let added = std::mem::replace(headers, carried.into_map());
-    // A header without a name has that of the one before it.
-    let mut latest: Option<HeaderName> = None;
-    for (name, value) in added {
-        latest = name.or(latest);
-        if let Some(name) = &latest {
-            headers.append(name.clone(), value);
-        }
-    }
+    let added = std::mem::replace(response.headers_mut(), carried.into_map());
+    append_all(response.headers_mut(), added);
 }
 
 impl Body for ResponseBody {

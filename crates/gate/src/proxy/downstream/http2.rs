@@ -8,7 +8,6 @@
 mod flood_check;
 mod io;
 mod stream;
-mod translate;
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -20,7 +20,7 @@ use super::budget::WorkBudget;
 use super::heartbeat::{DrainProgress, Heartbeat, WorkingTask};
 use super::{handshake, http1, http2};
 use crate::event::{ConnectionEvent, Event, RejectReason};
-use crate::net::connection_limit::{AdmitError, ConnectionLimit, Permit};
+use crate::net::connection_limit::{ConnectionLimit, Permit};
 use crate::net::listener::{BoundSocket, Callers, Listener, ListenerKind};
 use crate::net::proxy_protocol::{self, ProxyHeaderError, ProxyProtocolVersion};
 use crate::net::shutdown::{Shutdown, Stage};
@@ -28,6 +28,7 @@ use crate::net::stream::{NetStream, PeerAddr};
 use crate::net::tls::common_name;
 use crate::policy::attempt::TlsClient;
 use crate::proxy::connection::{ConnectionState, DownstreamConnection};
+use crate::proxy::error::event_reason;
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::transaction::server::Server;
 use crate::proxy::transaction::service::Service;
@@ -148,7 +149,7 @@ impl Worker {
                         Some(version) => self.read_proxy_header(accepted, version),
                     }
                 }
-                Err(reason) => self.reject(peer, reason),
+                Err(reason) => self.server.reject(peer, reason),
             }
         }
     }
@@ -194,7 +195,7 @@ impl Worker {
                 }
                 Ok(Err(ProxyHeaderError::Closed)) => {}
                 Ok(Err(ProxyHeaderError::Malformed)) | Err(_) => {
-                    worker.reject(accepted.peer, RejectReason::ProxyHeader);
+                    worker.server.reject(accepted.peer, RejectReason::ProxyHeader);
                 }
             }
         });
@@ -206,16 +207,8 @@ impl Worker {
         let prefix = self.server.config.current().shared.client.connection_prefix(peer);
         match self.connection_limit.identify(accepted.permit, prefix).await {
             Ok(permit) => self.serve(AcceptedConnection { peer, permit, ..accepted }),
-            Err(error) => self.reject(peer, event_reason(error)),
+            Err(error) => self.server.reject(peer, event_reason(error)),
         }
-    }
-
-    fn reject(&self, peer: PeerAddr, reason: RejectReason) {
-        let peer = match peer {
-            PeerAddr::Ip(address) => Some(address.ip().to_canonical()),
-            PeerAddr::Unix => None,
-        };
-        self.server.events.emit(&Event::Connection(ConnectionEvent::Rejected { peer, reason }));
     }
 
     /// Registers a connection, and returns its number.
@@ -310,7 +303,7 @@ impl Worker {
         let handshake = handshake::handshake(stream, connection, &acceptor, settings, self.budget.handle());
         let stream = Box::pin(handshake).await;
         if stream.is_none() {
-            self.reject(connection.peer, RejectReason::Handshake);
+            self.server.reject(connection.peer, RejectReason::Handshake);
         }
         stream
     }
@@ -434,16 +427,6 @@ impl Worker {
             drop(self.server.config.current());
         }
         self.heartbeat.beat();
-    }
-}
-
-fn event_reason(error: AdmitError) -> RejectReason {
-    match error {
-        AdmitError::Connections => RejectReason::Connections,
-        AdmitError::ClientMax => RejectReason::ClientMax,
-        AdmitError::ClientRate => RejectReason::ClientRate,
-        AdmitError::Memory => RejectReason::Memory,
-        AdmitError::Descriptors => RejectReason::Descriptors,
     }
 }
 

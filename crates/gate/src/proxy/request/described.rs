@@ -12,6 +12,7 @@ use super::question::{VisibleBody, target_in};
 use crate::net::stream::PeerAddr;
 use crate::proxy::body::{AskedBody, ClientBody};
 use crate::proxy::error::MalformedRequest;
+use crate::proxy::headers::FORWARDED_PROTO;
 
 /// `envoy.config.core.v3.HeaderMap`.
 #[derive(Clone, PartialEq, Message)]
@@ -177,8 +178,6 @@ pub(in crate::proxy) fn told_length(headers: &HeaderMap) -> Option<u64> {
 fn said(value: Option<Bytes>, name: &'static str) -> Result<Bytes, MalformedRequest> {
     value.filter(|value| !value.is_empty()).ok_or(MalformedRequest::IncompleteQuestion(name))
 }
-
-const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use prost::Message;
 
 use super::rate_limit::LEGACY;
 use crate::defences::HEADERS;
-use crate::proxy::headers::{FAILURES, RECEIPT, REFUSED};
+use crate::proxy::headers::{FAILURES, RECEIPT, REFUSED, append_all};
 
 /// `envoy.config.core.v3.HeaderValue`.
 #[derive(Clone, PartialEq, Message)]
@@ -106,6 +106,13 @@ impl RequestChanges {
         changes
     }
 
+    /// Makes these changes.
+    pub(in crate::proxy) fn apply(self, headers: &mut HeaderMap) {
+        self.remove.iter().for_each(|name| drop(headers.remove(name.as_str())));
+        self.set.keys().for_each(|name| drop(headers.remove(name)));
+        append_all(headers, self.set);
+    }
+
     fn replace(&mut self, name: HeaderName, values: Vec<HeaderValue>) {
         if values.is_empty() {
             self.remove.push(name.as_str().to_owned());
@@ -117,7 +124,7 @@ impl RequestChanges {
 }
 
 /// What a client gets of the head of an answer: not the framing, which Envoy makes.
-pub(super) fn without_framing(mut headers: HeaderMap) -> HeaderMap {
+pub(in crate::proxy) fn without_framing(mut headers: HeaderMap) -> HeaderMap {
     for name in [CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING] {
         headers.remove(name);
     }
@@ -133,4 +140,11 @@ pub(in crate::proxy) fn shown_limits(answer: &HeaderMap) -> HeaderMap {
         }
     }
     shown
+}
+
+/// Shows these limits in the head of an answer. The application's own lists stay: a list may have several lines, a number
+/// has one.
+pub(in crate::proxy) fn show_limits(headers: &mut HeaderMap, shown: HeaderMap) {
+    shown.keys().filter(|name| LEGACY.contains(name)).for_each(|name| drop(headers.remove(name)));
+    append_all(headers, shown);
 }

@@ -61,7 +61,8 @@ impl AdmittedAttempt {
 
     /// Whether a rule reads the body of the response.
     pub(super) fn reads_bodies(&self) -> bool {
-        self.routes().any(|route| route.rules.read_bodies())
+        let rules = &self.config.shared.rules;
+        self.reservation.as_ref().is_some_and(|reservation| reservation.reads_bodies(rules))
     }
 
     /// Whether it needs a slot before it is sent.
@@ -113,13 +114,7 @@ impl AdmittedAttempt {
 
     /// The judgement by the head of the response; `None` if it depends on the body.
     pub(super) fn by_head(&self, response: &ResponseView<'_>) -> Option<Judgement> {
-        let judged = self.routes().map(|route| route.rules.by_head(response));
-        judged.reduce(|one, other| match (one, other) {
-            (Some(failure), None) | (None, Some(failure)) if failure.outcome == Outcome::Failure => {
-                Some(failure)
-            }
-            (one, other) => Some(one?.and(other?)),
-        })?
+        self.reservation.as_ref()?.judge_head(&self.config.shared.rules, response)
     }
 
     /// The judgement by head and body.

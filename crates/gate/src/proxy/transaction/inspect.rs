@@ -6,10 +6,11 @@
 use std::future::poll_fn;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::HeaderValue;
 use http_body::Body;
 
-use crate::policy::response::{BodyPrefix, ResponseView};
+use super::answer_copy::AnswerCopy;
+use crate::policy::response::ResponseView;
 use crate::proxy::body::{BodyError, BodyStart, BodyTimeout};
 use crate::proxy::transaction::admitted::AdmittedAttempt;
 use crate::proxy::upstream::UpstreamBody;
@@ -17,41 +18,25 @@ use crate::proxy::upstream::UpstreamBody;
 /// Collects a response's body, and settles its attempt.
 pub(super) struct BodyInspector {
     attempt: AdmittedAttempt,
-    method: Method,
-    status: StatusCode,
-    headers: HeaderMap,
-    seen: Vec<u8>,
-    is_truncated: bool,
+    answer: AnswerCopy,
 }
 
 impl BodyInspector {
     /// An inspector for the body of this response.
     pub(super) fn new(attempt: AdmittedAttempt, response: &ResponseView<'_>) -> Box<Self> {
-        let (method, headers) = (response.method.clone(), response.headers.clone());
-        Box::new(Self {
-            attempt,
-            method,
-            status: response.status,
-            headers,
-            seen: Vec::new(),
-            is_truncated: false,
-        })
+        Box::new(Self { attempt, answer: AnswerCopy::of(response) })
     }
 
     /// Collects a piece. Returns whether the limit is reached.
     pub(super) fn inspect(&mut self, piece: &[u8]) -> bool {
-        let free = BodyPrefix::MAX.saturating_sub(self.seen.len());
-        self.is_truncated |= piece.len() > free;
-        self.seen.extend(piece.iter().take(free));
-        self.seen.len() >= BodyPrefix::MAX
+        self.answer.collect(piece)
     }
 
     /// Settles by the collected bytes; `complete` is whether the body has ended. Returns a `Set-Cookie` for the head of
     /// the response, if that was not sent yet.
     pub(super) fn settle(self, complete: bool) -> Option<HeaderValue> {
-        let view = ResponseView { method: &self.method, status: self.status, headers: &self.headers };
-        let body = BodyPrefix { bytes: &self.seen, complete: complete && !self.is_truncated };
-        let judged = self.attempt.by_body(&view, body);
+        let (answer, body) = self.answer.view(complete);
+        let judged = self.attempt.by_body(&answer, body);
         self.attempt.settle(judged)
     }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::refusal_rate::RefusalRate;
 use super::refused_heads::RefusedHeads;
 use crate::engine::{Engine, OpenAttempts};
-use crate::event::Events;
+use crate::event::{ConnectionEvent, Event, Events, RejectReason};
+use crate::net::stream::PeerAddr;
 use crate::proxy::body::{BodyMemories, BodySearches};
 use crate::proxy::headers::request_id::RequestIds;
 use crate::proxy::headers::trace_context::Tracer;
@@ -39,4 +40,15 @@ pub struct Server {
     pub body_memory: BodyMemories,
     /// Searches long bodies, for all workers.
     pub body_searches: BodySearches,
+}
+
+impl Server {
+    /// Reports that a connection of this peer was rejected.
+    pub(in crate::proxy) fn reject(&self, peer: PeerAddr, reason: RejectReason) {
+        let peer = match peer {
+            PeerAddr::Ip(address) => Some(address.ip().to_canonical()),
+            PeerAddr::Unix => None,
+        };
+        self.events.emit(&Event::Connection(ConnectionEvent::Rejected { peer, reason }));
+    }
 }

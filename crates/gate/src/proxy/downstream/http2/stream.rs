@@ -19,10 +19,10 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::translate::to_http1;
 use crate::event::{Event, Events};
 use crate::proxy::body::{BodyError, ClientBody, ReadAhead, ResponseBody, add_to_hint, complete_headers};
 use crate::proxy::headers::REQUEST_ID;
+use crate::proxy::request::translate::to_http1;
 use crate::proxy::transaction::response_future::ResponseFuture;
 use crate::proxy::transaction::service::Service;
 

@@ -8,7 +8,7 @@ use http::header::{CONTENT_LENGTH, COOKIE, HOST};
 use http::{HeaderValue, Request};
 
 /// Gives a request its HTTP/1.1 form.
-pub(super) fn to_http1<B>(request: &mut Request<B>) {
+pub(in crate::proxy) fn to_http1<B>(request: &mut Request<B>) {
     let authority = request.uri().authority().map(|authority| HeaderValue::from_str(authority.as_str()));
     let headers = request.headers_mut();
     if let (false, Some(Ok(authority))) = (headers.contains_key(HOST), authority) {
