@@ -10,7 +10,9 @@ use std::time::Duration;
 use super::Parts;
 use crate::config::StoreSettings;
 use crate::store::shared::SharedStore;
-use crate::store::{Fleet, FleetError, FleetHead, FleetKeys, GateId, GateReport, PolicyEntry, StoreError};
+use crate::store::{
+    Fleet, FleetError, FleetHead, FleetKeys, GateId, GateReport, PolicyEntry, StoreError, StoreHealth,
+};
 use crate::time::Time;
 
 /// The shared records of this gate's installation.
@@ -29,6 +31,11 @@ impl FleetLink {
     /// The store's present time.
     pub(super) fn now(&self) -> Time {
         self.store.now()
+    }
+
+    /// How the store does, as far as this gate knows: no question.
+    pub(super) fn health(&self) -> StoreHealth {
+        self.store.health()
     }
 
     /// What there is: one question.

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use tollgate_grammar::diagnostic::DiagnosticRecord;
 
 use self::follow::Follower;
-use self::report::GateReporter;
+use self::report::SelfReport;
 use super::certificates::newly_expired;
 use super::config_diff::{ConfigView, diff};
 use super::dns::look_up_within;
@@ -56,7 +56,7 @@ pub(super) struct Reload {
     follower: Follower,
     names: NameLookups,
     lists: ListFetches,
-    reporter: GateReporter,
+    self_report: SelfReport,
     /// Replaced configurations that a worker may still hold. Dropping one may take a while, which no worker should
     /// spend.
     retired: Vec<Arc<RuntimeConfig>>,
@@ -89,7 +89,7 @@ impl Reload {
             follower: Follower::new(&sources, config),
             names: NameLookups::new(config.process.dns.clone(), &sources.addresses, now),
             lists: ListFetches::new(config.process.lists.clone()),
-            reporter: GateReporter::new(now),
+            self_report: SelfReport::new(now),
             commands,
             incoming,
             restart_only: RestartOnly::of(config),

@@ -14,6 +14,8 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 
+pub(super) use self::wait::FRESH;
+
 use super::Exit;
 use super::sources::ConfigArgs;
 use super::stored_policy::SharedPolicies;

@@ -10,12 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate::bucket::Key;
-use tollgate::store::{RecordVersion, StoreAddress, StoreError, StoreRecord, Stored, Swap};
+use tollgate::store::{RecordVersion, ServerEntry, StoreAddress, StoreError, StoreRecord, Stored, Swap};
 use tollgate::time::{Span, Time};
 
 use crate::gate;
 use support::servers::found;
-use support::servers::redis::{ClusterPlan, Redis, RedisCluster, RedisTls, RedisWithSentinel};
+use support::servers::redis::{ClusterPlan, Member, Redis, RedisCluster, RedisTls, RedisWithSentinel};
 use support::{Server, eventually, started};
 
 /// A gate that asks for one key.
@@ -271,7 +271,7 @@ fn a_slot_that_is_moved_takes_its_buckets_along() {
     let gate = Gate::new(&cluster.url());
     let mut version = done(gate.swap(None, b"0"));
     let slot = cluster.members()[0].cli(&["CLUSTER", "KEYSLOT", NAME]);
-    let has_it = |member: &&_| support::servers::redis::Member::cli(member, &["EXISTS", NAME]) == "1";
+    let has_it = |member: &&_| Member::cli(member, &["EXISTS", NAME]) == "1";
     let from = cluster.members().iter().find(has_it).unwrap();
     let to = cluster.members().iter().find(|member| !has_it(member)).unwrap();
     let (giver, taker) = (from.cli(&["CLUSTER", "MYID"]), to.cli(&["CLUSTER", "MYID"]));
@@ -291,6 +291,48 @@ fn a_slot_that_is_moved_takes_its_buckets_along() {
     }
     write(b"moved");
     write(b"and known to have moved");
+}
+
+/// Attempts wait for what follows. Once the probe of a server that had become a replica ended them, and once a cluster whose
+/// servers had not yet heard of a promotion.
+#[test]
+fn a_server_that_has_lost_its_slots_and_slots_without_a_server_refuse_nothing() {
+    let plan = ClusterPlan { replicas: 1, ..ClusterPlan::default() };
+    let cluster = found(RedisCluster::NAME, RedisCluster::start_with(&plan));
+    let gate = Gate::new(&cluster.url());
+    done(gate.swap(None, b"one"));
+    assert_eq!(gate.probe(), Ok(()));
+
+    let servers = gate.store.servers();
+    let promoted = cluster.members().iter().find(|member| is_replica(member)).unwrap();
+    assert_eq!(promoted.cli(&["CLUSTER", "FAILOVER", "TAKEOVER"]), "OK");
+    let one_is_left = || {
+        let answers = servers.iter().map(|server| gate.ask(|store| store.probe(server.id)));
+        let left: Vec<_> = answers.filter_map(Result::err).collect();
+        assert!(left.iter().all(|why| matches!(why, StoreError::NotConnected(_))), "{left:?}");
+        left.len() == 1
+    };
+    assert!(gate.becomes(one_is_left), "{}", promoted.cli(&["CLUSTER", "NODES"]));
+
+    let slot = promoted.cli(&["CLUSTER", "KEYSLOT", NAME]);
+    let mut members: Vec<&Member> = cluster.members().iter().collect();
+    // The others believe the server that has it until it has forgotten it.
+    members.sort_by_key(|member| member.cli(&["EXISTS", NAME]) != "1");
+    for member in members {
+        assert_eq!(member.cli(&["CLUSTER", "DELSLOTS", &slot]), "OK");
+    }
+    let says =
+        |text| move |answer| matches!(answer, Err(StoreError::NotConnected(why)) if why.starts_with(text));
+    let answer = gate.load();
+    assert!(says("CLUSTERDOWN ")(answer.clone()), "{answer:?}");
+    assert!(gate.becomes(|| says("no server of the cluster has slot ")(gate.load())), "{:?}", gate.load());
+    let of_none = |server: &ServerEntry| &*server.name == "slots of no server";
+    let none = gate.store.servers().into_iter().find(of_none).unwrap();
+    assert!(matches!(gate.ask(|store| store.probe(none.id)), Err(StoreError::NotConnected(_))));
+}
+
+fn is_replica(member: &Member) -> bool {
+    member.cli(&["ROLE"]).starts_with("slave")
 }
 
 #[test]

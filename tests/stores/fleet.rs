@@ -73,14 +73,22 @@ fn a_push_and_the_list_name_the_gates_of_the_store(server: impl Server) {
     let (code, out, err) = desk.run(&["fleet"]);
     assert_eq!(code, 0, "{out}{err}");
     let lines: Vec<&str> = out.lines().collect();
-    assert!(lines[0].starts_with("GATE ") && lines[0].ends_with("HEARD"), "{out}");
-    assert!(lines[4].starts_with("the newest policy is 3 ("), "{out}");
+    let words: Vec<&str> = lines[0].split_whitespace().collect();
+    let expected = ["GATE", "VERSION", "UPTIME", "POLICY", "HASH", "BUCKETS", "STORE", "TRIPS", "HEARD"];
+    assert_eq!(words, expected, "{out}");
+    let newest = lines[4].strip_prefix("the newest policy is 3 (").unwrap_or_else(|| panic!("{out}"));
+    let (hash, rest) = newest.split_once(')').unwrap();
+    assert_eq!(rest, ", in force at 2 of 2 gates that follow");
+    assert_eq!(lines[1..4].iter().filter(|line| line.contains(&format!("  {hash}  "))).count(), 2, "{out}");
     assert_eq!(lines[5..], [format!("not following: {}", name(&alone))], "{out}");
     let policies = [&one, &two, &alone].map(|gate| {
         let of_gate = |listed: &Value| listed["process"] == gate.process_id();
         listed(&desk).into_iter().find(of_gate).unwrap()["policy"]["version"].clone()
     });
     assert_eq!(policies, [3.into(), 3.into(), Value::Null]);
+    for gate in listed(&desk) {
+        assert!(gate["buckets"].is_u64() && gate["store"]["up"].is_boolean(), "{gate}");
+    }
     two.signal("TERM");
     assert!(two.exit_status(Duration::from_secs(10)).is_some());
     assert_eq!(listed(&desk).len(), 2, "a gate that ends takes itself out");
@@ -137,15 +145,29 @@ fn a_gate_that_was_killed_is_waited_for_no_longer_than_the_limit_and_named() {
 }
 
 #[test]
-fn gates_report_again_to_a_store_that_lost_the_list() {
-    let server = started::<Redis>();
+fn gates_report_again_to_a_store_that_lost_the_list_and_tell_that_it_tripped() {
+    let mut server = started::<Redis>();
     let (desk, upstream) = (Desk::at(&server), Upstream::start());
     desk.push(&policy(&upstream, "1 per 1h"));
-    let _gates = [follower(&desk).start(), follower(&desk).start()];
+    let gates = [(); 2].map(|()| follower(&desk).environment("TOLLGATE_STORE__TIMEOUT", "200ms").start());
     assert!(lists(&desk, 2));
+    server.pause();
+    let is_down = |gate: &Gate| gate.metric("tollgate_store_up", "") == 0.0;
+    assert!(eventually(Duration::from_secs(20), || gates.iter().all(is_down)));
+    server.resume();
     server.cli(&["FLUSHALL"]);
-    let interval = Duration::from_secs(13);
-    assert!(eventually(interval, || listed(&desk).len() == 2), "each with its next report");
+    let has_tripped = |gate: &Value| {
+        let store = &gate["store"];
+        store["up"] == true && store["trips"].as_u64() > Some(0) && store["since_trip"].is_u64()
+    };
+    let all_tell = || {
+        let listed = listed(&desk);
+        listed.len() == 2 && listed.iter().all(has_tripped)
+    };
+    let interval = Duration::from_secs(20);
+    assert!(eventually(interval, all_tell), "each with its next report: {:#?}", listed(&desk));
+    let (_, out, _) = desk.run(&["fleet"]);
+    assert_eq!(out.lines().filter(|line| line.contains(", last ")).count(), 2, "{out}");
 }
 
 /// The old process would be waited for, and follows no more.

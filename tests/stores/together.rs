@@ -33,3 +33,4 @@ mod policy;
 mod relay;
 mod several_limits;
 mod throughput;
+mod twelve;

@@ -9,6 +9,7 @@
 mod audit;
 mod gates;
 mod head;
+mod reporter;
 mod sealed;
 
 use std::sync::Arc;
@@ -17,8 +18,12 @@ pub use self::audit::{
     AuditHash, AuditLogId, AuditSource, FollowedAuditLog, MAX_ADDED_LEN, NextAuditLine, SharedAudit,
     SharedAuditLine,
 };
-pub use self::gates::{GateId, GateReport, MAX_GATES, PolicyAnswer, PolicyId, PolicyRefusal, ReportedGate};
+pub use self::gates::{
+    GateDetails, GateId, GateReport, MAX_GATES, PolicyAnswer, PolicyId, PolicyRefusal, ReportedGate,
+    StoreHealth,
+};
 pub use self::head::{FleetHead, MAX_HISTORY, PolicyEntry};
+pub use self::reporter::GateReporter;
 
 use self::head::DocumentName;
 use self::sealed::DocumentSeal;

@@ -39,9 +39,10 @@ pub use self::compare_and_swap::{
     StoreError, StoreFuture, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
 };
 pub use self::fleet::{
-    AuditHash, AuditLogId, AuditSource, Fleet, FleetError, FleetHead, FleetKeys, FollowedAuditLog, GateId,
-    GateReport, MAX_ADDED_LEN, MAX_GATES, MAX_HISTORY, MAX_TEXT_LEN, NextAuditLine, PolicyAnswer,
-    PolicyEntry, PolicyId, PolicyNote, PolicyRefusal, ReportedGate, SharedAudit, SharedAuditLine,
+    AuditHash, AuditLogId, AuditSource, Fleet, FleetError, FleetHead, FleetKeys, FollowedAuditLog,
+    GateDetails, GateId, GateReport, GateReporter, MAX_ADDED_LEN, MAX_GATES, MAX_HISTORY, MAX_TEXT_LEN,
+    NextAuditLine, PolicyAnswer, PolicyEntry, PolicyId, PolicyNote, PolicyRefusal, ReportedGate, SharedAudit,
+    SharedAuditLine, StoreHealth,
 };
 pub use self::limits::{Limiter, Limits, TakenTokens};
 pub use self::step_program::{StepOp, StepProgram, StepRate, StepShape, StepSum};

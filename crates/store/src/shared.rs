@@ -20,6 +20,7 @@ mod request;
 mod server;
 mod servers;
 mod swap_group;
+mod trips;
 mod write_back;
 
 use std::future::Future;
@@ -45,7 +46,9 @@ use self::request::{Completion, StoreRequest, UncertainWrite};
 use self::server::StoreServer;
 use self::servers::StoreServers;
 use self::swap_group::GroupMember;
+use self::trips::StoreTrips;
 use super::CompareAndSwap;
+use super::fleet::StoreHealth;
 use super::memory::BucketKey;
 use tollgate_base::time::Clock;
 use tollgate_bucket::{Key, Span, Time};
@@ -137,6 +140,7 @@ pub struct SharedStore {
     options: StoreOptions,
     clock: Clock,
     servers: StoreServers,
+    trips: StoreTrips,
     queue: RequestQueue,
     leases: Leases,
     /// Buckets with an order or a rate of an operator, which are written back first.
@@ -186,6 +190,12 @@ impl SharedStore {
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.servers.are_up()
+    }
+
+    /// The same, and how often it was otherwise.
+    #[must_use]
+    pub fn health(&self) -> StoreHealth {
+        self.trips.health(self.is_up(), self.clock.now())
     }
 
     /// The present time at this server.

@@ -98,7 +98,7 @@ impl AwaitedGates {
 
 const DEFAULT_WAIT: &str = "15s";
 /// A gate that has not reported for longer has probably ended: it would have reported three times.
-const FRESH: Span = Span::from_secs(30);
+pub(in crate::cli) const FRESH: Span = Span::from_secs(30);
 const POLL_INTERVAL: Span = Span::from_millis(200);
 
 #[cfg(test)]
@@ -118,6 +118,7 @@ mod tests {
             uptime: 1,
             policy: Some(policy(version)),
             refused: None,
+            details: None,
         };
         ReportedGate { id, name: "web".to_owned(), age: Span::from_secs(age), report }
     }

@@ -171,6 +171,11 @@ impl Client {
     }
 
     async fn answer(&self, connection: &mut Option<TcpStream>) -> std::io::Result<(u16, bool)> {
+        // One that was closed or reset while it was idle is none: every client looks before it sends.
+        drop(connection.take_if(|stream| {
+            let read = stream.try_read(&mut [0]);
+            !matches!(read, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+        }));
         if connection.is_none() {
             let socket = TcpSocket::new_v4()?;
             socket.bind((address_of(self.key), 0).into())?;

@@ -6,8 +6,9 @@
 //! one does not read them. The record ends by itself when no gate writes any more; if the store loses it, it is complete
 //! again after twelve seconds.
 //!
-//! A gate reports when it starts, when it has tried a policy, and every ten seconds otherwise, which is one load and one
-//! swap. 50 gates make 5 swaps a second, of a record of 3 KB.
+//! A gate reports when it starts, when it has tried a policy, when a server of its store, other than the list's own, goes
+//! or comes back, and every ten seconds otherwise, which is one load and one swap. 50 gates make 5 swaps a second, of a
+//! record of 4 KB.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +53,29 @@ pub struct GateReport {
     pub policy: Option<PolicyId>,
     /// The newest one, if it could not be taken.
     pub refused: Option<PolicyRefusal>,
+    /// Stands behind the others; `None` from a program that does not report it.
+    #[serde(skip)]
+    pub details: Option<GateDetails>,
+}
+
+/// What a gate holds, and how its store does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateDetails {
+    /// Buckets in its memory that are not full: what it knows of those in the store. An estimate for large tables.
+    pub buckets: u64,
+    /// Its store, as it sees it.
+    pub store: StoreHealth,
+}
+
+/// How a store does and did, as one gate sees it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreHealth {
+    /// Whether calls go to all of its servers.
+    pub is_up: bool,
+    /// How often calls to one of its servers were stopped since the gate started.
+    pub trips: u32,
+    /// Whole seconds since the last time, if there was one.
+    pub since_trip: Option<u64>,
 }
 
 /// A gate in the list.
@@ -107,6 +131,12 @@ impl GateId {
         Self(RecordVersion::random().0)
     }
 
+    /// Of a gate of a simulation.
+    #[cfg(test)]
+    pub(super) fn numbered(number: u64) -> Self {
+        Self(number * 977 + 1)
+    }
+
     /// How long this gate pauses between two reports: between 8 and 12 seconds, so that gates that started together do not
     /// go on together.
     #[must_use]
@@ -133,15 +163,25 @@ impl GateReport {
         let mut report = Self { host, program, refused: None, ..self.clone() };
         if let Some(PolicyRefusal { policy, why }) = &self.refused {
             report.refused = Some(PolicyRefusal { policy: policy.clone(), why: String::new() });
-            let room = MAX_REPORT_LEN.saturating_sub(bytes_of(&report).len() + LEN_OF_LEN);
+            let room = MAX_REPORT_LEN.saturating_sub(report.bytes().len() + LEN_OF_LEN);
             report.refused = Some(PolicyRefusal { policy: policy.clone(), why: cut(why, room) });
         }
-        bytes_of(&report)
+        report.bytes()
     }
 
-    /// Ignores what a later version has added.
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = bytes_of(self);
+        if let Some(details) = &self.details {
+            bytes.extend(bytes_of(details));
+        }
+        bytes
+    }
+
+    /// Ignores what a later version has added; what an earlier one does not have is `None`.
     fn decode(bytes: &[u8]) -> Option<Self> {
-        Some(postcard::take_from_bytes(bytes).ok()?.0)
+        let (report, behind) = postcard::take_from_bytes::<Self>(bytes).ok()?;
+        let details = postcard::take_from_bytes(behind).ok().map(|(details, _)| details);
+        Some(Self { details, ..report })
     }
 }
 

@@ -25,6 +25,11 @@ impl Records {
         records.values().any(|stored| stored.bytes.windows(text.len()).any(|part| part == text))
     }
 
+    /// As a database does that restarts empty.
+    pub(super) fn lose(&self, key: Key) {
+        self.0.lock().unwrap().remove(&key);
+    }
+
     fn spoil(&self) {
         for stored in self.0.lock().unwrap().values_mut() {
             if let Some(last) = stored.bytes.last_mut() {

@@ -83,11 +83,17 @@ impl Cluster {
                 return Ok(None);
             }
             self.inner.stale.notify_one();
-            return Err(StoreError::Refused("no server of the cluster has these slots".to_owned()));
+            if server == ServerId::ONLY {
+                return Err(StoreError::NotConnected("no server of the cluster has these slots".to_owned()));
+            }
+            return Err(moved("no key for a probe of this server is known"));
         };
         let connection = node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?;
         let time = connection.probe(&key).await.inspect_err(|_| self.inner.stale.notify_one());
-        time.map(Some).map_err(|error| store_error(&error))
+        time.map(Some).map_err(|error| match error.code() {
+            Some(code @ ("MOVED" | "ASK")) => moved(code),
+            _ => store_error(&error),
+        })
     }
 
     /// Runs the script on the server that has this key. Also tells whether that server owns the key's slot: while the
@@ -143,7 +149,8 @@ impl ClusterInner {
         let mut map = self.map();
         let Some(owner) = map.slots.owner(slot).cloned() else {
             self.stale.notify_one();
-            return Err(StoreError::Refused(format!("no server of the cluster has slot {slot}")));
+            // For a second after a promotion, too: servers hear of it at different times.
+            return Err(StoreError::NotConnected(format!("no server of the cluster has slot {slot}")));
         };
         Ok(map.node(owner, &self.login))
     }
@@ -184,23 +191,28 @@ impl ClusterInner {
         Some((node, kind == ServerErrorKind::Ask))
     }
 
-    /// Reads the slots from the first server that answers.
+    /// Reads the slots from the first server that answers and knows an owner of each, or else from the first that answers:
+    /// servers hear of a promotion at different times.
     async fn refresh(&self) -> Result<(), StoreError> {
+        let mut incomplete = None;
         let mut last = StoreError::unreachable("no server of the cluster is known");
         let owners: Vec<Host> = self.map().nodes.keys().cloned().collect();
         let all: Vec<Host> = owners.into_iter().chain(self.seeds.iter().cloned()).collect();
         for host in all {
             let node = self.map().node(host, &self.login);
             match timeout(SLOTS_TIMEOUT, slots_of(&node)).await {
-                Ok(Ok(slots)) => {
+                Ok(Ok(slots)) if slots.are_complete() => {
                     self.replace(slots);
                     return Ok(());
                 }
+                Ok(Ok(slots)) => incomplete = incomplete.or(Some(slots)),
                 Ok(Err(error)) => last = error,
                 Err(_) => last = StoreError::unreachable("no reply to CLUSTER SLOTS in time"),
             }
         }
-        Err(last)
+        let slots = incomplete.ok_or(last)?;
+        self.replace(slots);
+        Ok(())
     }
 
     fn replace(&self, slots: Slots) {
@@ -286,6 +298,11 @@ async fn slots_of(node: &Node) -> Result<Slots, StoreError> {
     command.arg("SLOTS");
     let answer = connection.call(&command).await.map_err(|error| store_error(&error))?;
     Slots::read(answer, connection.host())
+}
+
+/// Attempts that wait for this server are decided by those that have its slots now: they must not end.
+fn moved(why: &str) -> StoreError {
+    StoreError::NotConnected(format!("{why}: others may have its slots now"))
 }
 
 /// A slot that is being moved takes two redirections at worst, one that has moved meanwhile another.

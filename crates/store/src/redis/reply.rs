@@ -71,8 +71,13 @@ pub(super) fn store_error(error: &RedisError) -> StoreError {
             let detail = error.detail().unwrap_or_default();
             let line = format!("{code} {detail}");
             let line = line.chars().filter(|letter| !letter.is_control()).take(200).collect();
-            // A server that has just started reads its data first.
-            if code == "LOADING" { StoreError::NotConnected(line) } else { StoreError::Refused(line) }
+            // A server that has just started reads its data first; a cluster may wait for a replica to be promoted.
+            // Nothing was done.
+            if matches!(code, "LOADING" | "CLUSTERDOWN") {
+                StoreError::NotConnected(line)
+            } else {
+                StoreError::Refused(line)
+            }
         }
         _ => StoreError::Refused(text),
     }

@@ -184,6 +184,9 @@ impl SharedStore {
     /// Tells operators that a server went down or came back, and once a minute why it still fails.
     fn report(&self, server: &StoreServer, has_changed: bool, error: Option<&StoreError>) {
         let up = !server.breaker.is_open();
+        if has_changed && !up {
+            self.trips.add(self.clock.now());
+        }
         let why = || error.map_or_else(|| "it answers again".to_owned(), StoreError::to_string);
         let tells = server.tells_availability();
         if has_changed || tells {

@@ -237,11 +237,12 @@ impl<'s> StoreBatch<'s> {
             return self.fail(write);
         }
         if let Some(write) = write {
-            // A refund may still be on its way there; its next try is later than that.
-            let (enqueued, calls): (Vec<_>, _) =
-                std::mem::take(&mut self.requests).into_iter().partition(StoreRequest::is_enqueued);
-            enqueued.into_iter().for_each(|request| self.shared.fail(request, Some(write)));
-            self.requests = calls;
+            // A refund may still be on its way there; its next try is later than that. An attempt is repeated once.
+            let is_ended = |request: &StoreRequest| request.is_enqueued() || request.uncertain().is_some();
+            let (ended, others): (Vec<_>, _) =
+                std::mem::take(&mut self.requests).into_iter().partition(is_ended);
+            ended.into_iter().for_each(|request| self.shared.fail(request, Some(write)));
+            self.requests = others;
             self.requests.iter_mut().for_each(|request| request.set_uncertain(write));
         }
         self.is_disconnected = true;
@@ -270,12 +271,16 @@ impl<'s> StoreBatch<'s> {
         let version = stored.as_ref().map(|stored| stored.version);
         // Where there is no record, nothing is left of a write, if it was done: the bucket is full.
         let is_undone = |request: &StoreRequest| {
-            version.is_none() || request.uncertain().is_none_or(|write| write.old == version)
+            version.is_none()
+                || request.may_be_repeated()
+                || request.uncertain().is_none_or(|write| write.old == version)
         };
-        // Drops requests that are done, and those whose outcome can no longer be known, which errs on the strict side.
+        // Drops other requests than attempts that are done or whose outcome can no longer be known, which errs on the strict side.
         let enqueued = |requests: &[StoreRequest]| requests.iter().filter(|r| r.is_enqueued()).count();
         let waiting = enqueued(&self.requests);
         self.requests.retain(is_undone);
+        // These are late enough that nothing of an earlier try is on its way.
+        self.requests.iter_mut().filter(|request| request.is_enqueued()).for_each(StoreRequest::set_certain);
         self.shared.release_enqueued(waiting - enqueued(&self.requests));
         let Some(request) = self.requests.first() else { return BatchStep::Done };
         draft.apply_stored(request, stored, self.now());
@@ -372,11 +377,7 @@ fn refused(mut reply: StoreReply) -> StoreReply {
 
 /// Whether the request was refused, and its effect may be written later.
 fn is_deferrable(request: &StoreRequest, reply: &StoreReply) -> bool {
-    let is_attempt = matches!(
-        request.op,
-        StoreOp::Step(Op::Take(_) | Op::TakeOnce { .. } | Op::Peek(_) | Op::PeekOnce { .. })
-    );
-    is_attempt && !reply.verdict.is_admitted()
+    request.is_attempt() && !reply.verdict.is_admitted()
 }
 
 impl BatchState {

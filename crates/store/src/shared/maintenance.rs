@@ -18,6 +18,7 @@ use super::queue::RequestQueue;
 use super::recent_buckets::RecentBuckets;
 use super::server::StoreServer;
 use super::servers::StoreServers;
+use super::trips::StoreTrips;
 use super::{AvailabilityChange, MAX_DRAINED, MAX_ORDERED, SharedStore, StoreObserver, StoreOptions};
 use crate::{CompareAndSwap, Namespace, StoreAddress, StoreError};
 use tollgate_base::time::Clock;
@@ -108,6 +109,7 @@ impl SharedStore {
     ) -> (Arc<Self>, mpsc::Receiver<()>) {
         let shared = Arc::new(Self {
             servers: StoreServers::of(&*backend),
+            trips: StoreTrips::default(),
             backend,
             options,
             randomness: clock.now().as_nanos().into(),

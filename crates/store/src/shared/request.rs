@@ -1,8 +1,8 @@
 //! One operation on one bucket, and how it completes.
 //!
 //! A call waits for its reply; an enqueued operation has no caller. It is retried after an outage, but only if it
-//! certainly was not done: a token that is refunded twice would be one too many. Queueing is left to
-//! [`queue`](super::queue).
+//! certainly was not done: a token that is refunded twice would be one too many. An attempt may be charged twice, once.
+//! Queueing is left to [`queue`](super::queue).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -160,11 +160,32 @@ impl StoreRequest {
         *uncertain
     }
 
+    /// Whether it decides an attempt: it takes or looks, and gives nothing.
+    pub(super) fn is_attempt(&self) -> bool {
+        matches!(
+            self.op,
+            StoreOp::Step(Op::Take(_) | Op::TakeOnce { .. } | Op::Peek(_) | Op::PeekOnce { .. })
+        )
+    }
+
+    /// Whether it may be done once more although it may have been done: an attempt that is charged twice and decided once
+    /// takes a token too many, and gives none.
+    pub(super) fn may_be_repeated(&self) -> bool {
+        self.is_attempt() && !self.is_enqueued()
+    }
+
     /// Records that a try ended without an answer after this write was sent.
     pub(super) fn set_uncertain(&mut self, write: UncertainWrite) {
         let (Completion::Enqueued { uncertain, .. } | Completion::Call { uncertain, .. }) =
             &mut self.completion;
         *uncertain = Some(write);
+    }
+
+    /// Records that no earlier try has done it, or will.
+    pub(super) fn set_certain(&mut self) {
+        let (Completion::Enqueued { uncertain, .. } | Completion::Call { uncertain, .. }) =
+            &mut self.completion;
+        *uncertain = None;
     }
 }
 

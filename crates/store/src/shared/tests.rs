@@ -419,7 +419,8 @@ fn a_store_that_refuses_what_attempts_ask_is_down_whatever_else_it_answers() {
     assert!(!process.shared.is_up(), "no probe that is answered closes it");
     ledger.lacks_a_right.store(false, Ordering::SeqCst);
     process.probe();
-    assert!(process.shared.is_up());
+    let health = StoreHealth { is_up: true, trips: 1, since_trip: Some(0) };
+    assert_eq!(process.shared.health(), health, "it tripped once");
 }
 
 #[test]
@@ -599,6 +600,27 @@ fn a_lost_answer_costs_a_token_and_gives_none() {
     ledger.loses_answers.store(false, Ordering::SeqCst);
     process.advance(Span::from_secs(1));
     assert_eq!(process.left(), 4);
+}
+
+/// G4: an answer that is lost costs a token at most, and no attempt.
+#[test]
+fn an_attempt_whose_answer_was_lost_is_charged_again_and_decided() {
+    let ledger = Arc::new(Ledger::default());
+    let process = Process::with_timeout(&ledger, OnError::Deny, Span::from_secs(10));
+    assert!(process.take(5));
+    ledger.take_asked();
+    ledger.loses_answers.store(true, Ordering::SeqCst);
+    let connection = Arc::clone(&ledger);
+    let repair = std::thread::spawn(move || {
+        // The second request is the look that follows the lost answer.
+        while connection.asked.load(Ordering::SeqCst) < 2 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        connection.loses_answers.store(false, Ordering::SeqCst);
+    });
+    assert!(process.take(1));
+    repair.join().unwrap();
+    assert_eq!(process.left(), 3, "one token for the lost answer");
 }
 
 #[test]
