@@ -2,7 +2,7 @@
 //! when its store was away.
 //!
 //! Only where there is an audit log and the decision log is a file: `tollgate evidence` compares them. A signal that ends
-//! the gate is a change by somebody, and always told.
+//! the gate is a change by a person, and always told.
 
 use serde_json::{Value, json};
 

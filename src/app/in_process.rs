@@ -1,7 +1,7 @@
 //! What a program has of a gate that decides on its own requests: the same engine, reloads and exchange with other gates,
 //! without sockets, signals, sandbox and logs.
 //!
-//! It has threads of its own, which end when nobody can ask any more. The process belongs to the program: nothing here
+//! It has its own threads, which end when nobody can ask any more. The process belongs to the program: nothing here
 //! changes it.
 
 use std::io;
@@ -105,7 +105,7 @@ fn background(
 async fn serve_saves(parts: &Parts, requests: &mut async_mpsc::Receiver<SaveRequest>) {
     while let Some(done) = requests.recv().await {
         save(parts).await;
-        // Who asked may have gone.
+        // The asker may have gone.
         let _ = done.send(());
     }
 }

@@ -14,7 +14,7 @@ use tollgate::proxy::transaction::in_process::AnswerInspector;
 pub struct AnswerBody<B: Body>(AnswerSource<B>);
 
 enum AnswerSource<B: Body> {
-    /// Of the layer itself; `None` once it was read.
+    /// The layer's own; `None` once it was read.
     Own(Option<Bytes>),
     Application(JudgedBody<B>),
 }

@@ -41,7 +41,7 @@
 //!
 //! Limits by address need the other end of the connection. The layer looks for a [`Sender`] among the extensions of the request;
 //! [`sender_from`](TollgateLayer::sender_from) takes it from those of a framework, as above. A request without one is answered
-//! with 500, and never counted for somebody else. Behind a proxy name it in `client.trust`, as for a gate: a header is believed
+//! with 500, and never counted for another client. Behind a proxy name it in `client.trust`, as for a gate: a header is believed
 //! only if a trusted proxy sends it.
 //!
 //! # The policy

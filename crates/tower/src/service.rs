@@ -60,7 +60,7 @@ where
         let sender = (self.sender)(request.extensions());
         let gate = Arc::clone(&self.gate);
         Box::pin(async move {
-            // Without it the request would count for somebody else, or for nobody.
+            // Without it the request would count for another client, or for none.
             let Some(sender) = sender else {
                 return Ok(own_answer(StatusCode::INTERNAL_SERVER_ERROR, NO_SENDER));
             };

@@ -67,7 +67,7 @@ impl Reload {
     }
 }
 
-/// Of all limits that decide attempts: a sample is counted of large tables.
+/// The buckets of all limits that decide attempts. Of a large table, a sample is counted.
 fn held_buckets(parts: &Parts) -> u64 {
     let rules = parts.engine.rules();
     rules.usage(parts.engine.time()).map(|(_, live, _)| live as u64).sum()

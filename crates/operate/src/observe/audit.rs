@@ -49,7 +49,7 @@ pub struct AuditLog {
     file: Mutex<AuditFile>,
     /// Lines that this process has appended.
     appended: AtomicU64,
-    /// Of these, those that the store has that gates share; `None` before it has had all of them once.
+    /// Those of them that the shared store has; `None` before it has had all of them once.
     shared: Mutex<Option<u64>>,
 }
 

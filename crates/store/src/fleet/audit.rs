@@ -117,7 +117,7 @@ struct AuditPage {
     begun: u64,
 }
 
-/// The texts that an index names anew, and those that it no longer names.
+/// The texts that an index names for the first time, and those that it no longer names.
 #[derive(Default)]
 struct RenamedTexts {
     new: Vec<DocumentName>,

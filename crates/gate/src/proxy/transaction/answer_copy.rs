@@ -15,7 +15,7 @@ pub(super) struct AnswerCopy {
 }
 
 impl AnswerCopy {
-    /// Of an answer with this head.
+    /// Takes this from the head of an answer.
     pub(super) fn of(answer: &ResponseView<'_>) -> Self {
         let (method, headers) = (answer.method.clone(), answer.headers.clone());
         Self { method, status: answer.status, headers, seen: Vec::new(), is_truncated: false }

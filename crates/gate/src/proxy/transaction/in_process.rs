@@ -1,7 +1,7 @@
 //! Decides on the requests of a program that serves them itself, in this process.
 //!
 //! The program is to the gate what a proxy is at a decision endpoint, and gets the same answers. It shows whole bodies, and
-//! whole answers. Decisions are made by threads of their own: the threads of the program only wait, as tasks do. What is
+//! whole answers. Decisions are made by separate threads: the threads of the program only wait, as tasks do. What is
 //! not answered is not served: a fault here lets nothing pass.
 
 mod answer;
@@ -113,7 +113,7 @@ struct InProcessWorker {
     connection_limit: Arc<ConnectionLimit>,
 }
 
-/// Decides until nobody can ask any more. Called on a thread of its own, of which `began` is told whether it has begun.
+/// Decides until nobody can ask any more. Called on its own thread; `began` is told whether that has begun.
 pub fn run(
     questions: InProcessQuestions,
     connection_limit: Arc<ConnectionLimit>,
@@ -147,7 +147,7 @@ impl InProcessWorker {
         drop(verdict.send(decided));
     }
 
-    /// Each question has a connection of its own: that of its client, as far as it matters here.
+    /// Each question has its own connection: that of its client, as far as it matters here.
     async fn decide(
         &self,
         request: Request<Option<PulledBody>>,

@@ -12,7 +12,7 @@ pub struct SharedLineForm {
     pub text: String,
     /// Whether it is the whole line.
     pub is_whole: bool,
-    /// Whether it tells of a change by somebody: what a gate tells of itself, of names and of files that a configuration
+    /// Whether it tells of a change by a person: what a gate tells of itself, of names and of files that a configuration
     /// names would push such changes out of the store.
     pub is_change: bool,
 }

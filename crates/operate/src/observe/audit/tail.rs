@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory of its own with an audit log of these texts.
+    /// A new directory with an audit log of these texts.
     fn log(name: &str, text: &str) -> PathBuf {
         let directory = std::env::temp_dir().join(format!("tollgate-tail-{name}-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();

@@ -145,7 +145,7 @@ impl Installation {
         (won.len(), lost.len())
     }
 
-    /// Of the gates in the list: how many took the policy, and how many others there are.
+    /// How many gates of the list took the policy, and how many others there are.
     async fn taken(&self, version: u64) -> (usize, usize) {
         let policy = self.fleet.head().await.unwrap().policy(version).unwrap().id();
         let gates = self.fleet.gates(now()).await.unwrap();
@@ -158,7 +158,7 @@ impl Installation {
 /// A process at work.
 struct RunningProcess {
     installation: Arc<Installation>,
-    /// Where it stands in the truth.
+    /// Its place in the true list.
     at: usize,
     task: JoinHandle<()>,
     stop: Arc<tokio::sync::Notify>,
@@ -262,7 +262,7 @@ impl GateLife {
             uptime: self.reporter.uptime(now()),
             policy: Some(self.taken.clone()),
             refused: self.refused.clone(),
-            // Of the earlier gates half are of a version that knows none.
+            // Half of the earlier gates are of a version that knows none.
             details: (self.is_new || self.host % 2 == 1).then(|| details(now().as_nanos() % 1_000, is_up, 0)),
         }
     }
@@ -358,7 +358,7 @@ async fn in_a_rolling_change_of_fifty_gates_the_list_is_true_at_every_moment() {
     installation.lose_list();
     let gates = change.await.unwrap();
     until(150).await;
-    // Of those that were killed some are still listed.
+    // Some of the killed ones are still listed.
     assert_eq!(installation.taken(2).await.0, GATES);
     until(215).await;
     assert_eq!(installation.taken(2).await, (GATES, 0));
