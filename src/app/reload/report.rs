@@ -67,7 +67,7 @@ impl Reload {
     }
 }
 
-/// The buckets of all limits that decide attempts. Of a large table, a sample is counted.
+/// The buckets of all limits that decide attempts. In a large table only a sample is counted.
 fn held_buckets(parts: &Parts) -> u64 {
     let rules = parts.engine.rules();
     rules.usage(parts.engine.time()).map(|(_, live, _)| live as u64).sum()

@@ -131,7 +131,7 @@ impl GateId {
         Self(RecordVersion::random().0)
     }
 
-    /// The name of a simulated gate.
+    /// The number of a simulated gate.
     #[cfg(test)]
     pub(super) fn numbered(number: u64) -> Self {
         Self(number * 977 + 1)
