@@ -6,7 +6,7 @@
 //! when: the store has the hashes next to the lines. What was sent elsewhere is named.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::observe::admin::pages::ForgetPlace;
 use crate::observe::audit::{AuditLog, without_person};
 use crate::observe::line_log::LineLog;
 use crate::observe::line_log::rewrite::{
-    ListedFile, RewriteError, listed_files, remove_unfinished, rewrite, unpacked,
+    ListedFile, MAX_LINE, RewriteError, listed_files, remove_unfinished, rewrite, unpacked,
 };
 use crate::observe::line_log::rotated::rotated_files;
 use crate::observe::refusal_summary::RefusalSummary;
@@ -107,7 +107,11 @@ impl WrittenFiles {
             places.push(self.kept_in(audit.path().to_owned(), traces).await);
         }
         if let Some(shared) = &self.shared_audit {
-            places.push(forget_in_shared_audit(shared, traces, is_dry_run).await);
+            let is_complete = match &self.audit {
+                Some(audit) if !is_dry_run => is_shared(audit).await,
+                _ => true,
+            };
+            places.push(forget_in_shared_audit(shared, traces, is_dry_run, is_complete).await);
         }
         places.push(ForgetPlace::of("messages", "lines", 0).noting(
             "what the gate said on standard error, in webhooks and to collectors is kept by those that read it",
@@ -205,15 +209,34 @@ impl WrittenFiles {
 }
 
 /// The lines of all gates in the store.
-async fn forget_in_shared_audit(shared: &FleetLink, traces: &Arc<Traces>, is_dry_run: bool) -> ForgetPlace {
+async fn forget_in_shared_audit(
+    shared: &FleetLink,
+    traces: &Arc<Traces>,
+    is_dry_run: bool,
+    is_complete: bool,
+) -> ForgetPlace {
     let traces = Arc::clone(traces);
     let other = move |text: &str| traces.are_in_audit(text.as_bytes()).then(|| without_person(text));
     let rewritten =
         shared.run(move |fleet| async move { fleet.rewrite_audit(other, is_dry_run).await }).await;
     match rewritten {
-        Ok(lines) => ForgetPlace::of(SHARED_AUDIT, "lines", lines),
+        Ok(lines) if is_complete => ForgetPlace::of(SHARED_AUDIT, "lines", lines),
+        Ok(_) => {
+            ForgetPlace::failed(SHARED_AUDIT, "lines", &"lines of this gate come later: run the same again")
+        }
         Err(error) => ForgetPlace::failed(SHARED_AUDIT, "lines", &error),
     }
+}
+
+/// Waits until the store has all lines of this gate.
+async fn is_shared(audit: &AuditLog) -> bool {
+    for _ in 0..FLUSH_TIMEOUT.as_millis() / FLUSH_POLL.as_millis() {
+        if audit.waiting() == Some(0) {
+            return true;
+        }
+        tokio::time::sleep(FLUSH_POLL).await;
+    }
+    false
 }
 
 /// Waits until all lines of before are in the file.
@@ -233,8 +256,11 @@ fn lines_that_name(path: &Path, traces: &Traces) -> std::io::Result<u64> {
     let rotated = rotated_files(path)?.into_iter().map(|(_, file)| file);
     let mut found = 0;
     for file in rotated.chain([path.to_owned()]) {
-        for line in BufReader::new(unpacked(File::open(&file)?, &file)?).split(b'\n') {
-            found += u64::from(traces.are_in_audit(&line?));
+        let mut text = BufReader::new(unpacked(File::open(&file)?, &file)?);
+        let mut line = Vec::new();
+        while text.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? > 0 {
+            found += u64::from(traces.are_in_audit(&line));
+            line.clear();
         }
     }
     Ok(found)

@@ -258,9 +258,12 @@ impl KernelOffload {
         let is_dropped = self.dropped.holds(ip);
         let refusals =
             report.buckets.iter().filter_map(|view| refused_for_long(view, rules, is_dropped, now));
-        let refusal = refusals.filter(|_| !is_exempt).max_by_key(|(_, until)| *until);
+        let refusals: Vec<_> = refusals.filter(|_| !is_exempt).collect();
+        let refusal = refusals.iter().copied().max_by_key(|(_, until)| *until);
         if let Some((range, until)) = refusal.filter(|(range, _)| overlapping(&self.spared, range).is_empty())
         {
+            // A wider one has clients in it whom nothing refuses.
+            self.dropped.release_others(ip, &refusals);
             self.is_full |= !self.dropped.add(range, until);
             return Some(());
         }

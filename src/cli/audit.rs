@@ -106,7 +106,12 @@ impl VerifyArgs {
 
 /// The file of the configuration, also if it is missing, and those that logrotate made of it; none without `admin.audit`.
 fn configured_if_any(config: &ConfigArgs) -> anyhow::Result<Vec<PathBuf>> {
-    let loaded = load(&with_service(config.sources()?));
+    let sources = with_service(config.sources()?);
+    let loaded = load(&sources);
+    if loaded.config.is_none() && sources.path.is_some() {
+        report_all(&loaded, &sources.name);
+        bail!("nobody knows which audit log the configuration names: mend it, or name the files");
+    }
     let Some(path) = loaded.config.and_then(|config| config.operators.audit) else { return Ok(Vec::new()) };
     let rotated = rotated_files(&path).with_context(|| path.display().to_string())?;
     let rotated = rotated.into_iter().map(|(_, file)| file).filter(|file| !is_compressed(file));

@@ -61,6 +61,15 @@ impl DroppedClients {
         !holding.is_empty()
     }
 
+    /// Removes what an address is in, unless it is one of these.
+    pub(super) fn release_others(&mut self, ip: IpAddr, kept: &[(AddressRange, Time)]) {
+        for (range, _) in self.overlapping(&IpNet::from(ip).into()) {
+            if !kept.iter().any(|(kept, _)| *kept == range) {
+                self.remove(&range);
+            }
+        }
+    }
+
     /// Removes this range, if it is one of them.
     pub(super) fn let_go(&mut self, range: &AddressRange) {
         if self.ends.contains_key(range) {
@@ -173,6 +182,19 @@ mod tests {
         assert!(clients.release("2001:db8::77".parse().unwrap()));
         assert!(!clients.release("2001:db8::77".parse().unwrap()));
         assert_eq!(changes(&mut clients), [vec![household], vec![]]);
+    }
+
+    #[test]
+    fn a_wider_range_that_nothing_refuses_any_more_is_let_go() {
+        let mut clients = DroppedClients::default();
+        let [one, wide] = ["192.0.2.1/32", "192.0.2.0/24"].map(range);
+        let ip = "192.0.2.1".parse().unwrap();
+        clients.add(wide, later(60));
+        assert_eq!(changes(&mut clients), [vec![], vec![wide]]);
+        clients.release_others(ip, &[(one, later(30)), (wide, later(60))]);
+        assert_eq!(changes(&mut clients), [vec![], vec![]]);
+        clients.release_others(ip, &[(one, later(30))]);
+        assert_eq!((changes(&mut clients), clients.len()), ([vec![wide], vec![]], 0));
     }
 
     #[test]

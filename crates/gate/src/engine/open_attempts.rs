@@ -130,10 +130,14 @@ impl OpenAttempts {
         };
         let found = table.attempts.iter().filter(|(_, (_, _, attempt))| is_theirs(attempt));
         let found: Vec<_> = found.map(|(number, (receipt, _, _))| (*receipt, *number)).collect();
+        let mut dropped = Vec::new();
         for (receipt, number) in found.iter().filter(|_| !is_dry_run) {
             table.numbers.remove(&(*receipt, *number));
-            table.attempts.remove(number);
+            dropped.extend(table.attempts.remove(number));
         }
+        drop(table);
+        // It may take a while, and so holds no lock.
+        drop(dropped);
         found.len()
     }
 

@@ -358,7 +358,11 @@ impl Fleet {
         renamed.dropped.extend(old.map(|page| page.name));
         let length = bytes_of(&kept).len() as u64;
         let (mut lines, mut begun) = (Vec::new(), now.as_nanos());
-        let has_room = |page: &&AuditPage| page.length.saturating_add(length) <= MAX_PAGE_LEN;
+        // A page goes as a whole: it must not take newer lines with it.
+        let has_room = |page: &&AuditPage| {
+            page.length.saturating_add(length) <= MAX_PAGE_LEN
+                && now.since(Time::from_nanos(page.begun)) <= PAGE_SPAN
+        };
         if let Some(page) = index.pages.last().filter(has_room).cloned() {
             match self.audit_page(&page).await {
                 Ok(before) => {
@@ -426,11 +430,13 @@ pub const MAX_ADDED_LEN: usize = 24 * 1024;
 /// Logs in the index; the one that was not heard of for longest makes room.
 const MAX_LOGS: usize = 150;
 const MAX_GATE_LEN: usize = 64;
-/// With the bound of a page: between 256 KiB and 512 KiB of lines are kept.
+/// With the bound of a page: at most 512 KiB of lines are kept.
 const MAX_PAGES: usize = 16;
 const MAX_PAGE_LEN: u64 = 32 * 1024;
 /// How long a line is kept if no other one needs its room.
 const KEPT: Span = Span::from_secs(365 * 86_400);
+/// How long lines are added to a page.
+const PAGE_SPAN: Span = Span::from_secs(60 * 86_400);
 /// A page that no index names, as of a gate that ended before it had written one, is gone after this time.
 const PAGE_TTL: Span = Span::from_secs(400 * 86_400);
 /// Indexes that are written while lines are rewritten: one for each page, and those of gates that come first.

@@ -24,7 +24,9 @@ impl SharedLineForm {
         let Ok(read) = ReadAuditLine::parse(line) else {
             return Self { text: String::new(), is_whole: false, is_change: false };
         };
-        let is_of_files = read.what == "reload" && read.after["changes"].is_string();
+        // What the watch could not put in force has changed nothing.
+        let is_of_watch = read.who == "watch" && read.failed.is_some();
+        let is_of_files = read.what == "reload" && (is_of_watch || read.after["changes"].is_string());
         let is_change = !is_of_gate(&read.what) && read.what != NAMES && !is_of_files;
         match std::str::from_utf8(line) {
             Ok(line) if line.len() <= MAX_KEPT => Self { text: line.to_owned(), is_whole: true, is_change },
@@ -84,6 +86,9 @@ mod tests {
         let files =
             line.replace("bucket.reset", "reload").replace("[2]", r#"{"config":"1","changes":"`subnet`"}"#);
         assert!(!SharedLineForm::of(files.as_bytes()).is_change);
+        let failed = line.replace("bucket.reset", "reload").replace("\"desk\"", "\"watch\"");
+        let failed = failed.replace("[2]", "null").replace("\"previous\"", "\"failed\":\"x\",\"previous\"");
+        assert!(!SharedLineForm::of(failed.as_bytes()).is_change);
         assert_eq!(SharedLineForm::of(b"{\"time\":").text, "");
     }
 

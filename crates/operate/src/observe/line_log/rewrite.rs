@@ -333,7 +333,7 @@ const ROUNDS: u32 = 8;
 /// Bytes that are copied while lines wait.
 const SHORT_REST: u64 = 256 * 1024;
 /// Bytes of a line that is read at once; a longer one is read in parts.
-const MAX_LINE: u64 = 1024 * 1024;
+pub const MAX_LINE: u64 = 1024 * 1024;
 
 #[cfg(test)]
 mod tests {

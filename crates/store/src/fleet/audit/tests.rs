@@ -167,6 +167,17 @@ fn lines_of_more_than_a_year_ago_are_not_kept() {
     assert_eq!(records.count(), 2, "the page and the index");
 }
 
+/// A quiet installation fills no page in a year.
+#[test]
+fn a_line_of_yesterday_does_not_go_with_one_of_a_year_ago() {
+    let records: Arc<Records> = Arc::default();
+    let fleet = fleet(&records, b"secret");
+    let day = |day: u64| Time::default().after(Span::from_secs(day * 86_400));
+    run(fleet.follow_audit_log(&source(ONE, 0), &[line(1, "a")])).unwrap();
+    run(fleet.follow_audit_log(&AuditSource { at: day(364), ..source(ONE, 1) }, &[line(2, "b")])).unwrap();
+    assert_eq!(texts(&run(fleet.audit(day(366))).unwrap()), ["b"]);
+}
+
 /// A gate that adds a line takes the page away; some databases show for a while that it was removed.
 #[test]
 fn a_page_that_cannot_be_read_may_have_a_person() {
