@@ -78,7 +78,7 @@ impl FleetStatus {
         let silent = self.gates.iter().filter_map(silence);
         let alone = self.named("not following", |report| report.policy.is_none());
         let cut_off =
-            self.named("the store is down at", |report| report.details.is_some_and(|it| !it.store.is_up));
+            self.named("a server of the store is down at", |report| report.details.is_some_and(|it| !it.store.is_up));
         let lines = notes.chain(silent).chain(alone).chain(cut_off).chain(self.programs());
         for line in std::iter::once(self.policy_line()).chain(lines) {
             // Writing to memory cannot fail.
@@ -200,7 +200,7 @@ struct GatePart<'s> {
     refused: Option<PolicyRefusalPart<'s>>,
     newest: &'static str,
     heard: u64,
-    /// This and the next are absent for a program that does not report them.
+    /// This and the next are `null` for a program that does not report them.
     buckets: Option<u64>,
     store: Option<StoreHealthPart>,
 }
@@ -329,7 +329,7 @@ b refuses policy 7: policy 7:1:2: wrong
 c runs another policy than the newest
 c has not reported for 45s: it has ended, or does not reach the store
 not following: d
-the store is down at: b
+a server of the store is down at: b
 several versions of the program: 0.1.0 at c; 0.2.0 at a, b, d
 ";
         assert_eq!(status.text(), expected);

@@ -265,7 +265,8 @@ impl StoreError {
     #[cfg(any(feature = "redis", feature = "memcached", feature = "postgres", feature = "mysql"))]
     pub(crate) fn not_connected(self) -> Self {
         match self {
-            Self::Unreachable(why) => Self::NotConnected(why),
+            // Nothing was sent: a replica may be about to be promoted.
+            Self::Unreachable(why) | Self::ReadOnly(why) => Self::NotConnected(why),
             other => other,
         }
     }

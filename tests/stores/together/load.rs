@@ -173,7 +173,8 @@ impl Client {
     async fn answer(&self, connection: &mut Option<TcpStream>) -> std::io::Result<(u16, bool)> {
         // One that was closed or reset while it was idle is none: every client looks before it sends.
         drop(connection.take_if(|stream| {
-            let read = stream.try_read(&mut [0]);
+            // Not `try_read`, which tells what the runtime heard last.
+            let read = socket2::SockRef::from(&*stream).peek(&mut [std::mem::MaybeUninit::uninit()]);
             !matches!(read, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
         }));
         if connection.is_none() {

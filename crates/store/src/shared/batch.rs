@@ -98,10 +98,11 @@ impl<'s> StoreBatch<'s> {
             self.lease(&draft);
         }
         let timeout = self.shared.timeout().to_std() * RETRY_PERCENT / 100;
-        let mut tries = 0;
+        let (mut tries, mut looks) = (0, 0);
         while !self.requests.is_empty() && self.decide_and_write(&mut draft).await == BatchStep::Retry {
             if std::mem::take(&mut self.is_disconnected) {
-                self.wait_for_connection(timeout).await;
+                self.wait_for_connection(timeout, looks).await;
+                looks += 1;
                 continue;
             }
             tries += 1;
@@ -176,7 +177,7 @@ impl<'s> StoreBatch<'s> {
     }
 
     /// What the database needs to decide these requests by itself; `None` if they are decided here only. Nothing of what
-    /// the record lacks may be left out, and a request that may have been done must not be done again.
+    /// the record lacks may be left out, and one that may have been done must not be stepped: a swap that is repeated is done once.
     fn program(&self, draft: &BatchState, now: Time) -> Option<StepProgram> {
         let header = draft.state.header;
         let is_plain = draft.local_state.is_none()
@@ -250,8 +251,10 @@ impl<'s> StoreBatch<'s> {
     }
 
     /// Ends the requests that can wait no longer for a connection.
-    async fn wait_for_connection(&mut self, longest: Duration) {
-        tokio::time::sleep(RECONNECT_POLL + self.shared.jitter(RECONNECT_POLL)).await;
+    async fn wait_for_connection(&mut self, longest: Duration, looks: u32) {
+        // A cluster without a majority answers each look.
+        let pause = RECONNECT_POLL * (1 << (looks / 8).min(4));
+        tokio::time::sleep(pause + self.shared.jitter(pause)).await;
         let is_waiting =
             |request: &StoreRequest| !request.is_cancelled() && request.since.elapsed() <= longest;
         let (waiting, late): (Vec<_>, _) =
@@ -449,7 +452,7 @@ const HOT_BATCH: usize = 8;
 const HOT_TRIES: u32 = 2;
 /// More conflicts than a handful of gates can cause.
 const MAX_TRIES: u32 = 32;
-/// How often a batch without a connection looks for one: from once to twice this time.
+/// How often a batch without a connection looks for one: from once to twice this time, after a second 16 times as long.
 const RECONNECT_POLL: Duration = Duration::from_millis(5);
 /// How much of an attempt's longest wait conflicts may take.
 const RETRY_PERCENT: u32 = 80;

@@ -1,7 +1,7 @@
 //! One operation on one bucket, and how it completes.
 //!
 //! A call waits for its reply; an enqueued operation has no caller. It is retried after an outage, but only if it
-//! certainly was not done: a token that is refunded twice would be one too many. An attempt may be charged twice, once.
+//! certainly was not done: a token that is refunded twice would be one too many. An attempt in doubt is charged a second time, but no third.
 //! Queueing is left to [`queue`](super::queue).
 
 use std::pin::Pin;

@@ -590,7 +590,7 @@ fn what_was_decided_here_alone_while_the_store_was_asked_is_not_forgotten() {
     assert_eq!(remembered(&content, last_seen.digest), (9, false), "nothing was decided since");
 }
 
-/// G4: what may have been written is never done again.
+/// G4: without a look at the record nothing that may have been written is done again.
 #[test]
 fn a_lost_answer_costs_a_token_and_gives_none() {
     let (ledger, process) = Process::alone();
