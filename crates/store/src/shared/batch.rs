@@ -28,7 +28,7 @@ use tollgate_bucket::{Span, Time};
 /// The requests for one bucket that are decided together.
 pub(super) struct StoreBatch<'s> {
     shared: &'s Arc<SharedStore>,
-    /// The server of the bucket when the batch began.
+    /// The server of the bucket when the batch began, or last waited for a connection.
     server: Arc<StoreServer>,
     key: Key,
     requests: Vec<StoreRequest>,
@@ -103,6 +103,8 @@ impl<'s> StoreBatch<'s> {
             if std::mem::take(&mut self.is_disconnected) {
                 self.wait_for_connection(timeout, looks).await;
                 looks += 1;
+                // Another server may have the bucket by now.
+                self.server = self.shared.server_of(self.key);
                 continue;
             }
             tries += 1;
@@ -296,9 +298,13 @@ impl<'s> StoreBatch<'s> {
         let (Some(first), now) = (self.requests.first(), self.now()) else { return };
         let (known, _) = first.mirror.recall(&first.bucket, now);
         let found = stored.and_then(|stored| BucketState::decode(&stored.bytes));
-        let is_less = found.is_none_or(|found| found.has_less_than(&known, now));
-        if is_less && self.shared.has_lost_records(&self.server, draft.seen_at).await {
-            (draft.local_state, draft.is_lost) = (Some(known), true);
+        if found.is_some_and(|found| !found.has_less_than(&known, now)) {
+            return;
+        }
+        let is_lost = self.shared.has_lost_records(&self.server, draft.seen_at).await;
+        // A batch that has waited for another server knows what that one may not have heard.
+        if is_lost || draft.seen_at < self.server.may_have_lost_before() {
+            (draft.local_state, draft.is_lost) = (Some(known), draft.is_lost || is_lost);
         }
     }
 
