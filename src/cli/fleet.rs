@@ -77,8 +77,9 @@ impl FleetStatus {
         let notes = self.gates.iter().filter_map(|gate| self.note(gate));
         let silent = self.gates.iter().filter_map(silence);
         let alone = self.named("not following", |report| report.policy.is_none());
-        let cut_off =
-            self.named("a server of the store is down at", |report| report.details.is_some_and(|it| !it.store.is_up));
+        let cut_off = self.named("a server of the store is down at", |report| {
+            report.details.is_some_and(|it| !it.store.is_up)
+        });
         let lines = notes.chain(silent).chain(alone).chain(cut_off).chain(self.programs());
         for line in std::iter::once(self.policy_line()).chain(lines) {
             // Writing to memory cannot fail.

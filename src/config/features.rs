@@ -33,4 +33,5 @@ pub fn without(name: &str) -> String {
 }
 
 /// The hint that goes with it.
-pub const HINT: &str = "a release has all features, unless some are left out on purpose";
+pub const HINT: &str = "a release has all features, unless some are left out on purpose; a program names those of tollgate-tower in its \
+                        Cargo.toml";

@@ -75,6 +75,8 @@ pub(super) fn within_a_program(config: Config, whole: &Spot, f: &mut Findings) -
     }
 }
 
+const OWN_LOGS: &str = "the program writes its logs: the layer's messages are events of `tracing`";
+
 /// The keys that only a gate can follow, and what to do instead.
 const OF_GATES: &[(&str, &str)] = &[
     ("listen", "the program listens; a gate with the same policy can `include` its file"),
@@ -83,7 +85,13 @@ const OF_GATES: &[(&str, &str)] = &[
     ("sandbox", "the program confines itself"),
     ("policy", "TollgateLayer::from_file names the file"),
     ("endpoint", "only a gate is asked by others"),
-    ("log", "the program writes its logs: the layer's messages are events of `tracing`"),
+    ("log.level", OWN_LOGS),
+    ("log.format", OWN_LOGS),
+    ("log.access", OWN_LOGS),
+    ("log.style", OWN_LOGS),
+    ("log.decisions", OWN_LOGS),
+    ("log.schema", OWN_LOGS),
+    ("log.retention", OWN_LOGS),
     ("otel", "the program exports its own traces"),
     ("admin", "a gate that shares the store has the admin API"),
     ("kernel", "a gate that shares the store can have the kernel drop clients"),
@@ -153,7 +161,7 @@ mod tests {
             ("admin.listen = \"unix:/run/a\"\n", "admin"),
             ("kernel.nftables = \"on\"\n", "kernel"),
             ("refuse.challenge = \"work\"\n", "challenge"),
-            ("store.url = \"memory:\"\nlog.level = \"debug\"\n", "log"),
+            ("store.url = \"memory:\"\nlog.level = \"debug\"\n", "level"),
         ] {
             let found = loaded(&format!("{lines}{POLICY}"));
             let wanted = format!("`{key}` is for a gate, and this is a layer of a program");

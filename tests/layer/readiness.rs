@@ -83,6 +83,24 @@ async fn what_is_refused_needs_no_application_that_is_ready() {
     assert_eq!(shared.calls.load(Ordering::Relaxed), 1);
 }
 
+/// Nobody checked a password.
+#[tokio::test]
+async fn who_leaves_while_the_application_is_not_ready_has_made_no_attempt() {
+    let inner = Guarded::default();
+    let shared = Arc::clone(&inner.shared);
+    let service = TollgateLayer::from_text("policy.toml", ONE_AN_HOUR).unwrap().layer(inner);
+    let mut leaves = Box::pin(service.clone().oneshot(attempt()));
+    tokio::select! {
+        _ = &mut leaves => panic!("the application was not ready"),
+        () = shared.waits.notified() => {}
+    }
+    drop(leaves);
+    shared.open.store(true, Ordering::Relaxed);
+    for status in [200, 429] {
+        assert_eq!(service.clone().oneshot(attempt()).await.unwrap().status(), status);
+    }
+}
+
 #[tokio::test]
 async fn services_of_one_layer_share_its_buckets() {
     let layer = TollgateLayer::from_text("policy.toml", ONE_AN_HOUR).unwrap();

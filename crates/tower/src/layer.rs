@@ -42,8 +42,8 @@ pub enum LayerError {
 }
 
 impl TollgateLayer {
-    /// By the policy in this file. Relative paths in it start from its directory, and `${NAME}` is a variable of the
-    /// environment, as for a gate.
+    /// By the policy in this file. Relative paths in it start from its directory, `${NAME}` is a variable of the
+    /// environment, and a variable `TOLLGATE_STORE__URL` sets the key `store.url`, as for a gate.
     ///
     /// It starts threads, and reads files: call it once, before the program serves. A store that cannot be reached yet is no
     /// error. Warnings about the policy are events of `tracing`.
@@ -56,7 +56,8 @@ impl TollgateLayer {
         Self::of(sources.map_err(|error| LayerError::Read { path: path.to_owned(), error })?)
     }
 
-    /// The same by a text; mistakes are told with this name.
+    /// The same by a text, which the environment may change as well; mistakes are told with this name, and relative paths
+    /// start from the working directory.
     ///
     /// # Errors
     /// [`LayerError`].

@@ -112,6 +112,7 @@ where
     passed.prepare_request(&mut head.headers);
     let method = head.method.clone();
     poll_fn(|cx| inner.poll_ready(cx)).await?;
+    passed.begin();
     let answer = inner.call(Request::from_parts(head, body)).await?;
     Ok(judge(*passed, &method, answer).await)
 }

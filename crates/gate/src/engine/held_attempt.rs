@@ -8,18 +8,26 @@ use super::{Engine, OpenAttempt};
 use crate::policy::outcome::Judgement;
 use crate::policy::response::{BodyPrefix, ResponseView};
 
-/// An admitted attempt until its outcome is known. Dropped, it is a failure: the application may have checked the password.
+/// An admitted attempt until its outcome is known. Dropped once the application has it, it is a failure: the application may
+/// have checked the password. Before, it was none.
 #[derive(Debug)]
 #[must_use]
 pub struct HeldAttempt {
     engine: Arc<Engine>,
     attempt: Option<OpenAttempt>,
+    /// Whether the application has the request.
+    is_made: bool,
 }
 
 impl HeldAttempt {
     /// An attempt that this engine admitted.
     pub fn new(engine: &Arc<Engine>, attempt: OpenAttempt) -> Self {
-        Self { engine: Arc::clone(engine), attempt: Some(attempt) }
+        Self { engine: Arc::clone(engine), attempt: Some(attempt), is_made: false }
+    }
+
+    /// The application gets the request now.
+    pub fn make(&mut self) {
+        self.is_made = true;
     }
 
     /// Whether a rule reads the body of the answer.
@@ -64,8 +72,11 @@ impl HeldAttempt {
 
 impl Drop for HeldAttempt {
     fn drop(&mut self) {
-        if let Some(attempt) = self.attempt.take() {
+        let Some(attempt) = self.attempt.take() else { return };
+        if self.is_made {
             drop(attempt.settle(&self.engine, Judgement::UNANSWERED));
+        } else {
+            attempt.reservation.refund(&self.engine, &attempt.rules);
         }
     }
 }

@@ -95,7 +95,9 @@ impl MysqlConnector {
                 connection.query_first(IS_READ_ONLY).await.map_err(error)?;
             let is_off = |value: &String| matches!(&value[..], "0" | "OFF");
             if !found.is_some_and(|(server, engine)| is_off(&server) && is_off(&engine)) {
-                return Err(StoreError::ReadOnly("no host takes writes: those that answer are read-only".to_owned()));
+                return Err(StoreError::ReadOnly(
+                    "no host takes writes: those that answer are read-only".to_owned(),
+                ));
             }
         }
         Ok(connection)

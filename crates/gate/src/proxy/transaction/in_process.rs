@@ -26,6 +26,7 @@ use crate::engine::{AttemptReceipt, HeldAttempt};
 use crate::net::connection_limit::{AdmitError, ConnectionLimit, Permit};
 use crate::net::listener::{Callers, ListenerKind};
 use crate::net::stream::PeerAddr;
+use crate::policy::attempt::Client;
 use crate::proxy::body::{ClientBody, PulledBody};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::event_reason;
@@ -154,7 +155,7 @@ impl InProcessWorker {
         RequestSender { peer, is_secure }: RequestSender,
     ) -> InProcessVerdict {
         let server = &self.server;
-        let Some(permit) = self.admit(peer).await else {
+        let Some(permit) = self.admit(peer, request.headers()).await else {
             return InProcessVerdict::Answered(empty(StatusCode::SERVICE_UNAVAILABLE));
         };
         let kind = if is_secure { ListenerKind::Tls } else { ListenerKind::Plain(0) };
@@ -179,9 +180,13 @@ impl InProcessWorker {
         InProcessVerdict::Passed(Box::new(PassedRequest::new(&headers, cookies, hidden, attempt)))
     }
 
-    /// The place of a question; `None` if too many are undecided. One client alone must not hold all places.
-    async fn admit(&self, peer: PeerAddr) -> Option<Permit> {
-        let prefix = self.server.config.current().shared.client.connection_prefix(peer);
+    /// The place of a question; `None` if too many are undecided. One client alone must not hold all places, also behind a
+    /// proxy that names it.
+    async fn admit(&self, peer: PeerAddr, headers: &HeaderMap) -> Option<Permit> {
+        let config = self.server.config.current();
+        let settings = &config.shared.client;
+        let client = settings.client_of(peer, headers).ok();
+        let prefix = client.and_then(Client::known_ip).map(|ip| settings.prefixes.mask(ip));
         // The program looks after its descriptors: this one is never among the last.
         let stdin = io::stdin();
         // At once or not at all: a question that waits here would hold up those that need nothing.
@@ -229,7 +234,10 @@ fn described(
 fn answered(AskedAnswer { status, headers, body }: AskedAnswer) -> Response<Bytes> {
     let mut response = empty(status);
     *response.headers_mut() = without_framing(headers);
-    response.headers_mut().insert(CONTENT_LENGTH, body.len().into());
+    // An answer to HEAD has the length of another body, and servers know that of none.
+    if !body.is_empty() {
+        response.headers_mut().insert(CONTENT_LENGTH, body.len().into());
+    }
     *response.body_mut() = body;
     response
 }

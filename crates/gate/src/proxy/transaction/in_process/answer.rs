@@ -14,7 +14,7 @@ use crate::proxy::respond::{RequestChanges, show_limits, shown_limits};
 use crate::proxy::transaction::answer_copy::AnswerCopy;
 use crate::proxy::upstream::plain_response::request_plain_response;
 
-/// A request that may pass. Dropped before its answer came, its attempt is a failure.
+/// A request that may pass. Dropped after it began and before its answer came, its attempt is a failure.
 #[derive(Debug)]
 pub struct PassedRequest {
     changes: RequestChanges,
@@ -54,6 +54,13 @@ impl PassedRequest {
     ) -> Self {
         let (changes, limits) = (RequestChanges::of(told, cookies), shown_limits(told));
         Self { changes, request_id: told.get(REQUEST_ID).cloned(), limits, hidden, attempt }
+    }
+
+    /// The application gets it now.
+    pub fn begin(&mut self) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.make();
+        }
     }
 
     /// Tells the application, by the headers of the request, what it should know, and nothing of it by the client.
