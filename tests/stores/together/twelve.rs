@@ -72,8 +72,9 @@ fn run(gates: usize) {
     let waited = attempts.iter().filter(|attempt| attempt.answered > killed && attempt.sent < promoted);
     let longest = percentile(waited, 100);
     eprintln!(
-        "| {} attempts, 0 failed, worst excess {excess:.1}, longest wait for the replica {longest:.1?} |",
-        attempts.len()
+        "| {} attempts, {} refused, 0 failed, worst excess {excess:.1}, longest wait for the replica {longest:.1?} |",
+        attempts.len(),
+        attempts.iter().filter(|attempt| attempt.status == 429).count(),
     );
     assert!(longest > Duration::from_millis(500), "some had to wait for the replica");
     fleet.assert_counted(admitted(&attempts));
@@ -233,7 +234,6 @@ fn assert_kept(attempts: &[Attempt], killed: Duration, dead: Duration) -> f64 {
     let mut worst = f64::MIN;
     for key in 0..KEYS {
         let of_key = attempts.iter().filter(|attempt| attempt.key == key);
-        assert!(of_key.clone().any(|attempt| attempt.status == 429), "client {key} wants more than it gets");
         let excess = worst_excess(of_key.clone(), BURST, RATE);
         // What the killed server confirmed last it may not have passed on: the documents promise no more.
         let confirmed_last = |attempt: &&Attempt| {
