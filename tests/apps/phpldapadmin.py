@@ -35,8 +35,8 @@ $servers->setValue('server', 'base', array('dc=app,dc=example'));
 $servers->setValue('login', 'auth_type', 'session');
 $servers->setValue('login', 'attr', 'uid');
 """
-# It splits what it encrypted at `::`. One sign-in in 128 is answered 500, because the random bytes before that end with a
-# colon; here they are hexadecimal digits.
+# It puts `::` between ciphertext, random bytes and tag, and splits there. Where the random bytes end with a colon, which is one
+# sign-in in 128, it answers 500; here they are hexadecimal digits.
 NO_COLON = (
     "openssl_random_pseudo_bytes(openssl_cipher_iv_length(SESSION_CIPHER))",
     "substr(bin2hex(random_bytes(16)), 0, openssl_cipher_iv_length(SESSION_CIPHER))",
@@ -58,7 +58,9 @@ class PhpLdapAdmin:
         unpacked, root, ldap = PLACE / "phpldapadmin", directory / "root", free_address()
         shutil.copytree(unpacked / "usr/share/phpldapadmin", root, ignore_dangling_symlinks=True)
         functions = root / "lib" / "functions.php"
-        functions.write_text(functions.read_text().replace(*NO_COLON))
+        text = functions.read_text()
+        assert NO_COLON[0] in text, "this version makes its random bytes elsewhere"
+        functions.write_text(text.replace(*NO_COLON))
         (root / "config").mkdir(exist_ok=True)
         (root / "config" / "config.php").write_text(CONFIG.replace("{host}", ldap[0]).replace("{port}", str(ldap[1])))
         (directory / "slapd.conf").write_text(SLAPD.format(directory=directory))
