@@ -9,7 +9,7 @@ use crate::bucket::Spec;
 use crate::cli::replay::text::{grouped, plural};
 use crate::config::Config;
 use crate::policy::key::KeyPart;
-use crate::policy::{Limit, LimitKind, Mode, Route};
+use crate::policy::{Limit, LimitKind, Route};
 use crate::replay::evidence::{AuditEvidence, LimitFigures, PromiseFigures, ShownLine};
 use crate::time::Span;
 
@@ -172,7 +172,7 @@ impl JudgedFacts<'_> {
     fn silence_of(&self, shown: &LimitFigures) -> Option<String> {
         let why = shown.not_shown?;
         let is_meant =
-            |limit: &Limit| limit.kind == LimitKind::Rate && enforces(limit) && *limit.name == *shown.limit;
+            |limit: &Limit| limit.kind == LimitKind::Rate && limit.enforces() && *limit.name == *shown.limit;
         let is_enforced = self.config.policy.limits.iter().any(is_meant);
         is_enforced.then(|| format!("{}: {why}", shown.limit))
     }
@@ -400,12 +400,8 @@ impl JudgedFacts<'_> {
     /// The limits of a route that refuse.
     fn enforced<'r>(&'r self, route: &'r Route) -> impl Iterator<Item = &'r Limit> {
         let limits = route.limits.iter().filter_map(|&at| self.config.policy.limits.get(at));
-        limits.filter(|limit| enforces(limit))
+        limits.filter(|limit| limit.enforces())
     }
-}
-
-fn enforces(limit: &Limit) -> bool {
-    limit.mode == Mode::Enforce && limit.candidate_of.is_none()
 }
 
 /// Whether an account has one bucket, which no client can leave by sending another value.

@@ -6,14 +6,14 @@
 use crate::bucket::Spec;
 use crate::config::upper_bound;
 use crate::policy::key::KeyPart;
-use crate::policy::{ChargeOn, Limit, Mode, Policy, Unit};
+use crate::policy::{ChargeOn, Limit, Policy, Unit};
 use crate::replay::evidence::LimitPromise;
 use crate::time::Span;
 
 /// The promise of a limit, or why a decision log does not show whether it is kept.
 pub(super) fn of_limit(policy: &Policy, at: usize) -> Result<LimitPromise, &'static str> {
     let Some(limit) = policy.limits.get(at) else { return Err("there is no such limit") };
-    if limit.candidate_of.is_some() || limit.mode != Mode::Enforce {
+    if !limit.enforces() {
         return Err("it does not enforce");
     }
     if limit.unit != Unit::Attempts {
