@@ -25,8 +25,8 @@ pub struct Endpoint {
     pub shows_bodies: bool,
     /// Whether those who ask report the heads of answers: rules then judge them.
     pub reports_answers: bool,
-    /// How long the outcome of an attempt may be reported.
-    pub outcome_timeout: Span,
+    /// How long what came of an attempt may be reported.
+    pub report_timeout: Span,
 }
 
 /// How a decision endpoint is asked.

@@ -104,7 +104,7 @@ impl Server {
         };
         if let Some(attempt) = answered.attempt.take().and_then(AdmittedAttempt::into_open) {
             // Dovecot holds it before it checks the password.
-            let deadline = self.engine.clock().now().after(answered.hold).after(endpoint.outcome_timeout);
+            let deadline = self.engine.clock().now().after(answered.hold).after(endpoint.report_timeout);
             open.open_as(&self.engine, sign_in.receipt(&self.engine), attempt, deadline);
         }
         Ok(answered.recorded_with(answer.response()))
