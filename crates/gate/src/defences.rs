@@ -84,6 +84,16 @@ tables! {
     }
 }
 
+impl RawSubLimits {
+    /// The names of its keys, and where the file has them.
+    pub fn places(&self) -> [(&'static str, Option<&Spot>); 2] {
+        [
+            ("escalate", self.escalate.escalate.as_ref().map(|table| &table.name.spot)),
+            ("directory", self.directory.directory.as_ref().map(|text| &text.spot)),
+        ]
+    }
+}
+
 /// Headers in which applications are told of attempts, or tell of them: no client may send them.
 pub const HEADERS: &[&str] = &[exposed::HEADER, challenge::HEADER];
 
