@@ -61,18 +61,13 @@ fn has_free_repeats(policy: &Policy, limit: usize) -> bool {
     routes.any(|route| route.defences.iter().any(|defence| defence.name() == "repeats"))
 }
 
-/// The time in which an empty bucket is full again.
+/// The time in which an empty bucket of attempts is full again.
 fn window_of(spec: &Spec) -> Option<Span> {
-    Some(match spec {
-        Spec::Continuous(bucket) => bucket.per_token().times(bucket.burst().into()),
-        Spec::Interval(bucket) => bucket.period(),
-        Spec::Rolling(window) => window.window(),
-        Spec::Floor(both) => {
-            let full = |bucket: crate::bucket::Continuous| bucket.per_token().times(bucket.burst().into());
-            full(both.floor()).max(full(both.pool()))
-        }
-        Spec::Distinct(_) | Spec::Escalation(_) | Spec::Recent(_) => return None,
-    })
+    match spec {
+        Spec::Rolling(rolling) => Some(rolling.window()),
+        Spec::Distinct(_) => None,
+        _ => spec.has_rate().then(|| spec.window()),
+    }
 }
 
 fn hold_of(spec: &Spec) -> Span {
