@@ -95,7 +95,7 @@ impl Server {
         sign_in: &PolicySignIn<'_>,
     ) -> Result<Response<ResponseBody>, Error> {
         let config = self.config.current();
-        let endpoint = config.shared.endpoint_of(connection).ok_or(Error::UntrustedAsker)?;
+        let timeout = config.shared.report_timeout(connection).ok_or(Error::UntrustedAsker)?;
         let open = self.open_attempts_of(connection).ok_or(Error::UntrustedAsker)?;
         let mut answered = self.decide_sign_in(connection, sign_in).await;
         let answer = match answered.code {
@@ -104,7 +104,7 @@ impl Server {
         };
         if let Some(attempt) = answered.attempt.take().and_then(AdmittedAttempt::into_open) {
             // Dovecot holds it before it checks the password.
-            let deadline = self.engine.clock().now().after(answered.hold).after(endpoint.report_timeout);
+            let deadline = self.engine.clock().now().after(answered.hold).after(timeout);
             open.open_as(&self.engine, sign_in.receipt(&self.engine), attempt, deadline);
         }
         Ok(answered.recorded_with(answer.response()))

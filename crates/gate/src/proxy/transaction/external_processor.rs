@@ -213,7 +213,7 @@ impl Exchange {
 
     fn answer_timeout(&self) -> Span {
         let config = self.server.config.current();
-        config.shared.endpoint_of(&self.connection).map_or(Span::ZERO, |endpoint| endpoint.report_timeout)
+        config.shared.report_timeout(&self.connection).unwrap_or(Span::ZERO)
     }
 }
 
