@@ -140,6 +140,11 @@ impl AdmittedAttempt {
         self.settle_at(judged.into(), now)
     }
 
+    /// Settles the attempt as a failure.
+    pub(super) fn fail(self) {
+        drop(self.settle(Outcome::Failure));
+    }
+
     /// As [`settle`](Self::settle), at this time of the process's clock.
     pub(super) fn settle_at(mut self, judged: Judgement, now: Time) -> Option<HeaderValue> {
         let reservation = self.reservation.take()?;
