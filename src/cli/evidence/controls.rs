@@ -5,9 +5,9 @@
 use serde::Serialize;
 
 use super::parts::{AuditedPart, DecisionsPart};
-use crate::bucket::Spec;
 use crate::cli::replay::text::{grouped, plural};
 use crate::config::Config;
+use crate::defences::first_wait;
 use crate::policy::key::KeyPart;
 use crate::policy::{Limit, LimitKind, Route};
 use crate::replay::evidence::{AuditEvidence, LimitFigures, PromiseFigures, ShownLine};
@@ -207,12 +207,9 @@ impl JudgedFacts<'_> {
 
     /// Whether each route with accounts locks them as PCI DSS asks.
     fn accounts_are_locked(&self) -> Judged {
-        let locks = |limit: &Limit| match (limit.kind, &limit.spec) {
-            (LimitKind::Cap, spec) => spec.burst() <= MAX_INVALID,
-            (LimitKind::Escalation, Spec::Escalation(waits)) => {
-                waits.after() <= MAX_INVALID && waits.wait() >= LOCKED
-            }
-            _ => false,
+        let locks = |limit: &Limit| match limit.kind {
+            LimitKind::Cap => limit.spec.burst() <= MAX_INVALID,
+            _ => first_wait(limit).is_some_and(|(after, wait)| after <= MAX_INVALID && wait >= LOCKED),
         };
         let accounts = &self.decisions.shown.accounts;
         let figure = format!(
