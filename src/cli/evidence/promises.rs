@@ -6,7 +6,7 @@
 use crate::bucket::Spec;
 use crate::config::upper_bound;
 use crate::policy::key::KeyPart;
-use crate::policy::{ChargeOn, Limit, Policy, Unit};
+use crate::policy::{ChargeOn, Defence, Limit, Policy, Unit};
 use crate::replay::evidence::LimitPromise;
 use crate::time::Span;
 
@@ -58,7 +58,7 @@ fn promise(limit: &Limit, specs: &[(Spec, Span)], counts_failures: bool) -> Opti
 
 fn has_free_repeats(policy: &Policy, limit: usize) -> bool {
     let mut routes = policy.routes.iter().filter(|route| route.limits.contains(&limit));
-    routes.any(|route| route.defences.iter().any(|defence| defence.name() == "repeats"))
+    routes.any(|route| route.defences.iter().any(Defence::forgives_failures))
 }
 
 /// The time in which an empty bucket of attempts is full again.
