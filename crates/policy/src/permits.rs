@@ -77,7 +77,7 @@ impl RouteCounters {
         self.concurrency.is_some()
     }
 
-    /// What gives slots, in figures.
+    /// The slots of its attempts, in figures; `None` if they need none.
     #[must_use]
     pub fn slots(&self) -> Option<ConcurrencyFigures> {
         self.concurrency.as_ref().map(|limit| limit.figures())

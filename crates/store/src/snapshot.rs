@@ -23,7 +23,7 @@ pub struct Snapshot {
     /// One entry for each kind of each limit.
     pub limits: Vec<LimitSnapshot>,
     /// The changes of operators, as the engine encodes them.
-    pub changes: Vec<u8>,
+    pub overrides: Vec<u8>,
 }
 
 /// The buckets of one kind of one limit.
@@ -61,7 +61,7 @@ impl Snapshot {
     pub fn encode(&self) -> io::Result<Vec<u8>> {
         let content = postcard::to_stdvec(&(&self.secret, &self.limits)).map_err(io::Error::other)?;
         // Behind the buckets, where earlier versions look at nothing.
-        let content = postcard::to_extend(&self.changes, content).map_err(io::Error::other)?;
+        let content = postcard::to_extend(&self.overrides, content).map_err(io::Error::other)?;
         Ok([MAGIC, &Sha256::digest(&content)[..], &content].concat())
     }
 
@@ -78,8 +78,8 @@ impl Snapshot {
         let ((secret, limits), rest) =
             postcard::take_from_bytes(content).map_err(|_| SnapshotError::Damaged)?;
         // Earlier versions wrote only buckets.
-        let changes = if rest.is_empty() { Ok(Vec::new()) } else { postcard::from_bytes(rest) };
-        Ok(Self { secret, limits, changes: changes.map_err(|_| SnapshotError::Damaged)? })
+        let overrides = if rest.is_empty() { Ok(Vec::new()) } else { postcard::from_bytes(rest) };
+        Ok(Self { secret, limits, overrides: overrides.map_err(|_| SnapshotError::Damaged)? })
     }
 
     /// Replaces the file at `path`.

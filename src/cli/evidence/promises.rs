@@ -64,9 +64,10 @@ fn has_free_repeats(policy: &Policy, limit: usize) -> bool {
 /// The time in which an empty bucket of attempts is full again.
 fn window_of(spec: &Spec) -> Option<Span> {
     match spec {
+        Spec::Continuous(_) | Spec::Interval(_) | Spec::Floor(_) => Some(spec.window()),
+        // Its quota is back after the whole window, whatever a period gives.
         Spec::Rolling(rolling) => Some(rolling.window()),
-        Spec::Distinct(_) => None,
-        _ => spec.has_rate().then(|| spec.window()),
+        Spec::Distinct(_) | Spec::Escalation(_) | Spec::Recent(_) => None,
     }
 }
 

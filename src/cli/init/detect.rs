@@ -261,15 +261,15 @@ fn tell_right(
 ) {
     let name = shown(&owner.user);
     if let Some(proposal) = arguments.proposal.clone() {
-        let proposals = proposal.with_rules(&wrong.answer, &right.answer);
+        let candidates = proposal.with_rules(&wrong.answer, &right.answer);
         let outcome =
             |tried: &TriedSignIn, who, of: &InitArgs| tried.verdict(of, who).map(|verdict| verdict.outcome);
-        let fits = |proposed: &InitArgs| {
-            outcome(wrong, nobody, proposed) == Some(Outcome::Failure)
-                && outcome(right, owner, proposed) == Some(Outcome::Success)
+        let fits = |candidate: &InitArgs| {
+            outcome(wrong, nobody, candidate) == Some(Outcome::Failure)
+                && outcome(right, owner, candidate) == Some(Outcome::Success)
         };
         let proposed =
-            proposals.into_iter().map(|proposal| InitArgs { proposal: Some(proposal), ..arguments.clone() });
+            candidates.into_iter().map(|proposal| InitArgs { proposal: Some(proposal), ..arguments.clone() });
         if let Some(better) = proposed.into_iter().find(fits) {
             *arguments = better;
         }

@@ -38,7 +38,7 @@ impl Engine {
         let limits = limits.filter(|(limit, _)| !limit.is_of_passwords()).map(encode);
         let remembered = rules.remembered.iter().map(|sets| sets.snapshot(now));
         let limits = limits.chain(remembered).collect();
-        Snapshot { secret: self.hasher.secret(), limits, changes: rules.overrides.encode() }
+        Snapshot { secret: self.hasher.secret(), limits, overrides: rules.overrides.encode() }
     }
 
     /// The same engine with the buckets of a snapshot; only before the first attempt. Also returns the limits that
@@ -70,7 +70,7 @@ impl Engine {
             }
         });
         // Bytes that a later version wrote are left out.
-        let overrides = Overrides::decode(&snapshot.changes).unwrap_or_default();
+        let overrides = Overrides::decode(&snapshot.overrides).unwrap_or_default();
         let rules = Rules::first(policy.clone(), overrides, buckets, pardon.clone(), remembered);
         self.events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         let hasher = KeyHasher::of_secret(snapshot.secret);

@@ -25,7 +25,7 @@ pub struct Endpoint {
     pub shows_bodies: bool,
     /// Whether those who ask report the heads of answers: rules then judge them.
     pub reports_answers: bool,
-    /// How long what came of an attempt may be reported.
+    /// How long the outcome of an attempt may be reported.
     pub report_timeout: Span,
 }
 

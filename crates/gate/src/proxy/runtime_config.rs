@@ -99,7 +99,7 @@ impl RuntimeConfig {
         self.endpoint_of(connection).is_some_and(|endpoint| endpoint.trusts(connection.peer))
     }
 
-    /// How long the peer of a connection may report what came of an attempt; `None` for a client.
+    /// How long the peer of a connection may report the outcome of an attempt; `None` for a client.
     pub(super) fn report_timeout(&self, connection: &DownstreamConnection) -> Option<Span> {
         self.endpoint_of(connection).map(|endpoint| endpoint.report_timeout)
     }

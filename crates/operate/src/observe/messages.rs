@@ -272,7 +272,7 @@ impl EventListener for Messages {
             Event::Trouble(trouble) => self.reports.add_trouble(&trouble),
             Event::Miswired { warning } => warn!("{warning}"),
             Event::Store(StoreEvent::Warning(what)) => warn!("store: {what}"),
-            Event::Rules { policy, .. } => self.reports.follow(policy),
+            Event::Rules { policy, .. } => self.reports.set_webhooks(policy),
             Event::Store(StoreEvent::Mirrored { .. })
             | Event::Store(StoreEvent::Leased(_))
             | Event::Store(StoreEvent::RaceLost(_))

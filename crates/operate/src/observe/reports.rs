@@ -50,7 +50,7 @@ impl WaitingReports {
     }
 
     /// Sends troubles to the webhooks of these rules from now on.
-    pub fn follow(&self, policy: &Policy) {
+    pub fn set_webhooks(&self, policy: &Policy) {
         let mut webhooks: Vec<(Arc<str>, Uri)> = Vec::new();
         for (route, alarm) in policy.alarms() {
             let Some(url) = alarm.report_to() else { continue };

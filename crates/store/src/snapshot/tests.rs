@@ -27,7 +27,7 @@ fn snapshot() -> Snapshot {
         ],
         buckets: buckets.snapshot(NOW),
     };
-    Snapshot { secret: [1, 2], limits: vec![limit], changes: b"{}".to_vec() }
+    Snapshot { secret: [1, 2], limits: vec![limit], overrides: b"{}".to_vec() }
 }
 
 fn folder() -> PathBuf {
@@ -84,5 +84,5 @@ fn a_file_of_another_version_is_moved_aside_whole() {
 fn a_snapshot_of_a_gate_that_kept_no_changes_is_read() {
     let content = postcard::to_stdvec(&(snapshot().secret, snapshot().limits)).unwrap();
     let bytes = [MAGIC, &Sha256::digest(&content)[..], &content].concat();
-    assert_eq!(Snapshot::decode(&bytes).unwrap(), Snapshot { changes: Vec::new(), ..snapshot() });
+    assert_eq!(Snapshot::decode(&bytes).unwrap(), Snapshot { overrides: Vec::new(), ..snapshot() });
 }
