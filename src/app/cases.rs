@@ -17,7 +17,7 @@ use crate::config::values::Duration;
 use crate::engine::{Decision, Engine, LimitStatus, Refusal, Reservation, Rules};
 use crate::event::Events;
 use crate::observe::admin::ExplainRequest;
-use crate::policy::outcome::Judgement;
+use crate::policy::Judgement;
 use crate::policy::response::{BodyPrefix, ResponseView};
 use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::respond;

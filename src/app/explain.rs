@@ -20,7 +20,6 @@ use crate::observe::admin::ExplainRequest;
 use crate::observe::admin::pages::{ExplainPage, ExplainPart};
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::network::embedded_ipv4;
-use crate::policy::slots::ConcurrencyFigures;
 use crate::policy::{Charges, Cost, DefenceRefusal, LimitKind, Policy, Route, canonical, path_info};
 use crate::proxy::error::MalformedRequest;
 use crate::proxy::request::client_addr::ClientSettings;
@@ -263,10 +262,8 @@ impl Explanation {
         for (step, says) in found.unsettled.notes.explain() {
             self.step(step, says);
         }
-        for limit in routes.iter().filter_map(|route| route.permits.concurrency.as_ref()) {
-            let ConcurrencyFigures { limit, in_flight, waiting, .. } = limit.figures();
-            let says = format!("{in_flight} of {limit} at the application, by its latency; {waiting} wait");
-            self.step("in flight", says);
+        for slots in routes.iter().filter_map(|route| route.permits.slots()) {
+            self.step("in flight", slots.describe());
         }
         let exempt = found.exempt.iter().map(|&limit| &rules.policy.limits[limit]);
         for limit in exempt.filter(|limit| limit.kind == LimitKind::Rate) {

@@ -330,7 +330,7 @@ fn refused_for_long(
     let at =
         policy.limits.iter().position(|limit| limit.name == view.limit && limit.kind == LimitKind::Rate)?;
     let limit = policy.limits.get(at)?;
-    let refuses = limit.mode == Mode::Enforce && limit.candidate_of.is_none() && limit.key == [KeyPart::Ip];
+    let refuses = limit.enforces() && limit.key == [KeyPart::Ip];
     if !refuses || !policy.routes.iter().all(|route| route.limits.contains(&at)) {
         return None;
     }

@@ -39,7 +39,7 @@ use crate::policy::{
 
 pub use self::bytes::{AnswerLimit, MAX_LIMITS as MAX_BYTE_LIMITS, RawBytes, limit_answers};
 pub use self::directory::DirectoryBuckets;
-pub use self::escalate::{check_sub_limits, explain, sub_limit, worst_case};
+pub use self::escalate::{check_sub_limits, explain, first_wait, sub_limit, worst_case};
 pub use self::geo::{LOOKUP, RATED_FACTS, RawLookups, add_rate, lookup};
 pub use self::in_flight::{RawBounds, RawRouteBounds, bound_limit, bound_route};
 pub use self::ja4::{fingerprints, is_by_fingerprint};
@@ -81,6 +81,16 @@ tables! {
     pub RawDefenceTables {
         device: RawDevice,
         exposed: RawExposedList,
+    }
+}
+
+impl RawSubLimits {
+    /// The names of its keys, and where the file has them.
+    pub fn places(&self) -> [(&'static str, Option<&Spot>); 2] {
+        [
+            ("escalate", self.escalate.escalate.as_ref().map(|table| &table.name.spot)),
+            ("directory", self.directory.directory.as_ref().map(|text| &text.spot)),
+        ]
     }
 }
 

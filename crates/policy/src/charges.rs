@@ -262,7 +262,7 @@ impl Policy {
             for &limit in &route.limits {
                 match self.charge(limit, &plan, &mut found) {
                     // A candidate refuses nothing, not even what it cannot charge.
-                    Err(TooManyValues) if self.limits[limit].candidate_of.is_some() => {
+                    Err(TooManyValues) if !self.limits[limit].is_live() => {
                         found.charges.retain(|charge| charge.limit != limit);
                     }
                     charged => charged?,
@@ -331,8 +331,7 @@ impl Policy {
 
     /// Whether accounts matter to more than candidates, and defences that do without.
     pub(super) fn depends_on_accounts(&self, route: &Route) -> bool {
-        let needs =
-            |limit: &Limit| limit.mode != Mode::Off && limit.candidate_of.is_none() && limit.needs_accounts();
+        let needs = |limit: &Limit| limit.mode != Mode::Off && limit.is_live() && limit.needs_accounts();
         self.knows_owners()
             || self.has_second_steps
             || route.defences.needs().identity()

@@ -99,6 +99,11 @@ pub trait Defence: Any + std::fmt::Debug + Send + Sync {
         1
     }
 
+    /// Whether it lets failures go uncharged, by [`charges_failure`](Self::charges_failure).
+    fn forgives_failures(&self) -> bool {
+        false
+    }
+
     /// Whether a failure is charged as one; asked once, when an answer said that the attempt has failed, and only if all
     /// routes that count it have this note.
     fn charges_failure(&self, _: AttemptNote, _: FailedAttempt) -> bool {

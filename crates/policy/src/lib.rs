@@ -63,6 +63,7 @@ pub use self::defence::{
 };
 pub use self::hosts::HostSet;
 pub use self::limit::{ChargeOn, Limit, LimitKind, Mode, Unit};
+pub use self::outcome::Judgement;
 pub use self::owner::{OwnerClaim, OwnerCookie, OwnerWords, VerifiedCookie};
 pub use self::owner_memory::{IsRemembered, OwnerMemory, RememberedClient};
 pub use self::pardon::{GivenSoFar, Offer, OfferForm, OfferRecipient, OfferedPause, Pardon};

@@ -176,6 +176,18 @@ impl Limit {
         }
     }
 
+    /// Whether its decisions are what this gate does: those of a candidate only show what another limit would do.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.candidate_of.is_none()
+    }
+
+    /// Whether attempts are refused by it.
+    #[must_use]
+    pub fn enforces(&self) -> bool {
+        self.mode == Mode::Enforce && self.is_live()
+    }
+
     /// What its decisions are for, in a word: its mode, or that it is a candidate.
     #[must_use]
     pub fn role(&self) -> &'static str {

@@ -78,6 +78,9 @@ impl From<Outcome> for Judgement {
 }
 
 impl Judgement {
+    /// The judgement of an attempt that the application never got.
+    pub const NEVER_SENT: Self = Self { outcome: Outcome::Error, weight: 1, is_said: true };
+
     /// The judgement of an attempt without an answer.
     pub const UNANSWERED: Self = Self { outcome: Outcome::Failure, weight: 1, is_said: false };
 

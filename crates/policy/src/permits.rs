@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use self::slots::ConcurrencyLimit;
+use self::slots::{ConcurrencyFigures, ConcurrencyLimit};
 use tollgate_bucket::{Key, Time};
 
 /// Counts attempts under way, over all workers, by who holds their permits.
@@ -69,6 +69,18 @@ impl RouteCounters {
     pub fn of(&self, is_held: bool) -> Option<(&Arc<RouteCounter>, bool)> {
         let held = || self.held.as_ref().filter(|_| is_held).map(|counter| (counter, true));
         self.all.as_ref().map(|counter| (counter, false)).or_else(held)
+    }
+
+    /// Whether an attempt needs a slot.
+    #[must_use]
+    pub fn has_slots(&self) -> bool {
+        self.concurrency.is_some()
+    }
+
+    /// The slots of its attempts, in figures; `None` if they need none.
+    #[must_use]
+    pub fn slots(&self) -> Option<ConcurrencyFigures> {
+        self.concurrency.as_ref().map(|limit| limit.figures())
     }
 
     pub(super) fn carry_over(&mut self, former: &Self) {

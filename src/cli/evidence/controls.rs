@@ -5,11 +5,11 @@
 use serde::Serialize;
 
 use super::parts::{AuditedPart, DecisionsPart};
-use crate::bucket::Spec;
 use crate::cli::replay::text::{grouped, plural};
 use crate::config::Config;
+use crate::defences::first_wait;
 use crate::policy::key::KeyPart;
-use crate::policy::{Limit, LimitKind, Mode, Route};
+use crate::policy::{Limit, LimitKind, Route};
 use crate::replay::evidence::{AuditEvidence, LimitFigures, PromiseFigures, ReadChange, ShownLine};
 use crate::time::Span;
 
@@ -176,7 +176,7 @@ impl JudgedFacts<'_> {
     fn silence_of(&self, shown: &LimitFigures) -> Option<String> {
         let why = shown.not_shown?;
         let is_meant =
-            |limit: &Limit| limit.kind == LimitKind::Rate && enforces(limit) && *limit.name == *shown.limit;
+            |limit: &Limit| limit.kind == LimitKind::Rate && limit.enforces() && *limit.name == *shown.limit;
         let is_enforced = self.config.policy.limits.iter().any(is_meant);
         is_enforced.then(|| format!("{}: {why}", shown.limit))
     }
@@ -211,12 +211,9 @@ impl JudgedFacts<'_> {
 
     /// Whether each route with accounts locks them as PCI DSS asks.
     fn accounts_are_locked(&self) -> Judged {
-        let locks = |limit: &Limit| match (limit.kind, &limit.spec) {
-            (LimitKind::Cap, spec) => spec.burst() <= MAX_INVALID,
-            (LimitKind::Escalation, Spec::Escalation(waits)) => {
-                waits.after() <= MAX_INVALID && waits.wait() >= LOCKED
-            }
-            _ => false,
+        let locks = |limit: &Limit| match limit.kind {
+            LimitKind::Cap => limit.spec.burst() <= MAX_INVALID,
+            _ => first_wait(limit).is_some_and(|(after, wait)| after <= MAX_INVALID && wait >= LOCKED),
         };
         let accounts = &self.decisions.shown.accounts;
         let figure = format!(
@@ -413,12 +410,8 @@ impl JudgedFacts<'_> {
     /// The limits of a route that refuse.
     fn enforced<'r>(&'r self, route: &'r Route) -> impl Iterator<Item = &'r Limit> {
         let limits = route.limits.iter().filter_map(|&at| self.config.policy.limits.get(at));
-        limits.filter(|limit| enforces(limit))
+        limits.filter(|limit| limit.enforces())
     }
-}
-
-fn enforces(limit: &Limit) -> bool {
-    limit.mode == Mode::Enforce && limit.candidate_of.is_none()
 }
 
 /// Whether an account has one bucket, which no client can leave by sending another value.

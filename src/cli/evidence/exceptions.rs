@@ -59,7 +59,7 @@ impl ShownException {
 fn of_configuration(config: &Config) -> Vec<ShownException> {
     let mut found = Vec::new();
     for limit in config.policy.limits.iter().filter(|limit| limit.kind == LimitKind::Rate) {
-        if limit.candidate_of.is_none() && limit.mode != Mode::Enforce {
+        if limit.is_live() && limit.mode != Mode::Enforce {
             let what = format!("limit {}: mode {}", limit.name, limit.mode.name());
             found.push(ShownException::new("configuration", what));
         }

@@ -7,7 +7,7 @@ use crate::bucket::Spec;
 use crate::config::{Config, upper_bound};
 use crate::observe::settings::ClientsShown;
 use crate::policy::key::KeyPart;
-use crate::policy::{ChargeOn, Limit, Mode, Policy, Unit};
+use crate::policy::{ChargeOn, Defence, Limit, Policy, Unit};
 use crate::replay::evidence::LimitPromise;
 use crate::time::Span;
 
@@ -15,7 +15,7 @@ use crate::time::Span;
 pub(super) fn of_limit(config: &Config, at: usize) -> Result<LimitPromise, &'static str> {
     let policy = &config.policy;
     let Some(limit) = policy.limits.get(at) else { return Err("there is no such limit") };
-    if limit.candidate_of.is_some() || limit.mode != Mode::Enforce {
+    if !limit.enforces() {
         return Err("it does not enforce");
     }
     if limit.unit != Unit::Attempts {
@@ -74,21 +74,17 @@ fn is_by_hidden_addresses(config: &Config, limit: &Limit) -> bool {
 
 fn has_free_repeats(policy: &Policy, limit: usize) -> bool {
     let mut routes = policy.routes.iter().filter(|route| route.limits.contains(&limit));
-    routes.any(|route| route.defences.iter().any(|defence| defence.name() == "repeats"))
+    routes.any(|route| route.defences.iter().any(Defence::forgives_failures))
 }
 
-/// The time in which an empty bucket is full again.
+/// The time in which an empty bucket of attempts is full again.
 fn window_of(spec: &Spec) -> Option<Span> {
-    Some(match spec {
-        Spec::Continuous(bucket) => bucket.per_token().times(bucket.burst().into()),
-        Spec::Interval(bucket) => bucket.period(),
-        Spec::Rolling(window) => window.window(),
-        Spec::Floor(both) => {
-            let full = |bucket: crate::bucket::Continuous| bucket.per_token().times(bucket.burst().into());
-            full(both.floor()).max(full(both.pool()))
-        }
-        Spec::Distinct(_) | Spec::Escalation(_) | Spec::Recent(_) => return None,
-    })
+    match spec {
+        Spec::Continuous(_) | Spec::Interval(_) | Spec::Floor(_) => Some(spec.window()),
+        // Its quota is back after the whole window, whatever a period gives.
+        Spec::Rolling(rolling) => Some(rolling.window()),
+        Spec::Distinct(_) | Spec::Escalation(_) | Spec::Recent(_) => None,
+    }
 }
 
 fn hold_of(spec: &Spec) -> Span {

@@ -164,16 +164,11 @@ impl ApacheReader {
         let tokens = u32::try_from(count).ok()?;
         let shape = WrittenShape::Block { wait };
         let text = format!("{count} for each {name} in {period}s, then a block of {wait}s");
+        let rate = WrittenRate { count: tokens, period, burst: tokens, shape };
         self.out.limits.push(ImportedLimit {
-            name: name.to_owned(),
-            key: "ip".to_owned(),
-            rate: WrittenRate { count: tokens, period, burst: tokens, shape },
             exempt: self.exempt.clone(),
-            in_flight: None,
-            counts_failures: false,
-            is_observed: false,
-            old: OldRule::Window { count, period },
             notes: vec![SourceNote::new(line, text)],
+            ..ImportedLimit::new(name.to_owned(), rate, OldRule::Window { count, period })
         });
         Some(line)
     }

@@ -55,16 +55,12 @@ fn read_jail(file: &JailFile, jail: &Jail, names: &mut UniqueNames, out: &mut Im
     let (length, shape) = ban(file, jail, count, out);
     let rate = WrittenRate { count, period: within, burst: count, shape };
     let exempt = exempt(file, jail, out);
+    let old = OldRule::Ban { count: count.into(), within, length };
     out.limits.push(ImportedLimit {
-        name: name.clone(),
-        key: "ip".to_owned(),
-        rate,
         exempt,
-        in_flight: None,
         counts_failures: true,
-        is_observed: false,
-        old: OldRule::Ban { count: count.into(), within, length },
         notes: notes(file, jail),
+        ..ImportedLimit::new(name.clone(), rate, old)
     });
     match out.routes.iter_mut().find(|route| route.preset == Some(preset)) {
         Some(route) => route.limits.push(name),

@@ -159,18 +159,15 @@ impl HaproxyReader<'_> {
             line,
             "HAProxy counted refused requests, too: here they are free; add `debt` to make them cost",
         );
+        let rate = WrittenRate { count, period, burst: count, shape };
         self.out.limits.push(ImportedLimit {
-            name: name.clone(),
             key: key.text.clone(),
-            rate: WrittenRate { count, period, burst: count, shape },
             exempt: rule.exempt.clone(),
-            in_flight: None,
             counts_failures: counter.name.contains("err"),
-            is_observed: false,
-            old: OldRule::Window { count: count.into(), period },
             notes: [table, line]
                 .map(|line| SourceNote::new(line.number, shortened(&line.words.join(" "))))
                 .to_vec(),
+            ..ImportedLimit::new(name.clone(), rate, OldRule::Window { count: count.into(), period })
         });
         name
     }

@@ -75,6 +75,23 @@ pub(super) struct SourceNote {
     pub(super) text: String,
 }
 
+impl ImportedLimit {
+    /// A limit of all attempts by address, without exemptions and notes.
+    pub(super) fn new(name: String, rate: WrittenRate, old: OldRule) -> Self {
+        Self {
+            name,
+            key: "ip".to_owned(),
+            rate,
+            exempt: Vec::new(),
+            in_flight: None,
+            counts_failures: false,
+            is_observed: false,
+            old,
+            notes: Vec::new(),
+        }
+    }
+}
+
 impl SourceNote {
     pub(super) fn new(line: usize, text: impl Into<String>) -> Self {
         Self { line, text: text.into() }

@@ -114,7 +114,7 @@ fn limits(site: &Site<'_>, config: &Config) -> Vec<ListedLimit> {
     let mut numbers: Vec<usize> = site.routes.iter().flat_map(|route| &route.limits).copied().collect();
     numbers.sort_unstable();
     let limits = numbers.iter().filter_map(|&number| config.policy.limits.get(number));
-    let in_force = limits.filter(|limit| limit.mode != Mode::Off && limit.candidate_of.is_none());
+    let in_force = limits.filter(|limit| limit.mode != Mode::Off && limit.is_live());
     let mut listed: Vec<ListedLimit> = in_force
         .map(|limit| ListedLimit { limit: limit.name.to_string(), mode: limit.mode.name() })
         .collect();

@@ -124,8 +124,7 @@ fn warn_of_direction(raw: &RawLimit, f: &mut Findings) {
 
 /// Keys about attempts.
 fn refuse_other_keys(raw: &RawLimit, f: &mut Findings) {
-    let sub_limits = &raw.sub_limits;
-    let keys: [(&str, Option<&Spot>); 17] = [
+    let keys: [(&str, Option<&Spot>); 14] = [
         ("count", raw.count.as_ref().map(|text| &text.spot)),
         ("rates", raw.rates.first().map(|rate| &rate.name.spot)),
         ("rolling", raw.rolling.key.as_ref()),
@@ -137,14 +136,11 @@ fn refuse_other_keys(raw: &RawLimit, f: &mut Findings) {
         ("initial", raw.initial.as_ref().map(|number| &number.spot)),
         ("debt", raw.debt.as_ref().map(|number| &number.spot)),
         ("reset", raw.reset.as_ref().map(|text| &text.spot)),
-        ("in_flight", raw.bounds.in_flight.as_ref().map(|number| &number.spot)),
         ("on_error", raw.on_error.as_ref().map(|text| &text.spot)),
         ("max_failures", raw.max_failures.as_ref().map(|number| &number.spot)),
-        ("escalate", sub_limits.escalate.escalate.as_ref().map(|table| &table.name.spot)),
-        ("directory", sub_limits.directory.directory.as_ref().map(|text| &text.spot)),
         ("candidate", raw.candidate.as_ref().map(|table| &table.spot)),
     ];
-    for (key, spot) in keys {
+    for (key, spot) in keys.into_iter().chain([raw.bounds.place()]).chain(raw.sub_limits.places()) {
         if let Some(spot) = spot {
             let hint = "leave it out: it is about attempts, and needs another limit";
             f.error(spot, format!("`{key}` does not go with unit = \"bytes\""), hint);

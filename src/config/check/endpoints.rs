@@ -43,7 +43,7 @@ pub(super) fn check(cx: &CheckContext<'_>, f: &mut Findings) -> Vec<Endpoint> {
             refuse: Arc::new(RefuseSettings { status, ..refuse.clone() }),
             shows_bodies: is_on(&value.bodies),
             reports_answers: is_on(&value.answers),
-            outcome_timeout: timeout.unwrap_or(Span::from_secs(60)),
+            report_timeout: timeout.unwrap_or(Span::from_secs(60)),
         });
     }
     if !cx.forwards() {

@@ -52,6 +52,13 @@ pub fn sub_limit(raw: &RawSubLimits, f: &mut Findings) -> Option<(LimitKind, Spe
     Some((LimitKind::Escalation, Spec::Escalation(waits)))
 }
 
+/// After how many refusals in a row such a limit makes a client wait, and for how long at first; `None` for others.
+#[must_use]
+pub fn first_wait(limit: &Limit) -> Option<(u32, Span)> {
+    let Spec::Escalation(waits) = limit.spec else { return None };
+    Some((waits.after(), waits.wait()))
+}
+
 /// What such a limit does in the worst case, as in `after 5 refusals in a row waits of 30s, growing to 1h, for a client that goes on`.
 pub fn worst_case(limit: &Limit) -> Option<String> {
     let Spec::Escalation(waits) = limit.spec else { return None };

@@ -13,7 +13,7 @@ use tollgate_grammar::diagnostic::grouped;
 use tollgate_grammar::document::TomlValue;
 use tollgate_grammar::kind::{Checked as _, Given, Key, Kind, Whole};
 use tollgate_grammar::schema::Schema;
-use tollgate_grammar::{Findings, Located, tables};
+use tollgate_grammar::{Findings, Located, Spot, tables};
 
 use super::concurrency::AdaptiveLimit;
 use crate::bucket::Key as BucketKey;
@@ -33,6 +33,13 @@ tables! {
 }
 
 type Bound = Whole<u32, 1, 1_000_000>;
+
+impl RawBounds {
+    /// The name of its key, and where the file has it.
+    pub fn place(&self) -> (&'static str, Option<&Spot>) {
+        ("in_flight", self.in_flight.as_ref().map(|number| &number.spot))
+    }
+}
 
 /// A number, or `auto`.
 enum RouteBound {}

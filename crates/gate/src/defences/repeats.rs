@@ -70,6 +70,10 @@ impl Defence for FreeRepeats {
         attempt.whole()
     }
 
+    fn forgives_failures(&self) -> bool {
+        true
+    }
+
     fn charges_failure(&self, AttemptNote(slot, request): AttemptNote, _: FailedAttempt) -> bool {
         self.0.is_new(slot, request)
     }

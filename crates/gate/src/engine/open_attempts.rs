@@ -50,6 +50,14 @@ pub enum ReportedEnd {
     Unanswered,
 }
 
+impl ReportedEnd {
+    /// What is reported by those who only know whether a password was right.
+    #[must_use]
+    pub fn of_password(is_right: bool) -> Self {
+        Self::Outcome(if is_right { Outcome::Success } else { Outcome::Failure })
+    }
+}
+
 /// What names an open attempt: 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AttemptReceipt(u128);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::policy::outcome::Outcome;
-use crate::policy::{AttemptFacts, Policy};
+use crate::policy::{AttemptFacts, Limit, Policy};
 use crate::time::{Span, Time};
 
 /// The decision of one limit on an attempt.
@@ -142,7 +142,7 @@ impl AttemptRecord {
 
     /// The decisions of all limits but candidates: those are experiments, and do not show what this gate would do.
     pub fn live_limits(&self) -> impl Iterator<Item = &LimitRecord> {
-        let is_candidate = |at: usize| self.policy.limits.get(at).is_some_and(|l| l.candidate_of.is_some());
-        self.limits.iter().filter(move |record| !is_candidate(record.limit))
+        let is_live = |at: usize| self.policy.limits.get(at).is_none_or(Limit::is_live);
+        self.limits.iter().filter(move |record| is_live(record.limit))
     }
 }

@@ -26,7 +26,7 @@ pub struct Endpoint {
     /// Whether those who ask report the heads of answers: rules then judge them.
     pub reports_answers: bool,
     /// How long the outcome of an attempt may be reported.
-    pub outcome_timeout: Span,
+    pub report_timeout: Span,
 }
 
 /// How a decision endpoint is asked.

@@ -30,7 +30,7 @@ use crate::net::listener::{Callers, ListenerKind};
 use crate::net::stream::PeerAddr;
 use crate::net::tls::Acceptor;
 use crate::policy::attempt::Client;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// The parts of the configuration that a request uses, shared by all workers.
 pub struct RuntimeConfig {
@@ -92,6 +92,16 @@ impl RuntimeConfig {
 
     fn endpoint_at(&self, callers: Callers) -> Option<&Endpoint> {
         self.endpoints.get(callers.asked()?)
+    }
+
+    /// Whether the peer of a connection may ask at its decision endpoint.
+    pub(super) fn may_ask(&self, connection: &DownstreamConnection) -> bool {
+        self.endpoint_of(connection).is_some_and(|endpoint| endpoint.trusts(connection.peer))
+    }
+
+    /// How long the peer of a connection may report the outcome of an attempt; `None` for a client.
+    pub(super) fn report_timeout(&self, connection: &DownstreamConnection) -> Option<Span> {
+        self.endpoint_of(connection).map(|endpoint| endpoint.report_timeout)
     }
 
     /// How the peer of a connection asks, if it speaks gRPC.

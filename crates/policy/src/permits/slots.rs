@@ -95,6 +95,15 @@ pub struct ConcurrencyFigures {
     pub refused: u64,
 }
 
+impl ConcurrencyFigures {
+    /// What an attempt meets, as in `3 of 8 at the application, by its latency; 0 wait`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let Self { limit, in_flight, waiting, .. } = self;
+        format!("{in_flight} of {limit} at the application, by its latency; {waiting} wait")
+    }
+}
+
 /// A place in the queue for a slot.
 #[derive(Debug)]
 pub struct QueuedTurn(Mutex<TurnState>);

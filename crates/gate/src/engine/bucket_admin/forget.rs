@@ -40,7 +40,7 @@ pub struct ForgottenBuckets {
     pub sign_ins: u64,
     /// Bans and own rates that ended.
     pub rates_ended: u64,
-    /// Bans and own rates that stay.
+    /// Bans, exemptions and own rates that stay, of the person or of a prefix.
     pub rates_kept: u64,
     /// Networks whose clients shared a bucket that was reset.
     pub shared: Vec<IpNet>,
@@ -76,6 +76,7 @@ impl Engine {
             let owners = self.owners_of(person);
             self.forget_owners(|owner| owners.contains(owner), scope.ends_rates);
         }
+        found.rates_kept += self.overrides_about(person) as u64;
         Ok(found)
     }
 
@@ -101,8 +102,7 @@ impl Engine {
     }
 
     /// How many changes of operators are about a prefix that holds an address of the person: they stay.
-    #[must_use]
-    pub fn overrides_about(&self, person: &Person) -> usize {
+    fn overrides_about(&self, person: &Person) -> usize {
         let rules = self.rules.load();
         let overrides = &rules.overrides;
         let bans = overrides.bans().iter().map(|ban| ban.clients.prefix);

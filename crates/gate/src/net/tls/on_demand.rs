@@ -1,6 +1,6 @@
 //! Certificates that are ordered when a client first asks for their name.
 //!
-//! A handshake asks here and waits for a bounded time; the background orders, and puts the outcome here. Only names of
+//! A handshake asks here and waits for a bounded time; the background orders, and puts the result here. Only names of
 //! the operator's list are asked for, and no more than that of them are kept, whatever their state.
 
 use std::collections::{HashMap, HashSet};
@@ -65,8 +65,8 @@ fn is_label(label: &str) -> bool {
 #[derive(Default)]
 pub struct OnDemand {
     demand: Mutex<Demand>,
-    /// Changes with each outcome.
-    outcomes: watch::Sender<()>,
+    /// Changes whenever a name is settled.
+    settled: watch::Sender<()>,
     asked: Notify,
 }
 
@@ -102,7 +102,7 @@ impl OnDemand {
             }
         }
         drop(demand);
-        self.outcomes.send_replace(());
+        self.settled.send_replace(());
     }
 
     /// What this makes of the certificate of a name in lower case, which a client is about to be shown.
@@ -116,13 +116,13 @@ impl OnDemand {
         }
     }
 
-    /// Asks for a certificate for this name in lower case if the list has it, and waits for the outcome or the time-out.
+    /// Asks for a certificate for this name in lower case if the list has it, and waits for the result or the time-out.
     pub async fn wait_for(&self, name: &str) {
-        let mut outcomes = self.outcomes.subscribe();
+        let mut settled = self.settled.subscribe();
         let Some(wait) = self.ask(name) else { return };
-        let outcome = async { while self.is_wanted(name) && outcomes.changed().await.is_ok() {} };
+        let ended = async { while self.is_wanted(name) && settled.changed().await.is_ok() {} };
         // The client is told that there is no certificate.
-        let _ = timeout(wait.to_std(), outcome).await;
+        let _ = timeout(wait.to_std(), ended).await;
     }
 
     /// For how long to wait; `None` if that is of no use.
@@ -186,16 +186,16 @@ impl OnDemand {
         self.settle(name, None);
     }
 
-    fn settle(&self, name: &str, outcome: Option<DemandedName>) {
+    fn settle(&self, name: &str, result: Option<DemandedName>) {
         let mut demand = self.demand();
         // A reload may have forgotten it meanwhile.
         if demand.names.remove(name).is_some()
-            && let Some(outcome) = outcome
+            && let Some(result) = result
         {
-            demand.names.insert(name.to_owned(), outcome);
+            demand.names.insert(name.to_owned(), result);
         }
         drop(demand);
-        self.outcomes.send_replace(());
+        self.settled.send_replace(());
     }
 
     /// Forgets failures that have lasted long enough, and certificates that have ended. Returns the names of these.

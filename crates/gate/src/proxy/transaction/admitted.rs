@@ -17,7 +17,7 @@ use crate::engine::{OpenAttempt, Reservation};
 use crate::event::AttemptEnd;
 use crate::policy::outcome::{Judgement, Outcome};
 use crate::policy::response::{BodyPrefix, ResponseView};
-use crate::policy::slots::{ConcurrencyLimit, NoSlot, SlotRequest};
+use crate::policy::slots::{NoSlot, SlotRequest};
 use crate::policy::{Pace, Route};
 use crate::proxy::headers::{FAILURES, REFUSED};
 use crate::proxy::respond::{RateLimitHeaders, refused_mark};
@@ -67,7 +67,7 @@ impl AdmittedAttempt {
 
     /// Whether it needs a slot before it is sent.
     pub(super) fn needs_slots(&self) -> bool {
-        self.concurrency_limits().next().is_some()
+        self.routes().any(|route| route.permits.has_slots())
     }
 
     /// Waits for its slots before anything of it is sent. `prefix` is that of its client.
@@ -84,7 +84,7 @@ impl AdmittedAttempt {
         let is_known =
             self.reservation.as_ref().is_some_and(|reservation| reservation.attempt.facts.is_owner);
         let clock = self.server.engine.clock();
-        AttemptSlots::take(self.concurrency_limits(), SlotRequest { prefix, is_known }, clock).await
+        AttemptSlots::take(self.routes(), SlotRequest { prefix, is_known }, clock).await
     }
 
     /// Sets the headers in which the application is told what it should know of the attempt.
@@ -135,6 +135,11 @@ impl AdmittedAttempt {
         self.settle_at(judged.into(), now)
     }
 
+    /// Settles the attempt as a failure.
+    pub(super) fn fail(self) {
+        drop(self.settle(Outcome::Failure));
+    }
+
     /// As [`settle`](Self::settle), at this time of the process's clock.
     pub(super) fn settle_at(mut self, judged: Judgement, now: Time) -> Option<HeaderValue> {
         let reservation = self.reservation.take()?;
@@ -160,10 +165,6 @@ impl AdmittedAttempt {
         let reservation = self.reservation.take()?;
         let rules = Arc::clone(&self.config.shared.rules);
         Some(OpenAttempt { reservation, rules, is_secure: self.is_secure })
-    }
-
-    fn concurrency_limits(&self) -> impl Iterator<Item = &Arc<dyn ConcurrencyLimit>> {
-        self.routes().filter_map(|route| route.permits.concurrency.as_ref())
     }
 
     /// The routes that count the attempt.

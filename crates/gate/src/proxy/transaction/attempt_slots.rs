@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use crate::policy::Route;
 use crate::policy::slots::{ConcurrencyLimit, NoSlot, QueuedTurn, SlotEnd, SlotEntry, SlotRequest};
 use crate::time::{Clock, Span, Time};
 
@@ -34,17 +35,17 @@ enum SlotStage {
 }
 
 impl AttemptSlots {
-    /// Waits for a slot under each of these limits.
+    /// Waits for a slot of each of these routes that has any.
     ///
     /// # Errors
     /// [`NoSlot`] if one of them has none in time; the others have theirs again.
     pub(super) async fn take<'l>(
-        limits: impl Iterator<Item = &'l Arc<dyn ConcurrencyLimit>>,
+        routes: impl Iterator<Item = &'l Route>,
         request: SlotRequest,
         clock: &Clock,
     ) -> Result<Self, NoSlot> {
         let mut slots: SmallVec<[AttemptSlot; 1]> = SmallVec::new();
-        for limit in limits {
+        for limit in routes.filter_map(|route| route.permits.concurrency.as_ref()) {
             slots.push(AttemptSlot::take(limit, request, clock).await?);
         }
         let sent = clock.now();

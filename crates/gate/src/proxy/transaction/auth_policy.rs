@@ -18,7 +18,6 @@ use super::response_future::ResponseFuture;
 use super::server::Server;
 use crate::engine::ReportedEnd;
 use crate::policy::descriptor::{Descriptor, DescriptorAsker};
-use crate::policy::outcome::Outcome;
 use crate::proxy::body::{self, BufferedBody, ClientBody, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
@@ -95,7 +94,7 @@ impl Server {
         sign_in: &PolicySignIn<'_>,
     ) -> Result<Response<ResponseBody>, Error> {
         let config = self.config.current();
-        let endpoint = config.shared.endpoint_of(connection).ok_or(Error::UntrustedAsker)?;
+        let timeout = config.shared.report_timeout(connection).ok_or(Error::UntrustedAsker)?;
         let open = self.open_attempts_of(connection).ok_or(Error::UntrustedAsker)?;
         let mut answered = self.decide_sign_in(connection, sign_in).await;
         let answer = match answered.code {
@@ -104,7 +103,7 @@ impl Server {
         };
         if let Some(attempt) = answered.attempt.take().and_then(AdmittedAttempt::into_open) {
             // Dovecot holds it before it checks the password.
-            let deadline = self.engine.clock().now().after(answered.hold).after(endpoint.outcome_timeout);
+            let deadline = self.engine.clock().now().after(answered.hold).after(timeout);
             open.open_as(&self.engine, sign_in.receipt(&self.engine), attempt, deadline);
         }
         Ok(answered.recorded_with(answer.response()))
@@ -123,7 +122,7 @@ impl Server {
         let Some(is_success) = sign_in.is_success()? else { return done(response) };
         let open = self.open_attempts_of(connection).ok_or(Error::UntrustedAsker)?;
         // Not even a fault of Dovecot's is neutral: another database of passwords may have answered.
-        let end = ReportedEnd::Outcome(if is_success { Outcome::Success } else { Outcome::Failure });
+        let end = ReportedEnd::of_password(is_success);
         let receipt = sign_in.receipt(&self.engine);
         let settle = || open.report(&self.engine, receipt, None, &end).is_ok();
         let is_settled = settle();
@@ -133,7 +132,9 @@ impl Server {
             return done(response);
         }
         let mut answered = self.decide_sign_in(connection, sign_in).await;
-        drop(answered.attempt.take().map(|attempt| attempt.settle(Outcome::Failure)));
+        if let Some(attempt) = answered.attempt.take() {
+            attempt.fail();
+        }
         Ok(answered.recorded_with(response))
     }
 

@@ -131,7 +131,7 @@ impl Server {
         let Some((endpoint, open)) = endpoint.zip(self.open_attempts_of(connection)) else {
             return context.finish_with_error(&Error::UntrustedAsker, connection);
         };
-        let allowed = Allowed { admitted, timeout: endpoint.outcome_timeout, may_be_kept };
+        let allowed = Allowed { admitted, timeout: endpoint.report_timeout, may_be_kept };
         if allowed.admitted.hold == Span::ZERO {
             let response = self.allowed(open, allowed, &context);
             return ResponseFuture::ready(context.record.finish(response));

@@ -227,7 +227,7 @@ impl Exchange {
 
     fn answer_timeout(&self) -> Span {
         let config = self.server.config.current();
-        config.shared.endpoint_of(&self.connection).map_or(Span::ZERO, |endpoint| endpoint.outcome_timeout)
+        config.shared.report_timeout(&self.connection).unwrap_or(Span::ZERO)
     }
 }
 

@@ -25,7 +25,7 @@ use super::inspect::BodyInspector;
 use super::relay::relay;
 use super::server::Server;
 use crate::event::Failure;
-use crate::policy::outcome::{Judgement, Outcome};
+use crate::policy::Judgement;
 use crate::policy::response::{BodyPrefix, ResponseView};
 use crate::policy::slots::NoSlot;
 use crate::proxy::body::{
@@ -293,7 +293,7 @@ impl PreparedRequest {
             return self.attempt.take().map(AdmittedAttempt::undo).unwrap_or_default();
         }
         let never_left = self.request.is_some() && matches!(error, Error::Upstream(_));
-        let judged = if never_left { Outcome::Error.into() } else { Judgement::UNANSWERED };
+        let judged = if never_left { Judgement::NEVER_SENT } else { Judgement::UNANSWERED };
         drop(self.attempt.take().map(|attempt| attempt.settle(judged)));
     }
 

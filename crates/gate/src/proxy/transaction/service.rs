@@ -71,8 +71,7 @@ impl Service {
     /// Whether the peer is a proxy that may ask: it cancels what its own clients cancel.
     pub(in crate::proxy) fn serves_trusted_asker(&self) -> bool {
         let config = self.server.config.current();
-        let endpoint = config.shared.endpoint_of(&self.connection);
-        endpoint.is_some_and(|endpoint| endpoint.trusts(self.connection.peer))
+        config.shared.may_ask(&self.connection)
     }
 
     /// Records that the client sent what is not a request, and got this status.

@@ -139,7 +139,7 @@ impl ForgetApi {
     async fn run(&self, task: ForgetTask, change: Option<RecordedChange>, audit: &AuditTrail) {
         let ForgetTask { person, traces, scope } = task;
         let buckets = self.engine.forget(&person, scope).await;
-        self.add(places_of(buckets, &self.engine, &person));
+        self.add(places_of(buckets, &self.engine));
         let rules = Arc::clone(&self.engine.rules());
         let owners = self.engine.owners_of(&person);
         let counters = self.hitters.forget(&rules.policy, &owners, scope.is_dry_run);
@@ -205,11 +205,7 @@ fn is_set(fields: &Map<String, Value>, name: &str) -> Result<bool, AdminProblem>
     }
 }
 
-fn places_of(
-    found: Result<ForgottenBuckets, BucketAdminError>,
-    engine: &Engine,
-    person: &Person,
-) -> Vec<ForgetPlace> {
+fn places_of(found: Result<ForgottenBuckets, BucketAdminError>, engine: &Engine) -> Vec<ForgetPlace> {
     let place = if engine.store().ends_with_process() { "memory: buckets" } else { "store: buckets" };
     let found = match found {
         Ok(found) => found,
@@ -226,7 +222,7 @@ fn places_of(
         ForgetPlace::of("memory: recent sign-ins", "cookies", found.sign_ins),
     ];
     let rates = ForgetPlace::of("bans and rates by operators", "buckets", found.rates_ended);
-    let kept = found.rates_kept + engine.overrides_about(person) as u64;
+    let kept = found.rates_kept;
     if kept > 0 {
         let note = format!(
             "{kept} stay, of the person or a prefix: an operator decided them (--bans ends the person's; `buckets ban --end` or `exempt --end` a prefix's)"

@@ -18,8 +18,7 @@ pub(super) struct ConcurrencyMetrics(pub(super) Arc<OnceLock<Weak<Engine>>>);
 
 /// The names of the routes that have one, with its figures.
 pub(super) fn limits_of(routes: &[Route]) -> Vec<(&str, ConcurrencyFigures)> {
-    let figures = |route: &'_ Route| route.permits.concurrency.as_ref().map(|limit| limit.figures());
-    routes.iter().filter_map(|route| Some((&*route.name, figures(route)?))).collect()
+    routes.iter().filter_map(|route| Some((&*route.name, route.permits.slots()?))).collect()
 }
 
 impl Collector for ConcurrencyMetrics {

@@ -9,7 +9,6 @@ use super::table::EvidenceTable;
 use crate::event::LimitDecision;
 use crate::observe::line_log::hour_of;
 use crate::policy::attempt::Client;
-use crate::policy::outcome::Outcome;
 use crate::replay::input::LineBlock;
 use crate::replay::line::{GateLine, parse_gate_line};
 use crate::replay::pipeline::{lines, unreadable};
@@ -39,7 +38,9 @@ pub(super) struct ShownAttempt {
     pub(super) route: Option<usize>,
     pub(super) client: Option<Client>,
     pub(super) account: Option<u64>,
-    pub(super) outcome: Option<Outcome>,
+    /// How it was settled, if as one of these.
+    pub(super) has_signed_in: bool,
+    pub(super) has_failed: bool,
     pub(super) is_refused: bool,
     pub(super) is_observed: bool,
     pub(super) is_exempt: bool,
@@ -101,7 +102,8 @@ impl EvidenceBlock {
             route: line.route.as_deref().and_then(|route| table.route(route)),
             client: line.client,
             account: line.account,
-            outcome: line.outcome,
+            has_signed_in: line.has_signed_in(),
+            has_failed: line.has_failed(),
             is_refused: false,
             is_observed: false,
             is_exempt: false,

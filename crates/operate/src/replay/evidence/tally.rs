@@ -13,7 +13,6 @@ use super::windows::AttemptWindows;
 use crate::event::LimitDecision;
 use crate::observe::timestamp::rfc3339;
 use crate::policy::attempt::Client;
-use crate::policy::outcome::Outcome;
 use crate::replay::timeline::Timeline;
 use crate::time::{Span, Time};
 
@@ -169,9 +168,9 @@ impl<'t> EvidenceTally<'t> {
     fn count_account(&mut self, attempt: &ShownAttempt, account: u64) {
         if attempt.is_refused {
             self.accounts.refused(account);
-        } else if attempt.outcome == Some(Outcome::Success) {
+        } else if attempt.has_signed_in {
             self.accounts.end_row(account);
-        } else if attempt.outcome == Some(Outcome::Failure) {
+        } else if attempt.has_failed {
             let (row, recent) = self.accounts.failed(account, attempt.decided);
             let line = attempt.verdicts.first().map_or(0, |verdict| verdict.line);
             let place = || Some(ShownLine::new(&attempt.log, line, attempt.decided));
@@ -288,10 +287,10 @@ impl PromiseTally {
             windows.left_out += u64::from(is_hidden);
             return;
         };
-        if promise.is_reset_by_success && promise.is_by_account && attempt.outcome == Some(Outcome::Success) {
+        if promise.is_reset_by_success && promise.is_by_account && attempt.has_signed_in {
             return windows.forget(&key);
         }
-        if promise.counts_failures && attempt.outcome != Some(Outcome::Failure) {
+        if promise.counts_failures && !attempt.has_failed {
             return;
         }
         let is_loose = |(touched, until): &(BucketsTouched, Time)| {
@@ -338,9 +337,8 @@ impl PromiseFigures {
 
 fn figures_of(attempt: &ShownAttempt) -> AttemptFigures {
     let is_admitted = !attempt.is_refused;
-    let has = |outcome| is_admitted && attempt.outcome == Some(outcome);
     let of = |is: bool| u64::from(is);
-    let (signed_in, failed) = (has(Outcome::Success), has(Outcome::Failure));
+    let (signed_in, failed) = (is_admitted && attempt.has_signed_in, is_admitted && attempt.has_failed);
     AttemptFigures {
         all: 1,
         admitted: of(is_admitted),

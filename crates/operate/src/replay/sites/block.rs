@@ -6,7 +6,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::MAX_UNKNOWN;
 use super::table::SiteTable;
 use crate::policy::attempt::Client;
-use crate::policy::outcome::Outcome;
 use crate::replay::input::LineBlock;
 use crate::replay::line::{GateLine, parse_gate_line};
 use crate::replay::pipeline::{lines, unreadable};
@@ -42,7 +41,9 @@ pub(super) struct SiteAttempt {
     /// Whether a limit by account refused it.
     pub(super) is_refused_by_account: bool,
     pub(super) would_refuse: bool,
-    pub(super) outcome: Option<Outcome>,
+    /// How it was settled, if as one of these.
+    pub(super) has_signed_in: bool,
+    pub(super) has_failed: bool,
     pub(super) is_owner: bool,
     pub(super) is_alarmed: bool,
     /// The same for all lines of one attempt; `None` where an attempt is one line.
@@ -107,7 +108,8 @@ impl SiteAttempt {
             refused_by: None,
             is_refused_by_account: false,
             would_refuse: false,
-            outcome: line.outcome,
+            has_signed_in: line.has_signed_in(),
+            has_failed: line.has_failed(),
             is_owner: line.is_owner.unwrap_or_default(),
             is_alarmed: line.is_alarmed,
             id: id(line, route),

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use super::block::SiteAttempt;
 use super::report::{CountedLimit, SiteReport};
 use super::table::{SiteName, SiteTable};
-use crate::policy::outcome::Outcome;
 use crate::replay::tally::{RefusedClients, SeriesTally};
 use crate::time::{Span, Time};
 
@@ -52,18 +51,15 @@ impl SiteTally {
             return;
         }
         self.would_refuse += u64::from(attempt.would_refuse);
-        match attempt.outcome {
-            Some(Outcome::Success) => {
-                self.signed_in += 1;
-                let is_helped = attempt.is_owner && (attempt.is_alarmed || accounts.has(attempt));
-                self.owners_helped += u64::from(is_helped);
-                attempt.client.iter().for_each(|client| self.clients.signed_in(*client, attempt.at));
-            }
-            Some(Outcome::Failure) => {
-                self.failed += 1;
-                attempt.client.iter().for_each(|client| self.clients.failed(*client));
-            }
-            Some(Outcome::Neutral | Outcome::Error) | None => {}
+        if attempt.has_signed_in {
+            self.signed_in += 1;
+            let is_helped = attempt.is_owner && (attempt.is_alarmed || accounts.has(attempt));
+            self.owners_helped += u64::from(is_helped);
+            attempt.client.iter().for_each(|client| self.clients.signed_in(*client, attempt.at));
+        }
+        if attempt.has_failed {
+            self.failed += 1;
+            attempt.client.iter().for_each(|client| self.clients.failed(*client));
         }
     }
 

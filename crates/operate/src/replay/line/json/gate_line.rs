@@ -50,6 +50,20 @@ pub struct AttemptId<'a> {
     pub nanoseconds: f64,
 }
 
+impl GateLine<'_> {
+    /// Whether it was settled as a success.
+    #[must_use]
+    pub fn has_signed_in(&self) -> bool {
+        self.outcome == Some(Outcome::Success)
+    }
+
+    /// Whether it was settled as a failure.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.outcome == Some(Outcome::Failure)
+    }
+}
+
 impl<'a> JsonFields<'a> {
     pub(super) fn into_gate_line(self) -> Result<GateLine<'a>, LineError> {
         let is_decision = !self.verdict.is_absent() && self.status.is_absent();
