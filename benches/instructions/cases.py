@@ -63,10 +63,12 @@ class Case:
     http2: bool = False
     # Whether each request comes over a new connection.
     is_fresh: bool = False
-    # Whether it is sent to a decision endpoint.
-    endpoint: bool = False
+    # The kind of decision endpoint that it is sent to.
+    endpoint: str = ""
     # How much more than the tolerance its count may differ from run to run.
     spread: float = 0.0
+    # Whether HTTP/2 comes without TLS.
+    is_plain: bool = False
     # Seconds until the gate has connected to each upstream once.
     rest: float = 0.0
 
@@ -76,6 +78,26 @@ def question(method, path):
     forwarded = {b"Method": method, b"Uri": path, b"Host": b"localhost", b"Proto": b"http", b"For": b"192.0.2.1"}
     lines = b"".join(b"X-Forwarded-%s: %s\r\n" % line for line in forwarded.items())
     return simple(b"GET", b"/").replace(b"\r\n\r\n", b"\r\n" + lines + b"\r\n")
+
+
+def field(number, data):
+    """A field of a message, of bytes or of fields."""
+    length, prefix = len(data), bytes([number << 3 | 2])
+    while length > 127:
+        prefix, length = prefix + bytes([length & 127 | 128]), length >> 7
+    return prefix + bytes([length]) + data
+
+
+def check(method, path):
+    """Envoy's question of external authorization about a request as load generators send it."""
+    lines = {b":authority": b"localhost", b":path": path, b":method": method, b":scheme": b"http", b"user-agent": b"oha/1.4",
+             b"accept": b"*/*", b"x-forwarded-proto": b"http", b"x-request-id": b"3f5e8a4e-52dc-4bb2-a0e7-1b9f4c6b1f0a"}
+    headers = b"".join(field(3, field(1, name) + field(2, value)) for name, value in lines.items())
+    http = field(2, method) + headers + field(4, path) + field(5, b"localhost") + field(6, b"http")
+    source = field(1, field(1, field(2, b"192.0.2.1")))
+    message = field(1, field(1, source) + field(4, field(2, http)))
+    head = b"POST /envoy.service.auth.v3.Authorization/Check HTTP/1.1\r\nHost: gate\r\nContent-Type: application/grpc\r\nTE: trailers\r\n"
+    return head + b"\r\n" + b"\0" + len(message).to_bytes(4) + message
 
 
 def simple(method, path, body=b"", host=b"localhost"):
@@ -108,7 +130,8 @@ def sites(count):
 FORM = b"username=alice&password=wrong-password&remember=1"
 CASES = {
     "refused-get": Case(plain("GET", EMPTY), simple(b"GET", b"/login"), 429),
-    "question-refused": Case(plain("GET", EMPTY), question(b"GET", b"/login"), 429, endpoint=True),
+    "question-refused": Case(plain("GET", EMPTY), question(b"GET", b"/login"), 429, endpoint="forward-auth"),
+    "call-admitted": Case(plain("POST", WIDE), check(b"POST", b"/login"), 200, http2=True, is_plain=True, endpoint="ext-authz"),
     "forwarded-get": Case(plain("GET", WIDE), simple(b"GET", b"/login"), 200),
     "forwarded-post": Case(plain("POST", WIDE), simple(b"POST", b"/login", FORM), 200),
     "wordpress-refused": Case(WORDPRESS.format(rate=EMPTY), sign_in(1024), 429),

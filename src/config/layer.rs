@@ -63,7 +63,7 @@ pub(super) fn within_a_program(config: Config, whole: &Spot, f: &mut Findings) -
         shows_bodies: true,
         reports_answers: true,
         // The program takes each attempt out at once.
-        outcome_timeout: Span::from_secs(60),
+        report_timeout: Span::from_secs(60),
     };
     Config {
         endpoints: vec![endpoint],
