@@ -24,7 +24,7 @@ pub struct MariaDb {
 }
 
 impl MariaDb {
-    /// Starts it, with a certificate of its own if it shall speak TLS.
+    /// Starts it, with its own certificate if it speaks TLS.
     pub fn with(speaks_tls: bool) -> Result<Self, String> {
         Self::with_arguments(speaks_tls, &[])
     }
