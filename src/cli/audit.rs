@@ -110,7 +110,9 @@ fn configured_if_any(config: &ConfigArgs) -> anyhow::Result<Vec<PathBuf>> {
     let loaded = load(&sources);
     if loaded.config.is_none() && sources.path.is_some() {
         report_all(&loaded, &sources.name);
-        bail!("the configuration has mistakes, so its audit log is not known: correct them, or name the files");
+        bail!(
+            "the configuration has mistakes, so its audit log is not known: correct them, or name the files"
+        );
     }
     let Some(path) = loaded.config.and_then(|config| config.operators.audit) else { return Ok(Vec::new()) };
     let rotated = rotated_files(&path).with_context(|| path.display().to_string())?;
