@@ -71,6 +71,12 @@ fn verify(desk: &Desk, file: &Path) -> (i32, String) {
     (code, out + &err)
 }
 
+/// The file of this gate has the hashes that the store has.
+fn is_as_stored(desk: &Desk, gate: &Gate) {
+    let (code, said) = verify(desk, &file(gate));
+    assert_eq!(code, 0, "{said}");
+}
+
 /// Removes the last line of a file.
 fn cut(file: &Path) {
     let text = fs::read_to_string(file).unwrap();
@@ -127,8 +133,7 @@ fn changes_at_two_gates_are_one_list_that_outlives_them(server: impl Server) {
     let (code, out, err) = desk.run(&["audit", "verify", "--fleet"]);
     assert!(code == 0 && out.starts_with("the store has ") && out.contains(" of 2 gates\n"), "{out}{err}");
     for gate in [&one, &other] {
-        let (code, said) = verify(&desk, &file(gate));
-        assert_eq!(code, 0, "{said}");
+        is_as_stored(&desk, gate);
     }
 }
 
@@ -253,7 +258,7 @@ fn lines_of_a_time_without_the_store_follow_in_their_order_even_after_a_crash() 
     server.resume();
     assert!(eventually(SOON, || waiting(&gate) == 0));
     lists(&desk, &["before", "one", "one", "two", "two", "three", "three"]);
-    assert_eq!(verify(&desk, &file(&gate)).0, 0);
+    is_as_stored(&desk, &gate);
 }
 
 /// The files have the lines, so not much is lost with the store.
@@ -271,7 +276,7 @@ fn a_store_that_has_lost_everything_gets_the_newest_lines_of_each_file_again() {
     assert!(reasons(&desk).is_empty());
     assert_eq!(tollgate(&gate, &["reload", "--why", "three"]), Some(0));
     lists(&desk, &["one", "two", "three", "three"]);
-    assert_eq!(verify(&desk, &file(&gate)).0, 0);
+    is_as_stored(&desk, &gate);
 }
 
 #[test]
@@ -289,8 +294,7 @@ fn a_forgotten_person_is_in_no_line_of_the_store_whichever_gate_wrote_it() {
     let forgotten = |line: &&Value| line["line"]["forgotten"] == true && line["line"]["what"] == "bucket.ban";
     assert_eq!(listed(&desk).iter().filter(forgotten).count(), 2);
     for gate in [&one, &other] {
-        let (code, said) = verify(&desk, &file(gate));
-        assert_eq!(code, 0, "the hashes are the same: {said}");
+        is_as_stored(&desk, gate);
     }
 }
 
