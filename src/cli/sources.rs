@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -78,7 +79,7 @@ impl ConfigArgs {
             Some(path) if path == Path::new("store:") => {
                 Ok(Sources::from_text("store:", "policy = \"store\"\n"))
             }
-            Some(path) if path == Path::new("-") => Sources::from_reader("standard input", io::stdin()),
+            Some(path) if path == Path::new("-") => standard_input(),
             Some(path) => Sources::from_file(&path),
             None => Ok(Sources::from_text("environment", "")),
         };
@@ -101,6 +102,16 @@ impl ConfigArgs {
         let named = self.config.clone().or_else(|| std::env::var_os("TOLLGATE_CONFIG").map(PathBuf::from));
         named.or_else(|| DEFAULTS.iter().map(PathBuf::from).find(|path| path.exists()))
     }
+}
+
+/// The file on standard input, which gives it only once.
+fn standard_input() -> io::Result<Sources> {
+    static READ: OnceLock<Sources> = OnceLock::new();
+    let sources = match READ.get() {
+        Some(sources) => sources.clone(),
+        None => Sources::from_reader("standard input", io::stdin())?,
+    };
+    Ok(READ.get_or_init(|| sources).clone())
 }
 
 /// No configuration can be read.

@@ -167,16 +167,20 @@ fn a_file_that_was_deleted_is_found_by_the_configuration_that_names_it() {
     ban(&gate, "203.0.113.1", "first");
     lists(&desk, &["first"]);
     let config = gate.directory.join("gate.toml");
-    let verify = || {
+    let verify = |named: &str| {
         let mut command = Command::new(binary());
-        command.args(["audit", "verify", "--fleet", "-c"]).arg(&config).current_dir(&gate.directory);
-        command.output().unwrap()
+        command.args(["audit", "verify", "--fleet", "-c", named]).stdin(fs::File::open(&config).unwrap());
+        command.current_dir(&gate.directory).output().unwrap()
     };
-    assert_eq!(verify().status.code(), Some(0), "{:?}", verify());
+    for named in [config.to_str().unwrap(), "-"] {
+        assert_eq!(verify(named).status.code(), Some(0), "{:?}", verify(named));
+    }
     fs::remove_file(file(&gate)).unwrap();
-    let output = verify();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() != Some(0) && said.contains("audit.log"), "{output:?}");
+    for named in [config.to_str().unwrap(), "-"] {
+        let output = verify(named);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() != Some(0) && said.contains("audit.log"), "{output:?}");
+    }
 }
 
 /// As a container that is made again, with its files where they were: its machine has another name.

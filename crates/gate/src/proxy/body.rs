@@ -17,7 +17,7 @@ mod timeout;
 
 pub use self::asked::AskedBody;
 pub(in crate::proxy) use self::buffer::BodyBuffer;
-pub(super) use self::buffer::{BufferedBody, UnreadGuard, decode, read};
+pub(super) use self::buffer::{BufferedBody, UnreadGuard, decode, read, read_behind};
 pub use self::client::{ClientBody, Http1Body};
 pub(in crate::proxy) use self::held_end::HeldEnd;
 pub(super) use self::memory::MemoryReservation;

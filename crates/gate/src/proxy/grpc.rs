@@ -8,10 +8,10 @@ pub(super) mod stream;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
-use http_body_util::{BodyExt, Full};
+use http_body::Frame;
 use prost::Message;
 
-use super::body::ResponseBody;
+use super::body::{BodyStart, ResponseBody};
 
 /// Why a call has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -88,9 +88,9 @@ fn length_in(head: &mut impl Buf) -> Result<u32, CallError> {
 
 /// The answer with this message.
 pub(super) fn response(message: &impl Message) -> Response<ResponseBody> {
-    let trailers = std::future::ready(Some(Ok(success())));
-    let body = Full::new(framed(message)).with_trailers(trailers);
-    empty().map(|_| ResponseBody::relayed(Box::new(body.map_err(|never| match never {}))))
+    let mut body = BodyStart::from(framed(message));
+    body.push(Frame::trailers(success()));
+    with_body(ResponseBody::whole(body))
 }
 
 /// A message behind its prefix.
@@ -108,7 +108,11 @@ fn success() -> HeaderMap {
 }
 
 fn empty() -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::generated(Bytes::new()));
+    with_body(ResponseBody::generated(Bytes::new()))
+}
+
+fn with_body(body: ResponseBody) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response
 }

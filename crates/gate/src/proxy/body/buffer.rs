@@ -14,6 +14,7 @@ use http_body::{Body, SizeHint};
 use tokio::time::timeout;
 
 use super::memory::{MemoryReservation, NoMemory};
+use super::start::add_to_hint;
 use super::timeout::BodyTimeout;
 use super::{BodyError, ClientBody};
 use crate::policy::body_coding::{BodyCoding, UndecodableBody};
@@ -49,18 +50,31 @@ impl Drop for UnreadGuard<'_> {
 /// # Errors
 /// [`Error::ClientStalled`] if the body misses its time-outs; [`Error::ClientDisconnected`] if it is incomplete or
 /// invalid; [`Error::NoMemory`] if no memory is free within `wait`, or the body was evicted for a smaller one.
-pub(in crate::proxy) async fn read(
+pub(in crate::proxy) fn read(
+    incoming: ClientBody,
+    max_bytes: usize,
+    wait: Duration,
+    reservation: MemoryReservation,
+) -> impl Future<Output = Result<BufferedBody, Error>> {
+    read_behind(Bytes::new(), incoming, max_bytes, wait, reservation)
+}
+
+/// The same of a body whose beginning was read.
+pub(in crate::proxy) async fn read_behind(
+    beginning: Bytes,
     mut incoming: ClientBody,
     max_bytes: usize,
     wait: Duration,
     reservation: MemoryReservation,
 ) -> Result<BufferedBody, Error> {
-    let announced = incoming.size_hint();
+    let announced = add_to_hint(beginning.len() as u64, &incoming.size_hint());
     if announced.lower() > max_bytes as u64 {
-        return Ok(BufferedBody::Longer(Bytes::new(), incoming));
+        return Ok(BufferedBody::Longer(beginning, incoming));
     }
     let mut buffer = BodyBuffer::new(reservation, max_bytes, &announced);
-    buffer.grow(1, wait).await?;
+    buffer.grow(beginning.len().max(1), wait).await?;
+    buffer.bytes.extend_from_slice(&beginning);
+    drop(beginning);
     let mut client = BodyTimeout::for_client(wait);
     // Reads to the end of the trailers: the next request follows them.
     while let Some(piece) = poll_fn(|cx| {

@@ -15,7 +15,7 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use prost::Message;
 
-use super::{CallError, HEAD, empty, framed, length_in, success};
+use super::{CallError, HEAD, framed, length_in, success, with_body};
 use crate::proxy::body::{BodyBuffer, BodyError, BodyMemory, ClientBody, ResponseBody};
 
 /// The messages of a peer.
@@ -100,7 +100,7 @@ pub(in crate::proxy) fn response(
     story: impl Future<Output = Result<(), CallError>> + 'static,
 ) -> Response<ResponseBody> {
     let body = StoryBody { story: Some(Box::pin(story)), answers, ended: None };
-    empty().map(|_| ResponseBody::relayed(Box::new(body)).of_conversation())
+    with_body(ResponseBody::relayed(Box::new(body)).of_conversation())
 }
 
 type Story = Pin<Box<dyn Future<Output = Result<(), CallError>>>>;

@@ -6,6 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
+use http::HeaderName;
 use prost::Message;
 
 use super::described::{AskedRequest, DescribedHead, EnvoyHeader, EnvoyHeaders, SourceAddr, body_of};
@@ -99,7 +100,7 @@ impl CheckRequest {
         let source = attributes.source.and_then(|source| source.address).ok_or(missing("source"))?.peer()?;
         let http = attributes.request.and_then(|request| request.http).ok_or(missing("http"))?;
         let mut head = http.head()?;
-        let is_cut = head.take(PARTIAL_BODY)?.is_some_and(|said| said != "false");
+        let is_cut = head.take(&PARTIAL_BODY)?.is_some_and(|said| said != "false");
         let bytes = match (http.body.is_empty(), http.raw_body.is_empty()) {
             (false, false) => return Err(MalformedRequest::AmbiguousQuestion("body")),
             (false, true) => http.body,
@@ -155,4 +156,4 @@ impl EnvoyAddress {
 }
 
 /// Whether Envoy cut the body; it removes a client's own.
-const PARTIAL_BODY: &str = "x-envoy-auth-partial-body";
+const PARTIAL_BODY: HeaderName = HeaderName::from_static("x-envoy-auth-partial-body");

@@ -70,15 +70,14 @@ impl HeaderOption {
 
     /// All of these, in place of those with their names.
     pub(super) fn all(headers: &HeaderMap, field: ValueField) -> Vec<Self> {
-        let of = |name: &HeaderName| {
-            let values = headers.get_all(name).iter();
-            let options = values.filter_map(|value| AddedHeader::with(name, value, field));
-            options
-                .enumerate()
-                .map(|(at, header)| Self { header: Some(header), append: Some(at > 0) })
-                .collect::<Vec<_>>()
+        let mut latest = None;
+        let mut option = |(name, value)| {
+            let header = AddedHeader::with(name, value, field)?;
+            // The lines of a name follow each other.
+            let append = latest.replace(name) == Some(name);
+            Some(Self { header: Some(header), append: Some(append) })
         };
-        headers.keys().flat_map(of).collect()
+        headers.iter().filter_map(&mut option).collect()
     }
 
     /// Limits next to those of the application: a list may have several lines, a number has one.
@@ -95,13 +94,15 @@ impl RequestChanges {
     /// The application is told what is said in the answer of an endpoint, and nothing of it by the client.
     /// `cookies`: the lines of `Cookie` that pass, if not all do.
     pub(in crate::proxy) fn of(answer: &HeaderMap, cookies: Option<Vec<HeaderValue>>) -> Self {
+        let own = [RECEIPT, REFUSED, FAILURES];
+        let told = || own.iter().map(HeaderName::as_str).chain(HEADERS.iter().copied());
         let mut changes = Self::default();
-        let defences = HEADERS.iter().map(|name| HeaderName::from_static(name));
-        for name in [RECEIPT, REFUSED, FAILURES].into_iter().chain(defences) {
-            changes.replace(name.clone(), answer.get_all(&name).iter().cloned().collect());
-        }
+        append_all_of(&mut changes.set, answer, |name| told().any(|told| told == name.as_str()));
+        let unsaid = told().filter(|name| !answer.keys().any(|said| said.as_str() == *name));
+        changes.remove.extend(unsaid.map(str::to_owned));
         if let Some(cookies) = cookies {
-            changes.replace(COOKIE, cookies);
+            changes.remove.extend(cookies.is_empty().then(|| COOKIE.as_str().to_owned()));
+            changes.set.extend(cookies.into_iter().map(|line| (COOKIE, line)));
         }
         changes
     }
@@ -111,15 +112,6 @@ impl RequestChanges {
         self.remove.iter().for_each(|name| drop(headers.remove(name.as_str())));
         self.set.keys().for_each(|name| drop(headers.remove(name)));
         append_all(headers, self.set);
-    }
-
-    fn replace(&mut self, name: HeaderName, values: Vec<HeaderValue>) {
-        if values.is_empty() {
-            self.remove.push(name.as_str().to_owned());
-        }
-        for value in values {
-            self.set.append(name.clone(), value);
-        }
     }
 }
 
@@ -134,12 +126,14 @@ pub(in crate::proxy) fn without_framing(mut headers: HeaderMap) -> HeaderMap {
 /// The limits that the answer to an admitted attempt shows.
 pub(in crate::proxy) fn shown_limits(answer: &HeaderMap) -> HeaderMap {
     let mut shown = HeaderMap::new();
-    for name in super::rate_limit::names() {
-        for value in answer.get_all(&name) {
-            shown.append(name.clone(), value.clone());
-        }
-    }
+    append_all_of(&mut shown, answer, super::rate_limit::shows_limits);
     shown
+}
+
+fn append_all_of(headers: &mut HeaderMap, answer: &HeaderMap, is_meant: impl Fn(&HeaderName) -> bool) {
+    for (name, value) in answer.iter().filter(|(name, _)| is_meant(name)) {
+        headers.append(name.clone(), value.clone());
+    }
 }
 
 /// Shows these limits in the head of an answer. The application's own lists stay: a list may have several lines, a number

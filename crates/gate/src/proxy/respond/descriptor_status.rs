@@ -79,10 +79,8 @@ impl RateLimitResponse {
 
     /// Adds the limits that a refusal or an admission shows in these headers.
     pub(in crate::proxy) fn tell_client(&mut self, headers: &HeaderMap) {
-        for name in rate_limit::names() {
-            let values = headers.get_all(&name).iter();
-            self.response_headers_to_add.extend(values.filter_map(|value| AddedHeader::new(&name, value)));
-        }
+        let limits = headers.iter().filter(|(name, _)| rate_limit::shows_limits(name));
+        self.response_headers_to_add.extend(limits.filter_map(|(name, value)| AddedHeader::new(name, value)));
     }
 
     /// Adds the longest of these waits, in seconds; none if one of them is `None`.

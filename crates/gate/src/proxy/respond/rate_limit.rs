@@ -181,9 +181,9 @@ fn push_parameter(out: &mut String, name: &str, number: u64) {
     push_number(out, number);
 }
 
-/// The names of all headers that show limits.
-pub(super) fn names() -> impl Iterator<Item = HeaderName> {
-    [RATE_LIMIT_POLICY, RATE_LIMIT].into_iter().chain(LEGACY)
+/// Whether a header of this name shows limits.
+pub(super) fn shows_limits(name: &HeaderName) -> bool {
+    [RATE_LIMIT_POLICY, RATE_LIMIT].contains(name) || LEGACY.contains(name)
 }
 
 pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");

@@ -3,10 +3,14 @@
 //! A request that a message describes is decided on as any other, and the answer of `endpoint` to the same question of HTTP says
 //! what Envoy is told.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 
 use super::response_future::ResponseFuture;
@@ -59,17 +63,35 @@ impl Server {
     /// The only message of a call, of at most `max` bytes.
     pub(super) async fn read_call<T>(
         &self,
-        incoming: ClientBody,
+        mut incoming: ClientBody,
         max: usize,
         read: impl FnOnce(Bytes) -> Result<T, CallError>,
     ) -> Result<T, UnreadCall> {
+        let beginning = poll_fn(|cx| Poll::Ready(Pin::new(&mut incoming).poll_frame(cx))).await;
+        let beginning = match beginning {
+            Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+            Poll::Ready(Some(Err(_))) => return Err(UnreadCall::Broken(Error::ClientDisconnected)),
+            Poll::Ready(None) | Poll::Pending => Bytes::new(),
+        };
+        // Nearly every message has come in one piece, which needs no other memory.
+        let whole = match incoming.is_end_stream() && beginning.len() <= max {
+            true => beginning,
+            false => self.read_call_behind(beginning, incoming, max).await?,
+        };
+        grpc::message_in(whole).and_then(read).map_err(UnreadCall::Malformed)
+    }
+
+    async fn read_call_behind(
+        &self,
+        beginning: Bytes,
+        incoming: ClientBody,
+        max: usize,
+    ) -> Result<Bytes, UnreadCall> {
         let timeout = self.config.current().shared.settings.body_timeout.to_std();
         let memory = self.body_memory.requests.reserve(None);
-        let body = body::read(incoming, max, timeout, memory).await;
+        let body = body::read_behind(beginning, incoming, max, timeout, memory).await;
         match body.map_err(UnreadCall::Broken)? {
-            BufferedBody::Whole(bytes) => {
-                grpc::message_in(bytes).and_then(read).map_err(UnreadCall::Malformed)
-            }
+            BufferedBody::Whole(bytes) => Ok(bytes),
             BufferedBody::Longer(..) => Err(UnreadCall::TooLong),
         }
     }
