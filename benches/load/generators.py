@@ -59,8 +59,6 @@ class Generators:
 
     def __init__(self, directory, core):
         self.directory, self.pin = directory, ["taskset", "-c", str(core)]
-        self.form = directory / "form"
-        self.form.write_text(FORM)
 
     def oha(self, server, seconds, connections, rate=None):
         """Waits for the last answers, so each request has one. With `rate`, latency counts from when it was due."""
@@ -103,7 +101,12 @@ class Generators:
         return h2load_sample(self._run([*self._h2load(server), "--h1", "-n", count, "-c", count, "-r", str(HANDSHAKES)], seconds))
 
     def _h2load(self, server):
-        return ["h2load", "-t", "1", "-d", str(self.form), "-H", f"content-type: {FORM_TYPE}", server.url("/login")]
+        head, body = server.job.request.split(b"\r\n\r\n", 1)
+        line, *lines = head.decode().split("\r\n")
+        headers = [word for line in lines if line.startswith(("Content-Type:", "TE:")) for word in ("-H", line)]
+        data = self.directory / "data"
+        data.write_bytes(body)
+        return ["h2load", "-t", "1", "-d", str(data), *headers, server.url(line.split()[1])]
 
     def _run(self, command, seconds):
         return subprocess.run(self.pin + command, check=True, text=True, stdin=subprocess.DEVNULL,

@@ -5,7 +5,7 @@ How a server is told so is in servers.py, how it is asked in generators.py.
 
 from dataclasses import dataclass, field
 
-from cases import sign_in, simple
+from cases import check, question, sign_in, simple
 
 FORM = "username=alice&password=wrong"
 FORM_TYPE = "application/x-www-form-urlencoded"
@@ -32,6 +32,8 @@ LOGIN = simple(b"POST", b"/login", FORM.encode())
 CLOSING = LOGIN.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)
 BROWSER = sign_in(1024)
 LONG_ANSWER = simple(b"GET", b"/large")
+QUESTION = question(b"POST", b"/login")
+CALL = check(b"POST", b"/login")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Job:
     tls: bool = False
     differs: bool = False   # each request has a head of its own
     workers: int = 1   # two are also compared with one
+    endpoint: str = ""   # the kind of the decision endpoint that is asked: only tollgate has one
     goals: dict = field(default_factory=dict)
     p50_goals: dict = field(default_factory=dict)
 
@@ -84,6 +87,8 @@ JOBS = {
     "http2-refused": Job(EMPTY, ("h2load",), tls=True, goals=beside(0.9)),
     "http2-forwarded": Job(WIDE, ("h2load",), tls=True, goals=beside(0.95)),
     "new-connections": Job(EMPTY, request=CLOSING, goals=beside(1.05)),
+    "questions": Job(WIDE, request=QUESTION, endpoint="forward-auth"),
+    "calls": Job(WIDE, ("h2load",), request=CALL, endpoint="ext-authz"),
     "flood": Job(EMPTY, FLOOD),
     "flood-differing": Job(EMPTY, FLOOD, differs=True),
     "two-workers-refused": Job(EMPTY, workers=2, goals={"tollgate": 1.10}),

@@ -91,7 +91,10 @@ class Tollgate(Server):
 
     def values(self, job, workers):
         tls = f'[tls]\ncertificates = [{{ cert = "{self.certificate}", key = "{self.certificate}" }}]'
-        values = {"TLS": tls if job.tls else "", "ROUTE": 'match = "POST /login"', "LIMITS": ""}
+        values = {"TLS": tls if job.tls else "", "ROUTE": 'match = "POST /login"', "LIMITS": "", "ENDPOINT": ""}
+        if job.endpoint:
+            endpoint = f'[endpoint.proxy]\nkind = "{job.endpoint}"\nlisten = "http://{spell(self.address)}"'
+            values |= {"LISTEN": spell(free_address()), "ENDPOINT": endpoint}
         if job.large:
             values["ROUTE"] = 'match = "GET /large"'
         if job.wordpress:
