@@ -10,7 +10,7 @@ pub fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     POOL.with_borrow_mut(RandomPool::take)
 }
 
-/// Random bytes of a thread that nobody got yet: asking the system for each few costs more than they do.
+/// What a thread has drawn and not given yet: a system call for each few bytes would cost more than they do.
 struct RandomPool {
     bytes: [u8; 256],
     left: usize,

@@ -156,4 +156,4 @@ impl EnvoyAddress {
 }
 
 /// Whether Envoy cut the body; it removes a client's own.
-const PARTIAL_BODY: HeaderName = HeaderName::from_static("x-envoy-auth-partial-body");
+static PARTIAL_BODY: HeaderName = HeaderName::from_static("x-envoy-auth-partial-body");

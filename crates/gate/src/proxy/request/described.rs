@@ -99,11 +99,11 @@ impl DescribedHead {
     /// Removes a header that must not be there twice.
     pub(in crate::proxy) fn take(
         &mut self,
-        name: &HeaderName,
+        name: &'static HeaderName,
     ) -> Result<Option<HeaderValue>, MalformedRequest> {
         let several = self.headers.get_all(name).iter().nth(1).is_some();
         let value = self.headers.remove(name);
-        if several { Err(MalformedRequest::AmbiguousQuestion("headers")) } else { Ok(value) }
+        if several { Err(MalformedRequest::AmbiguousQuestion(name.as_str())) } else { Ok(value) }
     }
 
     /// How much is seen of a body of which nothing came. `is_sent`: whether the proxy sends bodies. It does not for an
