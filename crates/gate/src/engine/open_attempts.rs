@@ -6,7 +6,6 @@
 //! `proxy` checks who may report.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -245,11 +244,11 @@ impl AttemptReceipt {
     pub fn of_texts<'t>(engine: &Engine, texts: impl IntoIterator<Item = &'t str>) -> Self {
         Self(engine.hasher.of_texts(texts))
     }
-}
 
-impl fmt::Display for AttemptReceipt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+    /// The number that its digits are.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
     }
 }
 
@@ -381,7 +380,7 @@ mod tests {
     #[test]
     fn a_receipt_is_32_hexadecimal_digits_and_no_other_number() {
         let receipt = AttemptReceipt::random().unwrap();
-        assert_eq!(receipt.to_string().parse(), Ok(receipt));
+        assert_eq!(format!("{:032x}", receipt.0).parse(), Ok(receipt));
         assert_eq!("0".repeat(31).parse::<AttemptReceipt>(), Err(NoSuchReceipt));
         assert_eq!(format!("+{}", "0".repeat(31)).parse::<AttemptReceipt>(), Err(NoSuchReceipt));
     }

@@ -104,7 +104,9 @@ fn framed(message: &impl Message) -> Bytes {
 }
 
 fn success() -> HeaderMap {
-    HeaderMap::from_iter([(STATUS, HeaderValue::from_static("0"))])
+    let mut status = HeaderMap::new();
+    status.insert(STATUS, HeaderValue::from_static("0"));
+    status
 }
 
 fn empty() -> Response<ResponseBody> {

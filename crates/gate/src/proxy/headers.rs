@@ -5,6 +5,7 @@
 
 pub mod carried;
 pub mod filter;
+pub mod hex;
 pub mod passed;
 pub mod received_head;
 pub mod received_name;

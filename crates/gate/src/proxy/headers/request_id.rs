@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 
 use http::HeaderValue;
 
+use super::hex::write_hex;
+
 /// The generator of one worker.
 #[derive(Debug)]
 pub struct RequestIds {
@@ -52,13 +54,6 @@ impl RequestIds {
     }
 }
 
-fn write_hex(bytes: &[u8], digits: &mut [u8]) {
-    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
-        pair[0] = HEX[usize::from(byte >> 4)];
-        pair[1] = HEX[usize::from(byte & 15)];
-    }
-}
-
 /// The standard library seeds each `RandomState` from the operating system's randomness.
 fn random() -> u64 {
     RandomState::new().hash_one(0_u8)
@@ -72,8 +67,6 @@ static PREFIX: LazyLock<[u8; 8]> = LazyLock::new(|| {
     write_hex(&PROCESS.to_be_bytes()[4..], &mut digits);
     digits
 });
-
-const HEX: &[u8; 16] = b"0123456789abcdef";
 
 #[cfg(test)]
 mod tests {

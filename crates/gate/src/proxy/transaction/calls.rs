@@ -124,7 +124,10 @@ impl AskedAnswer {
     pub(super) async fn of(mut response: Response<ResponseBody>) -> Self {
         complete_headers(&mut response);
         let (head, body) = response.into_parts();
-        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let body = match body.is_end_stream() {
+            true => Bytes::new(),
+            false => body.collect().await.map(|body| body.to_bytes()).unwrap_or_default(),
+        };
         Self { status: head.status, headers: head.headers, body }
     }
 

@@ -21,6 +21,7 @@ use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::endpoint::EndpointKind;
 use crate::proxy::error::{Error, MalformedRequest};
 use crate::proxy::grpc;
+use crate::proxy::headers::hex::hex_value;
 use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::headers::{RECEIPT, REQUEST_ID};
 use crate::proxy::request::auth_policy::PolicyCommand;
@@ -167,8 +168,8 @@ impl Server {
         let deadline = self.engine.clock().now().after(allowed.timeout);
         let attempt = allowed.admitted.attempt.and_then(AdmittedAttempt::into_open);
         let receipt = attempt.and_then(|attempt| open.open(&self.engine, attempt, deadline));
-        if let Some(receipt) = receipt.and_then(|receipt| HeaderValue::try_from(receipt.to_string()).ok()) {
-            headers.insert(RECEIPT, receipt);
+        if let Some(receipt) = receipt {
+            headers.insert(RECEIPT, hex_value(receipt.to_bytes()));
         }
         if !allowed.may_be_kept {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
