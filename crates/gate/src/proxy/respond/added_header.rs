@@ -95,11 +95,14 @@ impl RequestChanges {
     /// `cookies`: the lines of `Cookie` that pass, if not all do.
     pub(in crate::proxy) fn of(answer: &HeaderMap, cookies: Option<Vec<HeaderValue>>) -> Self {
         let own = [RECEIPT, REFUSED, FAILURES];
-        let told = || own.iter().map(HeaderName::as_str).chain(HEADERS.iter().copied());
         let mut changes = Self::default();
-        append_all_of(&mut changes.set, answer, |name| told().any(|told| told == name.as_str()));
-        let unsaid = told().filter(|name| !answer.keys().any(|said| said.as_str() == *name));
-        changes.remove.extend(unsaid.map(str::to_owned));
+        for told in own.iter().map(HeaderName::as_str).chain(HEADERS.iter().copied()) {
+            let known = changes.set.len();
+            append_all_of(&mut changes.set, answer, |name| name.as_str() == told);
+            if changes.set.len() == known {
+                changes.remove.push(told.to_owned());
+            }
+        }
         if let Some(cookies) = cookies {
             changes.remove.extend(cookies.is_empty().then(|| COOKIE.as_str().to_owned()));
             changes.set.extend(cookies.into_iter().map(|line| (COOKIE, line)));
