@@ -1,5 +1,6 @@
 //! Headers that Envoy is told to set, add or remove, in the messages of its services.
 
+use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, DATE, HeaderName, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue};
 use prost::Message;
@@ -44,7 +45,7 @@ pub(super) enum ValueField {
 pub(in crate::proxy) struct RequestChanges {
     /// What the application is told; in place of what the client sent.
     pub(super) set: HeaderMap,
-    pub(super) remove: Vec<String>,
+    pub(super) remove: Vec<&'static str>,
 }
 
 impl AddedHeader {
@@ -94,25 +95,29 @@ impl RequestChanges {
     /// The application is told what is said in the answer of an endpoint, and nothing of it by the client.
     /// `cookies`: the lines of `Cookie` that pass, if not all do.
     pub(in crate::proxy) fn of(answer: &HeaderMap, cookies: Option<Vec<HeaderValue>>) -> Self {
-        let own = [RECEIPT, REFUSED, FAILURES];
         let mut changes = Self::default();
-        for told in own.iter().map(HeaderName::as_str).chain(HEADERS.iter().copied()) {
+        for told in OWN.iter().map(HeaderName::as_str).chain(HEADERS.iter().copied()) {
             let known = changes.set.len();
             append_all_of(&mut changes.set, answer, |name| name.as_str() == told);
             if changes.set.len() == known {
-                changes.remove.push(told.to_owned());
+                changes.remove.push(told);
             }
         }
         if let Some(cookies) = cookies {
-            changes.remove.extend(cookies.is_empty().then(|| COOKIE.as_str().to_owned()));
+            changes.remove.extend(cookies.is_empty().then_some("cookie"));
             changes.set.extend(cookies.into_iter().map(|line| (COOKIE, line)));
         }
         changes
     }
 
+    /// The names of what is removed, for a message.
+    pub(super) fn removed(names: &[&'static str]) -> Vec<Bytes> {
+        names.iter().map(|name| Bytes::from_static(name.as_bytes())).collect()
+    }
+
     /// Makes these changes.
     pub(in crate::proxy) fn apply(self, headers: &mut HeaderMap) {
-        self.remove.iter().for_each(|name| drop(headers.remove(name.as_str())));
+        self.remove.iter().for_each(|name| drop(headers.remove(*name)));
         self.set.keys().for_each(|name| drop(headers.remove(name)));
         append_all(headers, self.set);
     }
@@ -145,3 +150,6 @@ pub(in crate::proxy) fn show_limits(headers: &mut HeaderMap, shown: HeaderMap) {
     shown.keys().filter(|name| LEGACY.contains(name)).for_each(|name| drop(headers.remove(name)));
     append_all(headers, shown);
 }
+
+/// What an application is told apart from the headers of defences.
+static OWN: [HeaderName; 3] = [RECEIPT, REFUSED, FAILURES];

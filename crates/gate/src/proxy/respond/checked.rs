@@ -47,8 +47,8 @@ struct DeniedResponse {
 struct OkResponse {
     #[prost(message, repeated, tag = "2")]
     headers: Vec<HeaderOption>,
-    #[prost(string, repeated, tag = "5")]
-    headers_to_remove: Vec<String>,
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    headers_to_remove: Vec<Bytes>,
     #[prost(message, repeated, tag = "6")]
     response_headers_to_add: Vec<HeaderOption>,
 }
@@ -61,7 +61,7 @@ impl CheckResponse {
         let RequestChanges { set, remove } = RequestChanges::of(answer, cookies);
         let ok = OkResponse {
             headers: HeaderOption::all(&set, ValueField::Text),
-            headers_to_remove: remove,
+            headers_to_remove: RequestChanges::removed(&remove),
             response_headers_to_add: HeaderOption::of_limits(&shown_limits(answer), ValueField::Text),
         };
         Self { status: Some(RpcStatus { code: 0 }), ok: Some(ok), denied: None }

@@ -53,8 +53,8 @@ struct CommonResponse {
 struct HeaderMutation {
     #[prost(message, repeated, tag = "1")]
     set: Vec<HeaderOption>,
-    #[prost(string, repeated, tag = "2")]
-    remove: Vec<String>,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    remove: Vec<Bytes>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -80,6 +80,7 @@ impl ProcessingResponse {
         part: RequestPart,
         RequestChanges { set, remove }: RequestChanges,
     ) -> Self {
+        let remove = RequestChanges::removed(&remove);
         let changes = HeaderMutation { set: HeaderOption::all(&set, ValueField::Raw), remove }.into();
         Self::with(match part {
             RequestPart::Headers => ProcessedAnswer::RequestHeaders(changes),
@@ -95,7 +96,7 @@ impl ProcessingResponse {
     ) -> Self {
         let mut set = HeaderOption::of_limits(limits, ValueField::Raw);
         set.extend(cookie.and_then(|cookie| HeaderOption::added(&SET_COOKIE, cookie, ValueField::Raw)));
-        let remove = hidden.map(|name| name.as_str().to_owned()).collect();
+        let remove = hidden.map(|name| Bytes::copy_from_slice(name.as_ref())).collect();
         Self::with(ProcessedAnswer::ResponseHeaders(HeaderMutation { set, remove }.into()))
     }
 

@@ -262,14 +262,14 @@ fn set_connection_close(response: &mut Response<ResponseBody>) {
 
 /// Target and `Referer`, redacted. Most have no query, and need no look-up of the routes.
 fn redacted(server: &Server, target: &Uri, referer: Option<&HeaderValue>) -> (Uri, Option<HeaderValue>) {
-    let target = &origin_form(target);
+    let target = origin_form(target);
     let has_query = target.query().is_some() || referer.is_some_and(|value| value.as_bytes().contains(&b'?'));
     if !has_query {
-        return (target.clone(), referer.cloned());
+        return (target, referer.cloned());
     }
     let config = server.config.current();
     let policy = &config.shared.rules.policy;
-    (redact::redact_target(target, policy), referer.map(|value| redact::redact_referer(value, policy)))
+    (redact::redact_target(&target, policy), referer.map(|value| redact::redact_referer(value, policy)))
 }
 
 /// Without scheme and host, which HTTP/2 has always and other log readers do not know there.
