@@ -199,7 +199,7 @@ impl AccountFold {
             folded.pop();
         }
         folded.truncate(folded.trim_end().len());
-        let is_ambiguous = name.contains(&0) || has_markup(folded.as_bytes());
+        let is_ambiguous = name.contains(&0) || has_markup(folded.as_bytes()) || unicode::is_mixed(name);
         // Some databases take all characters of four bytes for one, others ignore them.
         let has_later = || has_unknown || name.iter().any(|byte| *byte >= 0xf0);
         if is_ambiguous || (folded.is_empty() && has_later()) {

@@ -18,6 +18,7 @@ mod multipart;
 mod name;
 mod nesting;
 mod ntlm;
+mod part_charset;
 
 use http::{HeaderMap, HeaderName};
 use smallvec::{SmallVec, smallvec};

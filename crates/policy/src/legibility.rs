@@ -31,7 +31,7 @@ pub(super) fn is_legible(kind: &[u8]) -> bool {
     charsets(kind).iter().all(|label| contains_ascii(label))
 }
 
-/// The charsets that a content type names, in lower case.
+/// The charsets that a content type names, in lower case; [`EXTENDED`] for one that it names in the way of RFC 2231.
 pub(super) fn charsets(kind: &[u8]) -> Vec<String> {
     if memchr::memchr(b';', kind).is_none() {
         return Vec::new();
@@ -39,8 +39,12 @@ pub(super) fn charsets(kind: &[u8]) -> Vec<String> {
     // Malformed parameters are not an error: the bytes of the body show an unusual encoding as well.
     let text = String::from_utf8_lossy(kind).to_ascii_lowercase();
     let parameters = text.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
-    let labels = parameters.filter(|(name, _)| name.trim() == "charset");
-    labels.map(|(_, label)| label.trim().trim_matches(['"', '\'']).to_owned()).collect()
+    let label = |(name, label): (&str, &str)| match name.trim().strip_prefix("charset")? {
+        "" => Some(label.trim().trim_matches(['"', '\'']).to_owned()),
+        // `charset*=utf-8''utf-7`, or in pieces: `charset*0=utf; charset*1=-7`.
+        rest => rest.trim_start().starts_with('*').then(|| EXTENDED.to_owned()),
+    };
+    parameters.filter_map(label).collect()
 }
 
 /// Whether an encoding is a superset of ASCII, and no other character contains ASCII bytes. Labels are those of browsers
@@ -67,7 +71,7 @@ pub(super) fn is_known(label: &str) -> bool {
 }
 
 /// Whether a label is that of a wide encoding, of UTF-7 or of EBCDIC.
-fn hides_ascii(label: &str) -> bool {
+pub(super) fn hides_ascii(label: &str) -> bool {
     let label: String = label.chars().filter(|letter| !matches!(letter, '-' | '_' | ' ')).collect();
     let page = label.strip_prefix("ibm").or_else(|| label.strip_prefix("cp"));
     WIDE.contains(&&*label)
@@ -87,6 +91,8 @@ pub(super) fn decode_name(headers: &HeaderMap, name: &[u8]) -> Option<String> {
     Some(encoding.decode_without_bom_handling(name).0.into_owned())
 }
 
+/// Stands for the label in a `charset*` (RFC 2231), which no browser sends: it is that of no charset.
+const EXTENDED: &str = "charset*";
 /// Without hyphens and underscores.
 const WIDE: [&str; 14] = [
     "utf16",
@@ -177,6 +183,26 @@ mod tests {
             "cp932",
         ] {
             assert!(!of(unknown), "{unknown}");
+        }
+    }
+
+    /// Django, aiohttp and Python's `email` read these labels, and a body in UTF-7 is a document without the field.
+    #[test]
+    fn a_charset_in_the_way_of_rfc_2231_is_not_known() {
+        for parameter in [
+            "charset*=utf-8''utf-7",
+            "charset*=''utf-7",
+            "charset*0=utf-7",
+            "charset*0=ut; charset*1=f-7",
+            "charset*0*=''ut; charset*1=f-7",
+            "charset*1=f-7;charset*0=ut",
+            "Charset *=utf-8''utf%2d7",
+            "charset*=utf-8''utf-8",
+        ] {
+            let kind = format!("application/json; {parameter}").parse().unwrap();
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, kind)]);
+            assert_eq!(check_headers(&headers), Err(UnreadableBody), "{parameter}");
+            assert_eq!(check_charsets(&headers), Err(UnknownCharset), "{parameter}");
         }
     }
 

@@ -89,6 +89,15 @@ fn bytes_that_are_no_text_are_latin_or_stay_different() {
     }
 }
 
+/// WordPress makes letters of these bytes, too (`remove_accents`), and of each byte of a character beside a broken one.
+#[test]
+fn bytes_of_which_wordpress_makes_letters_are_these_letters() {
+    assert_eq!(fold(b"\x80\x83\x8a\x8e\x9a\x9e\x9f\xa2\xa5\xb5"), fold("EfSZszYcYu"));
+    assert_eq!(fold(b"wp\xa2\xb5\x83y"), fold("wpcufy"));
+    assert_eq!(fold(b"\xc3\xa2c\xf2unt"), "<", "to WordPress this is `account`");
+    assert_eq!((fold("\u{e2}ccount"), fold(b"\xe2ccount")), ("account".to_owned(), "account".to_owned()));
+}
+
 #[test]
 fn f3_names_with_markup_are_one_account_together() {
     for name in

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 
 use unicode_normalization::UnicodeNormalization;
 
-/// Bytes as text. Bytes that are no UTF-8 are Windows-1252, as WordPress and old browsers read them; bytes without a
-/// character there become private-use characters.
+/// Bytes as text. Bytes that are no UTF-8 are Windows-1252, as WordPress and old browsers read them, or the letter that
+/// WordPress makes of them; bytes without a character there become private-use characters.
 pub(super) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
@@ -22,11 +22,15 @@ pub(super) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// The Windows-1252 character of a byte, or a private-use character.
+/// The Windows-1252 character of a byte, or a private-use character. Of cents, yen, micro and the guilder WordPress makes
+/// letters.
 fn latin(byte: u8) -> char {
     match byte {
         0x80 => '\u{20ac}',
-        0x83 => '\u{192}',
+        0x83 => 'f',
+        0xa2 => 'c',
+        0xa5 => 'y',
+        0xb5 => 'u',
         0x8a | 0x9a => '\u{161}',
         0x8c | 0x9c => '\u{153}',
         0x8e | 0x9e => '\u{17e}',
@@ -34,6 +38,12 @@ fn latin(byte: u8) -> char {
         0x81..=0x9f => char::from_u32(PRIVATE + u32::from(byte)).unwrap_or(char::REPLACEMENT_CHARACTER),
         _ => char::from(byte),
     }
+}
+
+/// Whether a text is no UTF-8 and has characters of it all the same, whose bytes some applications read one by one.
+pub(super) fn is_mixed(bytes: &[u8]) -> bool {
+    let is_broken = || bytes.utf8_chunks().any(|chunk| !chunk.invalid().is_empty());
+    !bytes.is_ascii() && is_broken() && bytes.utf8_chunks().any(|chunk| !chunk.valid().is_ascii())
 }
 
 /// The characters of a text that stand for all that are equal to them.

@@ -1,11 +1,12 @@
-//! `Authorization` (RFC 9110, section 11.6.2): which of its lines are guesses, and the accounts in them.
+//! `Authorization` and `Proxy-Authorization` (RFC 9110, 11.6.2 and 11.7.2): which of their lines are guesses, and the
+//! accounts in them. The second tells a server behind a proxy that asks it the same.
 //!
 //! It knows the schemes; what they carry is read by [`basic`] and [`ntlm`](super::ntlm). A server may read any scheme, so
 //! a guess in one that a route does not read is one without a readable account. Schemes whose credentials are tokens that
 //! no one guesses are not guesses.
 
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, PROXY_AUTHORIZATION};
 
 use super::ntlm::Ntlm;
 use super::{Field, Half, TooManyValues, Values, basic, ntlm};
@@ -39,7 +40,7 @@ pub(super) fn find(
     Ok(())
 }
 
-/// A line of `Authorization`.
+/// A line of one of the two.
 #[derive(Clone, Copy)]
 struct AuthorizationLine<'h> {
     scheme: &'h [u8],
@@ -47,7 +48,8 @@ struct AuthorizationLine<'h> {
 }
 
 fn lines(headers: &HeaderMap) -> impl Iterator<Item = AuthorizationLine<'_>> {
-    headers.get_all(AUTHORIZATION).iter().filter_map(|line| AuthorizationLine::of(line.as_bytes()))
+    let values = [AUTHORIZATION, PROXY_AUTHORIZATION].into_iter().flat_map(|name| headers.get_all(name));
+    values.filter_map(|line| AuthorizationLine::of(line.as_bytes()))
 }
 
 impl<'h> AuthorizationLine<'h> {

@@ -28,7 +28,7 @@ pub(super) fn decode_leniently(credentials: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The usual decoding, then others; mostly they are equal.
-fn readings(credentials: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+pub(super) fn readings(credentials: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let is_standard = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
     let all = credentials.iter().copied().filter(is_standard).collect();
     let first = credentials.iter().copied().take_while(is_standard).collect();

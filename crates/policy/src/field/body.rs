@@ -10,7 +10,7 @@ use http::header::CONTENT_TYPE;
 use super::super::legibility;
 use super::body_fields::FoundInBody;
 use super::lookup::FieldNames;
-use super::{form, json, lenient, multipart};
+use super::{form, json, lenient, multipart, part_charset};
 
 /// The body can be read in several ways, or not at all.
 struct AmbiguousBody;
@@ -23,6 +23,10 @@ pub(super) fn find(names: &FieldNames, headers: &HeaderMap, body: &[u8]) -> Foun
         return found;
     }
     let kind = content_type(headers);
+    if part_charset::hides_ascii(kind, body) {
+        found.all_have_too_many();
+        return found;
+    }
     if find_strictly(names, kind, headers, body, &mut found).is_err() {
         found.all_are_unreadable();
         lenient::find(names, headers, body, &mut found);

@@ -12,7 +12,7 @@ use memchr::{memchr2, memchr2_iter, memmem};
 use smallvec::SmallVec;
 
 use self::document::find as find_in_document;
-use super::super::legibility::{charsets, is_known};
+use super::super::legibility::{charsets, contains_ascii, is_known};
 use super::body_fields::FoundInBody;
 use super::encoding::TextEncoding;
 use super::lookup::FieldNames;
@@ -47,6 +47,9 @@ fn find_in_parts(text: &[u8], names: &FieldNames, found: &mut FoundInBody) {
             continue;
         }
         let line = &text[at..text.len().min(at + MAX_NAME_LEN)];
+        if hides_its_name(line) {
+            return found.all_have_too_many();
+        }
         let Some(name) = PartName::in_line(line, names, &mut budget) else {
             if budget == 0 {
                 return found.all_have_too_many();
@@ -61,6 +64,10 @@ fn find_in_parts(text: &[u8], names: &FieldNames, found: &mut FoundInBody) {
         let Some(start) = end_of_head(text, at) else { return };
         let blanks = text[start..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         let content = &text[start..text.len().min(start + blanks + MAX_VALUE_LEN)];
+        // Some readers end lines with a carriage return alone.
+        if let Some(end) = memmem::find(content, b"\r--") {
+            name.add(names, &content[..end], found);
+        }
         let content = &content[..memmem::find(content, b"\n--").unwrap_or(content.len())];
         let content = content.strip_suffix(b"\n").unwrap_or(content);
         let content = content.strip_suffix(b"\r").unwrap_or(content);
@@ -68,12 +75,13 @@ fn find_in_parts(text: &[u8], names: &FieldNames, found: &mut FoundInBody) {
         // From the end of the head before: a client puts any lines in front of the name.
         let lines = &text[head..start];
         let labels: Vec<String> = charsets(lines).iter().map(|label| first_line(label)).collect();
-        if !labels.iter().all(|label| is_known(label)) {
+        let lines = lines.to_ascii_lowercase();
+        if !labels.iter().all(|label| is_known(label)) || is_coded(&lines) {
             return found.all_have_too_many();
         }
-        if lines.to_ascii_lowercase().windows(6).any(|part| part == b"base64") {
-            let coded = content.iter().copied().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=');
-            basic::decode(coded.collect()).iter().for_each(|content| name.add(names, content, found));
+        if memmem::find(&lines, b"base64").is_some() {
+            let coded: Vec<u8> = content.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+            basic::readings(&coded).for_each(|content| name.add(names, &content, found));
         }
         let Some(encodings) = TextEncoding::possible(&labels, content) else {
             return found.all_have_too_many();
@@ -92,6 +100,46 @@ fn begins_parameter(text: &[u8], at: usize) -> bool {
     }
     let mut bytes = text[at..].iter().filter(|byte| !is_break(byte));
     b"name".iter().all(|expected| bytes.next().is_some_and(|byte| byte.eq_ignore_ascii_case(expected)))
+}
+
+/// Whether a parameter says its name in pieces (`name*0=us; name*1=er`, RFC 2231) or in a charset that hides ASCII. No
+/// browser does.
+fn hides_its_name(line: &[u8]) -> bool {
+    let mut rest =
+        line.iter().copied().filter(|byte| !is_break(byte)).skip(4).skip_while(u8::is_ascii_whitespace);
+    if rest.next() != Some(b'*') {
+        return false;
+    }
+    let mut rest = rest.filter(|byte| !byte.is_ascii_whitespace()).peekable();
+    let mut is_in_pieces = false;
+    while rest.next_if(u8::is_ascii_digit).is_some() {
+        is_in_pieces = true;
+    }
+    let _ = rest.next_if_eq(&b'*');
+    match rest.next() {
+        Some(b'=') if !is_in_pieces => {
+            let label: Vec<u8> =
+                rest.take(MAX_LABEL_LEN).take_while(|byte| !matches!(byte, b';' | b',')).collect();
+            let charset =
+                label.split(|byte| *byte == b'\'').next().filter(|charset| charset.len() < label.len());
+            let charset = charset.map(|charset| String::from_utf8_lossy(charset).to_ascii_lowercase());
+            let charset = charset.as_deref().map(|charset| charset.trim_matches('"'));
+            charset.is_some_and(|charset| !charset.is_empty() && !contains_ascii(charset))
+        }
+        sign => is_in_pieces && sign == Some(b'='),
+    }
+}
+
+/// Whether a header among these lines, in lower case, says that the content is coded in another way than Base64: some
+/// readers decode `quoted-printable` and `x-uuencode`.
+fn is_coded(lines: &[u8]) -> bool {
+    memmem::find_iter(lines, TRANSFER_ENCODING).any(|at| {
+        let value = lines[at + TRANSFER_ENCODING.len()..].trim_ascii_start();
+        let Some(value) = value.strip_prefix(b":") else { return false };
+        let value = value.trim_ascii_start();
+        let end = value.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-');
+        !PLAIN_ENCODINGS.contains(&&value[..end.unwrap_or(value.len())])
+    })
 }
 
 /// A label in the middle of other lines, without quotes.
@@ -128,10 +176,12 @@ impl PartName {
         if is_one_line || *budget == 0 {
             return None;
         }
-        let joined: SmallVec<[u8; MAX_NAME_LEN]> =
-            line.iter().copied().filter(|byte| !is_break(byte)).collect();
-        *budget = budget.saturating_sub(joined.len());
-        parameter_value(&joined).0.and_then(|value| Self::of(value, names))
+        // Some readers drop the blanks behind a break as well.
+        [false, true].into_iter().find_map(|drops_blanks| {
+            let joined = without_breaks(line, drops_blanks);
+            *budget = budget.saturating_sub(joined.len());
+            parameter_value(&joined).0.and_then(|value| Self::of(value, names))
+        })
     }
 
     fn of(value: ParameterValue<'_>, names: &FieldNames) -> Option<Self> {
@@ -158,6 +208,15 @@ impl PartName {
     fn add(&self, names: &FieldNames, value: &[u8], found: &mut FoundInBody) {
         self.each().for_each(|sent| names.add_named(sent, value, found));
     }
+}
+
+fn without_breaks(line: &[u8], drops_blanks: bool) -> SmallVec<[u8; MAX_NAME_LEN]> {
+    let mut is_behind_break = false;
+    let stays = |byte: &u8| {
+        is_behind_break = is_break(byte) || (is_behind_break && drops_blanks && matches!(byte, b' ' | b'\t'));
+        !is_behind_break
+    };
+    line.iter().copied().filter(stays).collect()
 }
 
 /// The value of a parameter, whose name may be a `name*`.
@@ -212,6 +271,11 @@ fn end_of_head(text: &[u8], at: usize) -> Option<usize> {
 
 /// C reads a line that begins with a zero byte as empty.
 const EMPTY_LINES: [&[u8]; 5] = [b"\r\n\r\n", b"\n\r\n", b"\n\n", b"\r\r", b"\n\0"];
+const TRANSFER_ENCODING: &[u8] = b"content-transfer-encoding";
+/// What is read as it is, and Base64, which is decoded.
+const PLAIN_ENCODINGS: [&[u8]; 5] = [b"", b"7bit", b"8bit", b"binary", b"base64"];
+/// Bytes of a charset's label at most.
+const MAX_LABEL_LEN: usize = 64;
 /// How often a byte is looked at for names of parts, on average.
 const LOOKS: usize = 2;
 /// Parts that name a field at most. Reading each may take as long as a value is.

@@ -1,4 +1,4 @@
-use http::header::CONTENT_TYPE;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderValue, Method};
 
 use super::super::attempt::{AttemptBody, Client};
@@ -249,6 +249,105 @@ fn values_are_never_shown() {
     found.add(b"secret").unwrap();
     assert_eq!(format!("{found:?}"), "Values(1 hidden)");
     let broken = HeaderValue::from_bytes(b"Basic \xff").unwrap();
-    let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, broken)]);
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, broken)]);
     assert!(authorization::find(&[Field::Basic], &headers, Half::User, &mut found).is_ok());
+}
+
+/// Werkzeug, Django, Tornado, Go and Python's `email` read these parts as the field.
+#[test]
+fn a_part_that_hides_its_name_or_its_content_makes_the_body_ambiguous() {
+    let kind = "multipart/form-data; boundary=x";
+    let read = |head: &str, content: &str| {
+        read(&[form("username")], kind, format!("--x\r\n{head}\r\n\r\n{content}\r\n--x--\r\n"))
+    };
+    let disposition = "Content-Disposition: form-data;";
+    for parameter in [
+        "name*0=user; name*1=name",
+        "name*0=\"user\"; name*1=\"name\"",
+        "name*0*=utf-8''us%65r; name*1=name",
+        "name*1=name; name*0=user",
+        "name *0 =user; name*1=name",
+        "name*=utf-16''u%00s%00e%00r%00n%00a%00m%00e%00",
+        "name*=utf-7''+AHU-sername",
+        "name*=\"utf-7''+AHU-sername\"",
+    ] {
+        let found = read(&format!("{disposition} {parameter}"), "admin");
+        assert_eq!(found, Err(FieldReadError::TooMany(TooManyValues)), "{parameter}");
+    }
+    for coding in ["quoted-printable", " Quoted-Printable", "\r\n quoted-printable", "x-uuencode", "uue"] {
+        let head = format!("{disposition} name=\"username\"\r\nContent-Transfer-Encoding:{coding}");
+        assert_eq!(read(&head, "=61dmin"), Err(FieldReadError::TooMany(TooManyValues)), "{coding}");
+    }
+    let named = read(&format!("{disposition} name*=utf-8''user%6eame"), "admin");
+    assert_eq!(named, Err(FieldReadError::Unreadable), "it is read all the same");
+    let other = read(&format!("{disposition} name*=utf-8'de'gr%c3%bc%c3%9fe"), "admin");
+    assert_eq!(other, Err(FieldReadError::Unreadable));
+}
+
+#[test]
+fn lenient_readers_of_parts_find_the_name_in_other_lines() {
+    let found = |body: &str| {
+        let lines = [(CONTENT_TYPE, "multipart/form-data; boundary=x")];
+        let found = find_with(&[form("username")], &lines, "", AttemptBody::Whole(body.as_bytes()));
+        shown(&found.unwrap())
+    };
+    let part = "--x\r\nContent-Disposition: form-data; name=\"username\"\r\n";
+    let folded = part.replace("user", "user\r\n\t");
+    assert!(found(&format!("{folded}\r\nadmin\r\n--x--\r\n")).contains(&"admin".to_owned()));
+    let single = format!("{part}\r\nadmin\r\n--x--\r\n").replace("\r\n", "\r");
+    assert!(found(&single).contains(&"admin".to_owned()));
+    let base64 = format!("{part}Content-Transfer-Encoding: base64\r\n\r\nYW-R*ta!W4=\r\n--x--\r\n");
+    assert!(found(&base64).contains(&"admin".to_owned()), "Django skips foreign letters");
+}
+
+/// RFC 7578, 4.6.
+#[test]
+fn parts_whose_charset_hides_ascii_are_ambiguous() {
+    let read = |charset: &str| {
+        let part = |name: &str, content: &str| {
+            format!("--x\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{content}\r\n")
+        };
+        let body = [part("_charset_", charset), part("log", "admin"), "--x--\r\n".to_owned()].concat();
+        read(&[form("log")], "multipart/form-data; boundary=x", body)
+    };
+    for hiding in ["utf-7", "IBM037", "utf-16", " utf-32be "] {
+        assert_eq!(read(hiding), Err(FieldReadError::TooMany(TooManyValues)), "{hiding}");
+    }
+    for usual in ["UTF-8", "windows-1252", "Shift_JIS", ""] {
+        assert_eq!(read(usual), some(&["admin"]), "{usual}");
+    }
+}
+
+/// Gson skips both.
+#[test]
+fn a_prefix_and_comments_of_a_document_hide_nothing() {
+    let document = r#"{"username":"admin","password":"x"}"#;
+    for body in [
+        format!(")]}}'\n{document}"),
+        format!("\u{feff})]}}'{document}"),
+        document.replacen('{', "{#\"\n", 1),
+        format!("#'\n{document}"),
+        format!("# it's\n{document} # \"x"),
+    ] {
+        for kind in ["application/json", "text/plain"] {
+            let found = find_with(
+                &[json("/username")],
+                &[(CONTENT_TYPE, kind)],
+                "",
+                AttemptBody::Whole(body.as_bytes()),
+            );
+            let found = found.unwrap();
+            assert!(found.is_unreadable() && shown(&found).contains(&"admin".to_owned()), "{kind} {body}");
+        }
+    }
+}
+
+/// Authelia reads `Proxy-Authorization` where a proxy asks it.
+#[test]
+fn credentials_for_a_proxy_name_an_account_too() {
+    let read = |lines: &[(HeaderName, &str)]| read_with(&[Field::Basic], lines, "", AttemptBody::Whole(b""));
+    let basic = "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==";
+    assert_eq!(read(&[(PROXY_AUTHORIZATION, basic)]), some(&["Aladdin"]));
+    let both = [(AUTHORIZATION, "Basic YTpiOmM="), (PROXY_AUTHORIZATION, basic)];
+    assert_eq!(read(&both), some(&["a", "Aladdin"]));
 }

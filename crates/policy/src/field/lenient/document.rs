@@ -8,9 +8,19 @@ use super::super::name::letters;
 
 /// Adds the values after the last name on the way to each field.
 pub(super) fn find(text: &[u8], fields: &BodyFields, found: &mut FoundInBody) {
+    // The prefix against cross-site scripts, which readers skip: its quote begins no text.
+    let begin = text.iter().position(u8::is_ascii_graphic).map_or(text, |at| &text[at..]);
+    let text = begin.strip_prefix(b")]}'").unwrap_or(begin);
+    find_in(LenientTokens { rest: text, has_hash_comments: false }, fields, found);
+    if memchr::memchr(b'#', text).is_some() {
+        find_in(LenientTokens { rest: text, has_hash_comments: true }, fields, found);
+    }
+}
+
+fn find_in(tokens: LenientTokens<'_>, fields: &BodyFields, found: &mut FoundInBody) {
     let mut search = DocumentSearch { names: last_names(fields), depth: 0, open: Vec::new(), texts: 0 };
     let (mut text_before, mut buffer) = (None, Vec::new());
-    for token in (LenientTokens { rest: text }) {
+    for token in tokens {
         match token {
             LenientToken::Text(text) => {
                 if !search.open.is_empty() {
@@ -112,6 +122,8 @@ impl<'a> LenientText<'a> {
 
 struct LenientTokens<'a> {
     rest: &'a [u8],
+    /// Whether `#` begins a comment, as for Gson; to others it is a letter.
+    has_hash_comments: bool,
 }
 
 impl<'a> Iterator for LenientTokens<'a> {
@@ -128,6 +140,7 @@ impl<'a> Iterator for LenientTokens<'a> {
                 }
                 b'/' if after.starts_with(b"*") => (None, 1 + end_of(after, b"*/")),
                 b'/' if after.starts_with(b"/") => (None, 1 + end_of(after, b"\n")),
+                b'#' if self.has_hash_comments => (None, 1 + end_of(after, b"\n")),
                 b':' | b'=' => (Some(LenientToken::Names), 1),
                 b',' | b';' => (Some(LenientToken::Separates), 1),
                 b'{' | b'[' => (Some(LenientToken::Opens), 1),
