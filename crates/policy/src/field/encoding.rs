@@ -41,8 +41,9 @@ enum EncodingFamily {
 impl EncodingFamily {
     /// `None` for a superset of ASCII.
     fn of(label: &str) -> Option<Self> {
-        let has = |words: &[&str]| words.iter().any(|word| label.contains(word));
-        if has(&["utf-7", "utf7", "u7"]) {
+        let joined: String = label.chars().filter(|letter| !matches!(letter, '-' | '_' | ' ')).collect();
+        let has = |words: &[&str]| words.iter().any(|word| joined.contains(word));
+        if has(&["utf7", "u7"]) {
             Some(Self::Utf7)
         } else if has(&["16", "32", "ucs", "unicode"]) {
             Some(if has(&["utf", "ucs", "unicode"]) { Self::Wide } else { Self::Numbered })

@@ -176,9 +176,8 @@ impl PartName {
         if is_one_line || *budget == 0 {
             return None;
         }
-        // Some readers drop the blanks behind a break as well.
-        [false, true].into_iter().find_map(|drops_blanks| {
-            let joined = without_breaks(line, drops_blanks);
+        [without_breaks, without_folds].into_iter().find_map(|join| {
+            let joined = join(line);
             *budget = budget.saturating_sub(joined.len());
             parameter_value(&joined).0.and_then(|value| Self::of(value, names))
         })
@@ -210,14 +209,28 @@ impl PartName {
     }
 }
 
-fn without_breaks(line: &[u8], drops_blanks: bool) -> SmallVec<[u8; MAX_NAME_LEN]> {
-    let mut is_behind_break = false;
-    let stays = |byte: &u8| {
-        is_behind_break = is_break(byte) || (is_behind_break && drops_blanks && matches!(byte, b' ' | b'\t'));
-        !is_behind_break
-    };
-    line.iter().copied().filter(stays).collect()
+fn without_breaks(line: &[u8]) -> JoinedLines {
+    line.iter().copied().filter(|byte| !is_break(byte)).collect()
 }
+
+/// Without breaks that blanks follow, and these blanks: some readers join folded lines so.
+fn without_folds(line: &[u8]) -> JoinedLines {
+    let mut joined = JoinedLines::new();
+    let mut rest = line;
+    while let Some((first, after)) = rest.split_first() {
+        let behind = rest.strip_prefix(b"\r\n").unwrap_or(after);
+        let blanks = behind.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        if is_break(first) && blanks > 0 {
+            rest = &behind[blanks..];
+        } else {
+            joined.push(*first);
+            rest = after;
+        }
+    }
+    joined
+}
+
+type JoinedLines = SmallVec<[u8; MAX_NAME_LEN]>;
 
 /// The value of a parameter, whose name may be a `name*`.
 #[derive(Clone, Copy)]

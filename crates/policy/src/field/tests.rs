@@ -294,10 +294,24 @@ fn lenient_readers_of_parts_find_the_name_in_other_lines() {
     let part = "--x\r\nContent-Disposition: form-data; name=\"username\"\r\n";
     let folded = part.replace("user", "user\r\n\t");
     assert!(found(&format!("{folded}\r\nadmin\r\n--x--\r\n")).contains(&"admin".to_owned()));
+    let unquoted = part.replace("\"username\"", "user\r\n name");
+    assert!(found(&format!("{unquoted}\r\nadmin\r\n--x--\r\n")).contains(&"admin".to_owned()));
     let single = format!("{part}\r\nadmin\r\n--x--\r\n").replace("\r\n", "\r");
     assert!(found(&single).contains(&"admin".to_owned()));
     let base64 = format!("{part}Content-Transfer-Encoding: base64\r\n\r\nYW-R*ta!W4=\r\n--x--\r\n");
     assert!(found(&base64).contains(&"admin".to_owned()), "Django skips foreign letters");
+}
+
+/// Python knows charsets by names with an underscore, too.
+#[test]
+fn a_charset_is_the_same_with_other_marks_between_its_letters() {
+    for label in ["utf-7", "utf_7", "UTF7", "utf 7"] {
+        let kind = format!("multipart/form-data; boundary=x; charset=\"{label}\"");
+        let body = "--x\r\nContent-Disposition: form-data; name=\"log\"\r\n\r\n+AGE-dmin\r\n--x--\r\n";
+        let body = AttemptBody::Whole(body.as_bytes());
+        let found = find_with(&[form("log")], &[(CONTENT_TYPE, &kind)], "", body).unwrap();
+        assert!(shown(&found).contains(&"admin".to_owned()), "{label}");
+    }
 }
 
 /// RFC 7578, 4.6.
