@@ -313,13 +313,15 @@ impl JudgedFacts<'_> {
             return broken;
         }
         let unannounced = count(self.audited.gaps.iter().filter(|gap| !gap.announced).count());
+        let ends = count(self.audited.unannounced_ends.len());
         let figure = format!(
-            "{}, {} without a gate, {} of them not announced",
+            "{}, {} without a gate, {} of them not announced; {} without a line of it",
             plural(self.audited.starts, "start"),
             plural(count(self.audited.gaps.len()), "time"),
-            grouped(unannounced)
+            grouped(unannounced),
+            plural(ends, "end")
         );
-        match self.audit.runs.is_empty() || unannounced > 0 {
+        match self.audit.runs.is_empty() || unannounced + ends > 0 {
             true => (ControlState::NotShown, figure),
             false => (ControlState::Met, figure),
         }
