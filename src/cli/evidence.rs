@@ -3,6 +3,7 @@
 //! It reads the configuration and logs, and asks no gate. `promises` says what each limit lets through, `replay::evidence`
 //! reads, `controls` judges; `report` is the JSON, `html` the page.
 
+mod compared_lines;
 mod controls;
 mod exceptions;
 mod html;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use support::decisions::{self, FILE, objects};
 use support::{Launch, Reply, Said, Upstream, binary};
+use tollgate::observe::audit::gate_lines::BEGUN;
 use tollgate::observe::audit::{AuditEntry, AuditLog};
 use tollgate::observe::timestamp::rfc3339;
 use tollgate::time::{Clock, Span, Time};
@@ -267,6 +268,30 @@ fn where_a_person_was_forgotten_no_account_is_shown_to_be_bounded() {
 }
 
 #[test]
+fn a_restart_soon_after_a_crash_is_an_end_that_nobody_announced() {
+    let days = SimulatedDays::run(2, 5);
+    let (_, before) = evidence(&days, &["--since", "3d"]);
+    assert_eq!(
+        control(&before, "10.2.1.6"),
+        ("met", "1 start, 0 times without a gate, 0 of them not announced; 0 ends without a line of it")
+    );
+    let audit = AuditLog::open(days.path("audit.log"), "gate-1".to_owned()).unwrap();
+    let begin = AuditEntry::of_gate(BEGUN, 2, json!({ "config": "0011", "version": "1" }));
+    audit.append(&begin, Clock::system().now()).unwrap();
+    let (said, after) = evidence(&days, &["--since", "3d"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(
+        control(&after, "10.2.1.6"),
+        ("not shown", "2 starts, 1 time without a gate, 1 of them not announced; 1 end without a line of it")
+    );
+    let ends = after["audit"]["unannounced_ends"].as_array().unwrap();
+    assert_eq!((ends.len(), &ends[0]["gate"]), (1, &json!("gate-1")));
+    assert_eq!(ends[0]["heard"], after["audit"]["gaps"][0]["from"]);
+    let exceptions = after["exceptions"].as_array().unwrap();
+    assert!(exceptions.iter().any(|found| found["kind"] == "end" && found["until"] == ends[0]["followed"]));
+}
+
+#[test]
 fn a_limit_that_only_observed_for_a_time_is_not_shown_to_be_kept() {
     let days = SimulatedDays::run(2, 5);
     let path = days.path("decisions.log");
@@ -370,6 +395,8 @@ fn a_line_over_the_promise_is_named() {
         "{}",
         said.err
     );
+    let (_, figure) = control(&report, "16.3.1");
+    assert!(figure.contains("; of 25 no gate told; ") && !figure.contains("as many as"), "{figure}");
 }
 
 #[test]
@@ -402,7 +429,11 @@ fn a_running_gate_tells_of_its_lines(schema: &str) {
     let decisions = &found["decisions"];
     let lines = fs::read_to_string(gate.directory.join("decisions.log")).unwrap().lines().count();
     assert_eq!((&decisions["lines"], &decisions["compared"]["written"]), (&json!(lines), &json!(lines)));
-    assert_eq!(control(&found, "16.3.1").0, "met", "{schema}: {}", control(&found, "16.3.1").1);
+    let (state, figure) = control(&found, "16.3.1");
+    assert!(
+        state == "met" && figure.ends_with(", as many as the gate wrote; 3 refused, 5 failed"),
+        "{schema}: {figure}"
+    );
     assert_eq!((&decisions["attempts"]["failed"], &decisions["attempts"]["refused"]), (&json!(5), &json!(3)));
     assert_eq!(limit(decisions, "address")["promise"]["greatest"], 5, "{schema}");
 }

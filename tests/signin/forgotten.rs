@@ -237,6 +237,27 @@ fn a_planted_person_is_nowhere_after_forget_and_others_stay() {
         assert_eq!(before.keys().map(|name| mode(&gate, name)).collect::<Vec<_>>(), modes);
         begins_anew(&gate, who[1]);
         has_tombstone(&gate);
+        readers_take_every_line(&gate, schema);
+    }
+}
+
+/// A log without a person is still one that the gate's own readers take, in each schema.
+fn readers_take_every_line(gate: &Gate, schema: &str) {
+    let log = "decisions.log.2.gz";
+    for (words, part) in [
+        (&["evidence", "--format", "json", "--log", log][..], "decisions"),
+        (&["replay", "--output", "json", log][..], "log"),
+        (&["site", "report", "--format", "json", "--log", log][..], "log"),
+    ] {
+        let mut command = Command::new(binary());
+        command.current_dir(&gate.directory).args(words).args(["-c", "gate.toml"]);
+        let output = command.env_remove("TOLLGATE_CONFIG").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let report: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{schema}: {words:?}: {error}: {said}"));
+        let read = &report[part];
+        assert!(read["lines"].as_u64() > Some(30), "{schema}: {words:?}: {read:#}");
+        assert_eq!(read["unreadable"], 0, "{schema}: {words:?}: {read:#}");
     }
 }
 

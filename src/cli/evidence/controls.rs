@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 
+use super::compared_lines::told_words;
 use super::parts::{AuditedPart, DecisionsPart};
 use crate::cli::replay::text::{grouped, plural};
 use crate::config::Config;
@@ -199,10 +200,12 @@ impl JudgedFacts<'_> {
         if let Some(why) = self.why_uncounted() {
             return (ControlState::NotShown, format!("{}; {why}", plural(shown.lines, "line")));
         }
+        let told = self.decisions.compared.as_ref().map(|compared| told_words(shown.lines, compared));
         let figure = format!(
-            "{} in {}, as many as the gate wrote; {} refused, {} failed",
+            "{} in {}{}; {} refused, {} failed",
             plural(attempts.all, "attempt"),
             plural(shown.lines, "line"),
+            told.unwrap_or_default(),
             grouped(attempts.refused),
             grouped(attempts.failed)
         );
@@ -310,13 +313,15 @@ impl JudgedFacts<'_> {
             return broken;
         }
         let unannounced = count(self.audited.gaps.iter().filter(|gap| !gap.announced).count());
+        let ends = count(self.audited.unannounced_ends.len());
         let figure = format!(
-            "{}, {} without a gate, {} of them not announced",
+            "{}, {} without a gate, {} of them not announced; {} without a line of it",
             plural(self.audited.starts, "start"),
             plural(count(self.audited.gaps.len()), "time"),
-            grouped(unannounced)
+            grouped(unannounced),
+            plural(ends, "end")
         );
-        match self.audit.runs.is_empty() || unannounced > 0 {
+        match self.audit.runs.is_empty() || unannounced + ends > 0 {
             true => (ControlState::NotShown, figure),
             false => (ControlState::Met, figure),
         }
@@ -340,9 +345,15 @@ impl JudgedFacts<'_> {
         if let Some(why) = self.why_uncounted() {
             return (ControlState::NotShown, format!("{whole}; {why}"));
         }
-        let written = self.decisions.compared.as_ref().map_or(0, |compared| compared.written);
-        let written = plural(written, "line");
-        (ControlState::Met, format!("{whole}; {written} of the decision log were written, 0 are missing"))
+        let compared = self.decisions.compared.as_ref();
+        let told = plural(compared.map_or(0, |compared| compared.written), "line");
+        let untold = compared.map_or(0, |compared| compared.untold);
+        let untold = match untold {
+            0 => String::new(),
+            _ => format!("; of {} more no gate told", grouped(untold)),
+        };
+        let figure = format!("{whole}; the gate told of {told} of the decision log, 0 are missing{untold}");
+        (ControlState::Met, figure)
     }
 
     fn logs_are_kept(&self) -> Judged {

@@ -6,12 +6,12 @@ use serde_json::Value;
 use super::parts::{AuditedPart, DecisionsPart};
 use crate::config::Config;
 use crate::policy::{LimitKind, Mode};
-use crate::replay::evidence::{AuditEvidence, ReadChange, StoreOutage};
+use crate::replay::evidence::{AuditEvidence, ReadChange, StoreOutage, UnannouncedEnd};
 
 /// An exception. Times are RFC 3339 in UTC.
 #[derive(Debug, Serialize)]
 pub(super) struct ShownException {
-    /// A word: `exemption`, `rate`, `ban`, `mode`, `drain`, `store`, `gap`, `configuration`, `log`.
+    /// A word: `exemption`, `rate`, `ban`, `mode`, `drain`, `store`, `gap`, `end`, `configuration`, `log`.
     pub(super) kind: &'static str,
     pub(super) what: String,
     pub(super) from: Option<String>,
@@ -45,6 +45,7 @@ pub(super) fn exceptions(
         .chain(changes)
         .chain(outages)
         .chain(gaps)
+        .chain(audited.unannounced_ends.iter().map(of_end))
         .chain(of_logs(decisions, audited))
         .collect()
 }
@@ -115,6 +116,16 @@ fn of_outage(outage: &StoreOutage) -> ShownException {
         why: Some(why.clone()).filter(|why| !why.is_empty()),
         ..ShownException::new("store", what)
     }
+}
+
+/// From when the gate was last heard of until the next one began.
+fn of_end(end: &UnannouncedEnd) -> ShownException {
+    let UnannouncedEnd { gate, heard, followed } = end;
+    let what = match followed {
+        Some(_) => format!("{gate} began again, and has not said that the process before ended"),
+        None => format!("{gate} fell silent, and has not said that it ended"),
+    };
+    ShownException { from: Some(heard.clone()), until: followed.clone(), ..ShownException::new("end", what) }
 }
 
 fn of_logs(decisions: &DecisionsPart, audited: &AuditedPart) -> Vec<ShownException> {

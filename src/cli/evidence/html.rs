@@ -31,11 +31,12 @@ fn write_about(page: &mut String, report: &EvidenceReport) {
     };
     let lines = match &report.decisions.compared {
         Some(compared) => format!(
-            "{} were written, {} are missing, {} expired, {} are from before the logs that are left",
+            "the gate told of {}: {} are missing, {} expired, {} are from before the logs that are left; of {} it told nothing",
             grouped(compared.written),
             grouped(compared.missing),
             grouped(compared.expired),
-            grouped(compared.older)
+            grouped(compared.older),
+            grouped(compared.untold)
         ),
         None => format!(
             "{} were read; the gate did not tell how many it wrote",

@@ -5,7 +5,9 @@ use serde::Serialize;
 use super::ReportedTime;
 use crate::config::{Config, Sources, combined, worst_cases};
 use crate::observe::audit::AuditSummary;
-use crate::replay::evidence::{AuditEvidence, DecisionEvidence, LineComparison, ServingGap, gaps};
+use crate::replay::evidence::{
+    AuditEvidence, DecisionEvidence, LineComparison, ServingGap, UnannouncedEnd, gaps, unannounced_ends,
+};
 
 /// What the configuration promises, in the words of `tollgate check --worst`.
 #[derive(Debug, Serialize)]
@@ -48,6 +50,8 @@ pub(super) struct AuditedPart {
     pub(super) lost: u64,
     /// Times in which no gate served.
     pub(super) gaps: Vec<ServingGap>,
+    /// Ends of which no line tells, also where another gate served.
+    pub(super) unannounced_ends: Vec<UnannouncedEnd>,
 }
 
 /// What the check of the chain shows.
@@ -100,6 +104,7 @@ impl AuditedPart {
             .unwrap_or(u64::MAX),
             lost: audit.lost,
             gaps: gaps(&audit.runs, time.since, time.now),
+            unannounced_ends: unannounced_ends(&audit.runs, time.since, time.now),
         }
     }
 }

@@ -366,6 +366,10 @@ mod tests {
                 r#"{"a":1,"b":2}"#,
             ),
             (
+                r#"{"a":1,"source":{"ip":"2001:db8::9"},"b":{"verdict":"refuse"}}"#,
+                r#"{"a":1,"b":{"verdict":"refuse"}}"#,
+            ),
+            (
                 r#"203.0.113.9 - - [x] "GET /?u=PLANCK&v=1 HTTP/1.1" 200 5 "http://a/?mail=zoe4711%40example.org" "curl/8""#,
                 r#"- - - [x] "GET /?u=-&v=1 HTTP/1.1" 200 5 "http://a/?mail=-" "curl/8""#,
             ),

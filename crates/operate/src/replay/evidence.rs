@@ -18,7 +18,7 @@ pub use self::lines::{LineComparison, MissingLines, compare_lines};
 pub use self::report::{
     AccountFigures, AttemptFigures, DecisionEvidence, LimitFigures, PromiseFigures, RouteFigures, ShownLine,
 };
-pub use self::runs::{GateRun, ServingGap, gaps};
+pub use self::runs::{GateRun, ServingGap, UnannouncedEnd, gaps, unannounced_ends};
 pub use self::table::{EvidenceTable, LimitPromise, WatchedLimit};
 pub use self::tally::{BucketsTouched, ChangeNote};
 

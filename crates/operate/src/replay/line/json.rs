@@ -157,10 +157,17 @@ impl<'a> JsonFields<'a> {
         })
     }
 
+    /// The client as the line names it. A decision in OCSF or ECS has no object for one without an address, and
+    /// `tollgate forget` takes it out of lines of a person: this is what `-` is in the gate's own schema.
+    fn client_text(&self) -> Option<&str> {
+        let is_unnamed = self.is_of_schema && !self.verdict.is_absent() && self.client.is_absent();
+        if is_unnamed { Some("-") } else { self.client.text() }
+    }
+
     pub(super) fn into_request(self) -> Result<LoggedRequest<'a>, LineError> {
         let logged = self.exact_time.time().or_else(|| self.time.time()).ok_or(LineError::NoTime)?;
         let took = self.took.number().filter(|seconds| *seconds > 0.0).map_or(Span::ZERO, span_of_seconds);
-        let address = self.client.text().or_else(|| self.peer.text()).ok_or(LineError::NoClient)?;
+        let address = self.client_text().or_else(|| self.peer.text()).ok_or(LineError::NoClient)?;
         let client = client(address)?;
         if !self.verdict.is_absent() && self.status.is_absent() {
             return self.into_decision(logged, client);

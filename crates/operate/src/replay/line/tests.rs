@@ -196,6 +196,43 @@ fn every_schema_of_the_decision_log_tells_the_same() {
     assert_eq!(format!("{:?}", read(&sorted)), own);
 }
 
+/// Of a refusal or of what came of an attempt; with an address, a prefix, or a hash; as `tollgate forget` leaves it.
+#[test]
+fn a_line_without_a_client_and_an_account_is_read_alike_in_every_schema() {
+    let parts = [
+        [r#""client":"203.0.113.9","account":"123456789abc""#, r#""client":"-","account":null"#],
+        [
+            r#""src_endpoint":{"ip":"203.0.113.9"},"user":{"uid":"123456789abc"},"#,
+            r#""user":{"name":"Unknown"},"#,
+        ],
+        [r#""source":{"ip":"203.0.113.9"},"user":{"hash":"123456789abc"},"#, ""],
+    ];
+    let settled = [
+        (r#""verdict":"refuse""#, r#""verdict":"admit""#),
+        (r#""outcome":null"#, r#""outcome":"failure""#),
+        (r#""settled_us":null"#, r#""settled_us":250.125"#),
+    ];
+    let outcome =
+        |line: &str| settled.iter().fold(line.to_owned(), |line, (from, to)| line.replace(from, to));
+    let mut forgotten = Vec::new();
+    for (line, [named, unnamed]) in SCHEMAS.iter().zip(parts) {
+        assert!(line.contains(named), "{line}");
+        let refusal = line.replace(named, unnamed);
+        forgotten.push([outcome(&refusal), refusal]);
+    }
+    for lines in &forgotten {
+        for (line, own) in lines.iter().zip(&forgotten[0]) {
+            let gate = parse_gate_line(line.as_bytes()).unwrap();
+            assert_eq!((gate.client, gate.account), (Some(Client::UnixSocket), None), "{line}");
+            assert_eq!(gate, parse_gate_line(own.as_bytes()).unwrap());
+            assert_eq!(read(line), read(own), "{line}");
+        }
+    }
+    // What is no decision has a client, whatever else it has of a schema.
+    let other = r#"{"ecs":{"version":"9.4.0"},"@timestamp":"2026-11-20T23:21:52Z","status":401,"request":"POST / HTTP/1.1"}"#;
+    assert_eq!(parse(other.as_bytes(), None).err(), Some(LineError::NoClient));
+}
+
 #[test]
 fn objects_of_other_programs_and_what_only_has_their_names_are_passed_over() {
     let line = br#"{"user":"","source":7,"http":[true],"remote_addr":"203.0.113.9","request":"POST /login HTTP/1.1","status":401,"ts":1795216912.5}"#;

@@ -15,7 +15,7 @@ use crate::time::Time;
 pub struct GateLine<'a> {
     /// When the request arrived.
     pub at: Time,
-    /// `None` if the log has hashes instead of addresses.
+    /// `None` if the log has hashes instead of addresses. One without an address may be a person who was forgotten.
     pub client: Option<Client>,
     /// The route; `None` if the request was no attempt.
     pub route: Option<Cow<'a, str>>,
@@ -71,7 +71,7 @@ impl<'a> JsonFields<'a> {
             return Err(LineError::NotOfGate);
         }
         let at = self.time.time().ok_or(LineError::NoTime)?;
-        let client = match client(self.client.text().ok_or(LineError::NoClient)?) {
+        let client = match client(self.client_text().ok_or(LineError::NoClient)?) {
             Ok(client) => Some(client),
             Err(LineError::HashedClient) => None,
             Err(error) => return Err(error),
