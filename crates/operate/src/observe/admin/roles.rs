@@ -18,7 +18,7 @@ impl AdminPage {
         use OperatorRole::{Operate, Read, Unlock};
         let is_get = matches!(*method, Method::GET | Method::HEAD);
         let (role, is_narrowed) = match self {
-            Self::Open => (Read, true),
+            Self::Open | Self::OpenApi => (Read, true),
             Self::Dashboard(DashboardPath::Page | DashboardPath::Routes) => (Read, true),
             Self::Dashboard(DashboardPath::History) => (Read, false),
             Self::Events => (Read, false),
