@@ -115,10 +115,11 @@ fn operations() -> Vec<Operation> {
             .taking(&forgotten()),
         get("/forget", "How far it is.", ForgetPage::schema),
         get("/exemptions", "Exempt prefixes.", ExemptionsPage::schema),
-        put("/exemptions/{prefix}", "Exempts a prefix for a while.", PrefixPart::schema)
-            .of_prefix()
+        // More than `unlock` may do needs `operate`.
+        put("/exemptions/{prefix}", "Exempts an address for a while, or a prefix.", PrefixPart::schema)
+            .of_address()
             .taking(&lasting_prefix()),
-        delete("/exemptions/{prefix}", "Ends it.", EndedPage::schema).of_prefix(),
+        delete("/exemptions/{prefix}", "Ends it.", EndedPage::schema).of_address(),
         get("/bans", "Banned prefixes.", BansPage::schema),
         put("/bans/{prefix}", "Bans a prefix for a while.", PrefixPart::schema).of_prefix().taking(&ban()),
         delete("/bans/{prefix}", "Ends it.", EndedPage::schema).of_prefix(),
@@ -166,6 +167,10 @@ impl Operation {
 
     fn of_prefix(self) -> Self {
         self.named("prefix", "203.0.113.0/24")
+    }
+
+    fn of_address(self) -> Self {
+        self.named("prefix", "203.0.113.9")
     }
 
     fn of_key(self) -> Self {

@@ -29,7 +29,9 @@ impl AdminPage {
             Self::DryRun(DryRunPath::Explain) => (Read, false),
             Self::DryRun(DryRunPath::Check) => (Operate, false),
             Self::Overrides(OverridesPath::Exemptions | OverridesPath::Bans) => (Read, false),
-            Self::Overrides(OverridesPath::Exemption(_) | OverridesPath::Ban(_)) => (Operate, false),
+            // Of one address and for a day: the page asks for more itself.
+            Self::Overrides(OverridesPath::Exemption(_)) => (Unlock, false),
+            Self::Overrides(OverridesPath::Ban(_)) => (Operate, false),
             Self::Overrides(OverridesPath::Mode(Some(_))) => (Operate, true),
             Self::Overrides(OverridesPath::Mode(None)) => (Operate, false),
             Self::Forget => (Operate, false),
