@@ -126,6 +126,11 @@ impl NoConfiguration {
     }
 }
 
+/// The configuration has mistakes, which were printed: there is nothing more to say.
+#[derive(Debug, thiserror::Error)]
+#[error("the configuration has mistakes")]
+pub(super) struct MistakesShown;
+
 /// Checks the sources and reports on them; returns the configuration if it is valid.
 pub(super) fn load_and_report(sources: &Sources) -> Option<Config> {
     let loaded = load(sources);
