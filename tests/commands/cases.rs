@@ -243,6 +243,24 @@ fn thirty_cases_take_less_than_a_second() {
     assert!(fastest.min().unwrap() < Duration::from_secs(1));
 }
 
+/// Eight times as many may take twenty times as long; each with its own walk over the file took fifty times.
+#[test]
+fn many_cases_take_no_longer_each_than_few() {
+    let case = "[[case]]\nrequest = \"POST /login\"\nfrom = \"203.0.113.7\"\nexpect = \"admit\"\n";
+    let free = "[limit.address]\nrate = \"1000000 per 5m\"\n";
+    let fastest = |count: usize| {
+        let cases = case.repeat(count);
+        let runs = (0..3).map(|_| {
+            let started = Instant::now();
+            holds(free, &cases);
+            started.elapsed()
+        });
+        runs.min().unwrap()
+    };
+    let (few, many) = (fastest(2_500), fastest(20_000));
+    assert!(many < few * 20, "{few:?}, {many:?}");
+}
+
 #[test]
 fn a_configuration_that_observes_is_tested_as_it_will_enforce() {
     let folder = Folder::new();
