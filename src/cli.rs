@@ -202,6 +202,7 @@ pub fn main() -> ExitCode {
                 Exit::Failed.into()
             }
         },
+        Err(error) if error.is::<sources::MistakesShown>() => Exit::BadConfiguration.into(),
         Err(error) => {
             errln!("tollgate: {error:#}");
             let missing = error.is::<sources::NoConfiguration>();

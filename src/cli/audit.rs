@@ -17,7 +17,7 @@ use super::Exit;
 use super::admin_api::OutputFormat;
 use super::policy::opened;
 use super::service_unit::ServiceUnit;
-use super::sources::{ConfigArgs, counted, report_all};
+use super::sources::{ConfigArgs, MistakesShown, counted, report_all};
 use crate::cli::output::{errln, outln};
 use crate::config::{Sources, load};
 use crate::observe::audit::{AuditSummary, LineHash, verify};
@@ -110,9 +110,7 @@ fn configured_if_any(config: &ConfigArgs) -> anyhow::Result<Vec<PathBuf>> {
     let loaded = load(&sources);
     if loaded.config.is_none() && sources.path.is_some() {
         report_all(&loaded, &sources.name);
-        bail!(
-            "the configuration has mistakes, so its audit log is not known: correct them, or name the files"
-        );
+        return Err(MistakesShown.into());
     }
     let Some(path) = loaded.config.and_then(|config| config.operators.audit) else { return Ok(Vec::new()) };
     let rotated = rotated_files(&path).with_context(|| path.display().to_string())?;

@@ -82,9 +82,30 @@ fn row(ForgetPlace { place, what, removed, note, failed }: &ForgetPlace) -> [Str
         (None, Some(note)) => note.clone(),
         (None, None) => String::new(),
     };
-    let what = if *removed == 1 { what.strip_suffix('s').unwrap_or(what) } else { what };
+    let what = if *removed == 1 { singular(what) } else { what };
     [place.clone(), format!("{removed} {what}"), note]
+}
+
+/// The word for one of what a gate counts.
+fn singular(plural: &str) -> &str {
+    match plural {
+        "addresses" => "address",
+        _ => plural.strip_suffix('s').unwrap_or(plural),
+    }
 }
 
 const PATH: &str = "/api/v1/forget";
 const POLL: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_each_is_named_by_its_own_word() {
+        let named = |what: &str| row(&ForgetPlace::of("memory", what, 1))[1].clone();
+        let words = ["addresses", "buckets", "cookies", "lines"].map(named);
+        assert_eq!(words, ["1 address", "1 bucket", "1 cookie", "1 line"]);
+        assert_eq!(row(&ForgetPlace::of("memory", "addresses", 2))[1], "2 addresses");
+    }
+}

@@ -17,10 +17,10 @@ use clap::{Args, Subcommand};
 pub(super) use self::wait::FRESH;
 
 use super::Exit;
-use super::sources::ConfigArgs;
+use super::sources::{ConfigArgs, MistakesShown, load_and_report};
 use super::stored_policy::SharedPolicies;
 use crate::cli::output::out;
-use crate::config::{Sources, load, store_of};
+use crate::config::{Sources, store_of};
 use crate::store::{FleetHead, PolicyEntry};
 
 #[derive(Debug, Args)]
@@ -92,13 +92,15 @@ fn show(version: Option<u64>, config: &ConfigArgs) -> anyhow::Result<Exit> {
 }
 
 /// The store of these sources.
+///
+/// # Errors
+/// [`MistakesShown`] if a mistake may be why they name none.
 pub(super) fn opened(sources: &Sources) -> anyhow::Result<SharedPolicies> {
-    let Some(store) = store_of(sources) else {
-        // Says what is wrong with the file, if anything is.
-        load(sources).diagnostics.iter().filter(|found| found.is_error()).for_each(super::sources::report);
-        bail!(NO_STORE);
-    };
-    SharedPolicies::open(&store)
+    match store_of(sources) {
+        Some(store) => SharedPolicies::open(&store),
+        None if load_and_report(sources).is_none() => Err(MistakesShown.into()),
+        None => bail!(NO_STORE),
+    }
 }
 
 const NO_STORE: &str =

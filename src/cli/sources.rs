@@ -97,6 +97,15 @@ impl ConfigArgs {
         }
     }
 
+    /// Ends with a usage error if standard input would have to be the configuration and this file.
+    pub(super) fn demand_own_input(&self, file: &Path) {
+        let standard_input = Path::new("-");
+        if file == standard_input && self.path().is_some_and(|path| path == standard_input) {
+            let message = "standard input cannot be both the configuration and this file: name one of them";
+            usage_error(ErrorKind::ArgumentConflict, message);
+        }
+    }
+
     /// The file; `None` leaves the environment and the command line.
     fn path(&self) -> Option<PathBuf> {
         let named = self.config.clone().or_else(|| std::env::var_os("TOLLGATE_CONFIG").map(PathBuf::from));
@@ -125,6 +134,11 @@ impl NoConfiguration {
         Self(format!("cannot read the configuration {name}: {error}"))
     }
 }
+
+/// The configuration has mistakes, which were printed: there is nothing more to say.
+#[derive(Debug, thiserror::Error)]
+#[error("the configuration has mistakes")]
+pub(super) struct MistakesShown;
 
 /// Checks the sources and reports on them; returns the configuration if it is valid.
 pub(super) fn load_and_report(sources: &Sources) -> Option<Config> {

@@ -28,6 +28,7 @@ impl TestArgs {
 }
 
 pub(super) fn test(arguments: &TestArgs) -> anyhow::Result<Exit> {
+    arguments.config.demand_own_input(&arguments.cases);
     match load_and_report(&arguments.config.sources()?) {
         Some(config) => decide_cases(config, &arguments.cases),
         None => Ok(Exit::BadConfiguration),

@@ -12,6 +12,7 @@ use tollgate_grammar::diagnostic::{Dialect, suggest};
 use tollgate_grammar::document::{Located, TomlEntry, TomlTable, TomlValue};
 use tollgate_grammar::duration::DAY;
 use tollgate_grammar::kind::{Checked as _, Free, Given, Key, Lasting, Text, Whole, Word};
+use tollgate_grammar::line_starts::LineStarts;
 use tollgate_grammar::table::{FromEntry, KeyType, string};
 use tollgate_grammar::{
     Diagnostic, Findings, Mistake, RawItem, RawKey, RawTable as _, SourceKind, SourceText, Spot, Syntax,
@@ -100,9 +101,10 @@ pub fn load_cases(name: &str, text: &str, policy: &Policy) -> LoadedCases {
         if raw.cases.is_empty() && !f.has_errors() {
             f.error(&Spot::whole(&source), "there is no case", "begin one with [[case]]");
         }
-        let mut before = Span::ZERO;
+        let (lines, mut before) = (LineStarts::of(&source.text), Span::ZERO);
         let cases = raw.cases.iter().filter_map(|item| {
-            let case = item.value.checked(&item.spot, before, policy, &mut f)?;
+            let place = item.spot.place_in(&lines);
+            let case = item.value.checked((&item.spot, place), before, policy, &mut f)?;
             before = case.at;
             Some(case)
         });
@@ -151,7 +153,13 @@ tables! {
 
 impl RawCase {
     /// The case; `before` is the time of the one before it.
-    fn checked(&self, spot: &Spot, before: Span, policy: &Policy, f: &mut Findings) -> Option<TestCase> {
+    fn checked(
+        &self,
+        (spot, place): (&Spot, String),
+        before: Span,
+        policy: &Policy,
+        f: &mut Findings,
+    ) -> Option<TestCase> {
         let at = self.at.checked(f).unwrap_or(before);
         if let Some(given) = self.at.as_ref().filter(|_| at < before) {
             let message = format!("`{}` is before the case above", given.value);
@@ -180,18 +188,7 @@ impl RawCase {
         }
         let request = ExplainRequest { method, url, ..sent? };
         let browser = self.browser.checked(f);
-        Some(TestCase {
-            name,
-            place: spot.place(),
-            at,
-            request,
-            browser,
-            answer: answer?,
-            times,
-            expected,
-            wait,
-            by,
-        })
+        Some(TestCase { name, place, at, request, browser, answer: answer?, times, expected, wait, by })
     }
 
     /// All of the request but its line.

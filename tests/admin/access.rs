@@ -15,6 +15,7 @@ const PAGES: &[(&str, &str, &str, u16)] = &[
     ("GET", "/", "", 200),
     ("GET", "/api/v1/history", "", 200),
     ("GET", "/api/v1/routes", "", 200),
+    ("GET", "/api/v1/openapi.json", "", 200),
     ("GET", "/api/v1/clients?by=attempts", "", 200),
     ("GET", "/api/v1/rates", "", 200),
     ("GET", "/api/v1/status", "", 200),

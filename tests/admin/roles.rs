@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use support::{Gate, Launch, Upstream, post_with};
 use tollgate::observe::admin::openapi::document;
 
-use crate::caller::{attempts, call};
+use crate::caller::{attempts, call, tollgate_with_token};
 
 /// Two sites: `address` counts attempts at `blog` alone, `shop` those at the other, and `everyone` all.
 const SITES: &str = r#"
@@ -240,6 +240,77 @@ fn a_desk_exempts_one_person_for_a_day_at_most() {
         assert_eq!(exempt("chief", key, lasts).0, 200, "{key}");
         assert_eq!(ask(&gate, "chief", "DELETE", &format!("/api/v1/buckets/{key}/exemption"), "").0, 200);
     }
+}
+
+/// What the dashboard and `tollgate buckets exempt ADDRESS` ask for.
+#[test]
+fn a_desk_exempts_one_address_by_its_prefix_and_no_network() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let path = |prefix: &str| format!("/api/v1/exemptions/{prefix}");
+    for (prefix, lasts, by_desk) in [
+        ("127.3.4.8", "1d", 200),
+        ("127.3.4.8%2F32", "1h", 200),
+        ("2001:db8::7", "1h", 200),
+        ("2001%3Adb8%3A%3A%2F64", "1h", 200),
+        ("127.3.4.8", "25h", 403),
+        ("127.3.4.0%2F24", "1h", 403),
+        ("2001:db8::%2F48", "1h", 403),
+    ] {
+        let body = format!(r#"{{"for":"{lasts}","why":"dashboard"}}"#);
+        let (status, problem) = ask(&gate, "unlock", "PUT", &path(prefix), &body);
+        assert_eq!(status, by_desk, "{prefix} {lasts}: {problem}");
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert_eq!(detail.contains("needs a token with the role `operate`"), by_desk == 403, "{detail}");
+        let is_network = by_desk == 403 && lasts == "1h";
+        assert_eq!(ask(&gate, "chief", "PUT", &path(prefix), &body).0, 200, "{prefix}");
+        let ended = ask(&gate, "unlock", "DELETE", &path(prefix), "").0;
+        assert_eq!(ended, if is_network { 403 } else { 200 }, "{prefix}");
+    }
+    assert_eq!(ask(&gate, "blog", "PUT", &path("127.3.4.8"), r#"{"for":"1h"}"#).0, 403, "of some sites");
+}
+
+#[test]
+fn a_desk_exempts_an_address_in_every_spelling_of_the_command() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let (address, from) = (format!("http://{}", gate.admin), [127, 3, 4, 9]);
+    let exempt = |key: &str, how: &[&str]| {
+        let words = [&["buckets", "exempt", key][..], how, &["--admin", &address]].concat();
+        tollgate_with_token(&words, "unlock-0123456789abcdef")
+    };
+    assert_eq!(attempts(&gate, from, 3), [200, 200, 429]);
+    for key in ["127.3.4.9", "127.3.4.9/32", "ip:127.3.4.9"] {
+        assert_eq!(attempts(&gate, from, 1), [429], "{key}");
+        let (code, _, error) = exempt(key, &["--for", "1h", "--why", "test"]);
+        assert_eq!((code, &*error), (Some(0), ""), "{key}");
+        assert_eq!(attempts(&gate, from, 1), [200], "{key}");
+        let (code, _, error) = exempt(key, &["--end"]);
+        assert_eq!((code, &*error), (Some(0), ""), "{key}");
+    }
+    for (key, lasts) in [("127.3.4.0/24", "1h"), ("127.3.4.9", "2d"), ("ip:127.3.4.9", "2d")] {
+        let (code, _, error) = exempt(key, &["--for", lasts]);
+        assert_eq!((code, error.contains("role `operate`")), (Some(1), true), "{key}: {error}");
+    }
+}
+
+/// A limit does not see an exempt client: without care its ban would be gone with it.
+#[test]
+fn a_desk_exempts_no_address_that_an_operator_banned() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let (hour, exemption) = (r#"{"for":"1h"}"#, "/api/v1/exemptions/127.3.4.10");
+    for ban in ["/api/v1/bans/127.3.4.0%2F24", "/api/v1/buckets/ip:127.3.4.10/ban"] {
+        assert_eq!(ask(&gate, "chief", "PUT", ban, hour).0, 200);
+        let (status, problem) = ask(&gate, "unlock", "PUT", exemption, hour);
+        assert_eq!(status, 403, "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains("only the role `operate`"), "{problem}");
+        assert_eq!(attempts(&gate, [127, 3, 4, 10], 1), [429], "{ban}");
+        assert_eq!(ask(&gate, "chief", "DELETE", ban, "").0, 200);
+    }
+    assert_eq!(ask(&gate, "unlock", "PUT", exemption, hour).0, 200);
+    let (_, page) = ask(&gate, "read", "GET", "/api/v1/exemptions", "");
+    assert_eq!(page["exemptions"][0]["all"], json!(false), "limits of accounts still hold: {page}");
 }
 
 #[test]

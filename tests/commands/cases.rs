@@ -231,6 +231,21 @@ fn a_file_without_cases_or_without_its_configuration_proves_nothing() {
 }
 
 #[test]
+fn standard_input_is_not_the_configuration_and_the_cases() {
+    let folder = Folder::new();
+    let input = format!("{FILE}{TEN}");
+    for words in [["test", "-c", "-", "-"].as_slice(), &["policy", "push", "-", "-c", "-"]] {
+        let said = folder.run_in(words, &[], &input);
+        assert_eq!((said.code, &*said.out), (Some(2), ""), "{words:?}: {}", said.err);
+        assert!(said.err.contains("standard input cannot be both"), "{words:?}: {}", said.err);
+    }
+    fs::write(folder.0.join("config.toml"), input).unwrap();
+    let case = "[[case]]\nrequest = \"POST /login\"\nexpect = \"admit\"\n";
+    let said = folder.run_in(&["test", "-c", "config.toml", "-"], &[], case);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+}
+
+#[test]
 fn thirty_cases_take_less_than_a_second() {
     let case = "[[case]]\nrequest = \"POST /login\"\nfrom = \"203.0.113.7\"\nat = \"1h\"\ntimes = 10\nexpect = \"admit\"\n";
     let cases: String = (1..=30).map(|hour| case.replace("1h", &format!("{hour}h"))).collect();
@@ -241,6 +256,24 @@ fn thirty_cases_take_less_than_a_second() {
         started.elapsed()
     });
     assert!(fastest.min().unwrap() < Duration::from_secs(1));
+}
+
+/// Eight times as many may take twenty times as long; each with its own walk over the file took fifty times.
+#[test]
+fn many_cases_take_no_longer_each_than_few() {
+    let case = "[[case]]\nrequest = \"POST /login\"\nfrom = \"203.0.113.7\"\nexpect = \"admit\"\n";
+    let free = "[limit.address]\nrate = \"1000000 per 5m\"\n";
+    let fastest = |count: usize| {
+        let cases = case.repeat(count);
+        let runs = (0..3).map(|_| {
+            let started = Instant::now();
+            holds(free, &cases);
+            started.elapsed()
+        });
+        runs.min().unwrap()
+    };
+    let (few, many) = (fastest(2_500), fastest(20_000));
+    assert!(many < few * 20, "{few:?}, {many:?}");
 }
 
 #[test]

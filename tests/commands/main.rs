@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "these are tests")]
 
+mod bad_configuration;
 mod cases;
 mod detect;
 mod explain;

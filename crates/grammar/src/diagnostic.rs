@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::line_starts::LineStarts;
 use super::record::Optional;
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 
@@ -109,6 +110,13 @@ impl Spot {
     #[must_use]
     pub fn place(&self) -> String {
         let (line, column) = self.source.position(self.start());
+        format!("{}:{line}:{column}", self.source.name)
+    }
+
+    /// The same, by the lines of its source: for many spots of one source.
+    #[must_use]
+    pub fn place_in(&self, lines: &LineStarts<'_>) -> String {
+        let (line, column) = lines.position(self.start());
         format!("{}:{line}:{column}", self.source.name)
     }
 

@@ -11,6 +11,7 @@ pub mod diagnostic;
 pub mod document;
 pub mod duration;
 pub mod kind;
+pub mod line_starts;
 pub mod list;
 pub mod name;
 pub mod rate;

@@ -52,6 +52,7 @@ pub(super) struct RollbackArgs {
 
 impl PushArgs {
     pub(super) fn run(&self) -> anyhow::Result<Exit> {
+        std::iter::once(&self.file).chain(&self.test).for_each(|file| self.config.demand_own_input(file));
         let CheckedPolicy { text, store } = CheckedPolicy::read(&self.file, &self.config)?;
         let Some((store, config)) = store else { return Ok(refused(Exit::BadConfiguration)) };
         let tested = self.test.as_ref().map(|cases| decide_cases(config, cases)).transpose()?;

@@ -102,7 +102,7 @@ fn check_kind(name: &Located<String>, raw: &raw::RawEndpoint, f: &mut Findings) 
         }
         EndpointKind::ExtProc => {
             if let Some(answers) = &raw.answers {
-                let message = "`answers` is for kind = \"forward-auth\" and \"ext-authz\"";
+                let message = format!("`answers` is for kind = {THAT_REPORT}");
                 f.warning(&answers.spot, message, "Envoy's external processing shows answers always");
             }
         }
@@ -114,14 +114,14 @@ fn check_kind(name: &Located<String>, raw: &raw::RawEndpoint, f: &mut Findings) 
 /// Warns of what says nothing where the gate is asked by descriptors. `hints` tell why.
 fn warn_of_other_kind(raw: &raw::RawEndpoint, hints: [Option<&str>; 4], f: &mut Findings) {
     let settings = [
-        ("refused_status", raw.refused_status.as_ref().map(|it| &it.spot)),
-        ("outcome_timeout", raw.outcome_timeout.as_ref().map(|it| &it.spot)),
-        ("bodies", raw.bodies.as_ref().map(|it| &it.spot)),
-        ("answers", raw.answers.as_ref().map(|it| &it.spot)),
+        ("refused_status", THAT_SHOW_REQUESTS, raw.refused_status.as_ref().map(|it| &it.spot)),
+        ("outcome_timeout", THAT_WAIT, raw.outcome_timeout.as_ref().map(|it| &it.spot)),
+        ("bodies", THAT_SHOW_REQUESTS, raw.bodies.as_ref().map(|it| &it.spot)),
+        ("answers", THAT_REPORT, raw.answers.as_ref().map(|it| &it.spot)),
     ];
-    for ((key, spot), hint) in settings.into_iter().zip(hints) {
+    for ((key, kinds, spot), hint) in settings.into_iter().zip(hints) {
         if let Some((spot, hint)) = spot.zip(hint) {
-            f.warning(spot, format!("`{key}` is for kind = \"forward-auth\""), hint);
+            f.warning(spot, format!("`{key}` is for kind = {kinds}"), hint);
         }
     }
 }
@@ -300,6 +300,10 @@ fn warn_of_upstream(raw: &raw::RawRoute, f: &mut Findings) {
 const RLS: &str = "envoy-rls";
 const POLICY: &str = "auth-policy";
 const PROC: &str = "ext-proc";
+/// Kinds that take a key, by what it is about.
+const THAT_SHOW_REQUESTS: &str = "\"forward-auth\", \"ext-authz\" and \"ext-proc\"";
+const THAT_WAIT: &str = "\"forward-auth\", \"ext-authz\", \"ext-proc\" and \"auth-policy\"";
+const THAT_REPORT: &str = "\"forward-auth\" and \"ext-authz\"";
 const REPORT: &str = "`answers = true` at an endpoint whose proxy reports them, kind = \"ext-proc\", or the application reports \
                       outcomes by POST /outcome; or `listen` as well";
 const LISTEN_TOO: &str = "listen = \"http://[::]:8080\" as well, or leave it out";

@@ -85,11 +85,12 @@ impl<'r> Networks<'r> {
             f.error(&entry.spot, format!("`{text}` has no name in [networks]"), hint);
             return Vec::new();
         }
-        if text.contains([':', '/']) || text.starts_with(|c: char| c.is_ascii_digit()) {
+        let is_address = text.contains([':', '/']) && !text.starts_with('@');
+        if is_address || text.starts_with(|c: char| c.is_ascii_digit()) {
             return prefix(text, &entry.spot, f).into_iter().collect();
         }
         let hint = match self.0.is_empty() {
-            true => format!("there is no network yet: write [networks] with {text} = \"203.0.113.0/24\""),
+            true => format!("there is no network yet: write [networks] with {}", first_network(text)),
             false => suggest(text, self.0.iter().map(|network| network.name)),
         };
         f.error(&entry.spot, format!("unknown network `{text}`"), hint);
@@ -108,6 +109,24 @@ impl<'r> Networks<'r> {
 
     fn named(&self, name: &str) -> Option<&NamedNetwork<'r>> {
         self.0.iter().find(|network| network.name == name)
+    }
+}
+
+/// What makes an entry right where no network has a name: a name has to be a bare key there, and a file has one.
+fn first_network(text: &str) -> String {
+    let is_bare =
+        |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    if is_bare(text) {
+        return format!("{text} = \"203.0.113.0/24\"");
+    }
+    let path = text.strip_prefix('@').unwrap_or(text);
+    let file = path.rsplit('/').next().unwrap_or(path);
+    match file.split_once('.') {
+        Some((name, _)) if is_bare(name) => {
+            let file = format!("@{path}");
+            format!("{name} = [{file:?}], and `{name}` here")
+        }
+        _ => "office = \"203.0.113.0/24\", and `office` here".to_owned(),
     }
 }
 

@@ -25,6 +25,7 @@ mod response;
 mod roles;
 mod router;
 mod token;
+mod unlock;
 
 use std::convert::Infallible;
 use std::future::Future;

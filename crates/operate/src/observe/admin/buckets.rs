@@ -77,7 +77,7 @@ impl BucketsApi {
     }
 }
 
-fn problem_of(error: &BucketAdminError) -> AdminProblem {
+pub(super) fn problem_of(error: &BucketAdminError) -> AdminProblem {
     let status = match error {
         BucketAdminError::NoBucket(_) | BucketAdminError::NothingRemembered => StatusCode::NOT_FOUND,
         BucketAdminError::Ban(_) => StatusCode::UNPROCESSABLE_ENTITY,

@@ -2,10 +2,13 @@
 //!
 //! Each operation has the role that it needs, `x-role`, and `x-all-sites` where a token for some sites is refused: both
 //! from `roles`. The rest of who may ask, and the texts of errors, are left to `docs/admin-api.md`. Health,
-//! metrics and the dashboard are no part of the API, and neither are server-sent events.
+//! metrics and the dashboard are no part of the API, and neither are server-sent events, nor the page of this document.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use http::{Method, StatusCode};
+use hyper::body::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use tollgate_grammar::record::{Described, Schemas};
@@ -19,6 +22,7 @@ use super::pages::{
     LimitsPage, ModePage, ModeRequest, PrefixPart, PrefixRequest, ProblemPage, RateRequest, RatesPage,
     ReloadPage, ResetRequest, StatusPage,
 };
+use super::response::{AdminResponse, not_allowed, respond};
 use super::token::OperatorRole;
 use crate::observe::metrics::RoutesPage;
 
@@ -50,6 +54,18 @@ pub fn document() -> OpenApi {
         },
     }
 }
+
+/// `/api/v1/openapi.json`: the document of the running gate.
+pub(super) fn handle(method: &Method) -> AdminResponse {
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return not_allowed("GET, HEAD");
+    }
+    respond(StatusCode::OK, JSON, Bytes::clone(&DOCUMENT))
+}
+
+/// Made when somebody asks for the first time: most gates are never asked.
+static DOCUMENT: LazyLock<Bytes> =
+    LazyLock::new(|| serde_json::to_vec(&document()).unwrap_or_default().into());
 
 /// Something that callers may ask for.
 struct Operation {
@@ -99,10 +115,11 @@ fn operations() -> Vec<Operation> {
             .taking(&forgotten()),
         get("/forget", "How far it is.", ForgetPage::schema),
         get("/exemptions", "Exempt prefixes.", ExemptionsPage::schema),
-        put("/exemptions/{prefix}", "Exempts a prefix for a while.", PrefixPart::schema)
-            .of_prefix()
+        // More than `unlock` may do needs `operate`.
+        put("/exemptions/{prefix}", "Exempts an address for a while, or a prefix.", PrefixPart::schema)
+            .of_address()
             .taking(&lasting_prefix()),
-        delete("/exemptions/{prefix}", "Ends it.", EndedPage::schema).of_prefix(),
+        delete("/exemptions/{prefix}", "Ends it.", EndedPage::schema).of_address(),
         get("/bans", "Banned prefixes.", BansPage::schema),
         put("/bans/{prefix}", "Bans a prefix for a while.", PrefixPart::schema).of_prefix().taking(&ban()),
         delete("/bans/{prefix}", "Ends it.", EndedPage::schema).of_prefix(),
@@ -150,6 +167,10 @@ impl Operation {
 
     fn of_prefix(self) -> Self {
         self.named("prefix", "203.0.113.0/24")
+    }
+
+    fn of_address(self) -> Self {
+        self.named("prefix", "203.0.113.9")
     }
 
     fn of_key(self) -> Self {

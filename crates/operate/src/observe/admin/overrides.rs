@@ -14,17 +14,21 @@ use serde_json::{Map, Value};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use super::audit_trail::{AuditedChange, MAX_AUDITED, PageContext, audited};
-use super::buckets::Grammar;
+use super::buckets::{Grammar, problem_of};
 use super::control::GateCommand;
 use super::pages::{BansPage, EndedPage, ExemptionsPage, ModePage, PrefixPart};
 use super::request::{AdminProblem, fields_of, has_only, optional_text, text, unescaped, wrong};
 use super::response::{AdminResponse, json_response, not_allowed};
 use super::token::{OperatorRole, PageNeeds};
+use super::unlock::{check_exemption, is_one_client, order_stands};
 use crate::engine::{
-    Engine, ModeOverride, OverrideChange, OverrideError, PrefixBan, PrefixExemption, PrefixOverride, Rules,
+    BucketView, Engine, ModeOverride, OverrideChange, OverrideError, PrefixBan, PrefixExemption,
+    PrefixOverride, Rules,
 };
 use crate::event::{Event, Events, Operator, OperatorCommand};
 use crate::observe::timestamp::rfc3339;
+use crate::policy::attempt::Client;
+use crate::policy::bucket_ref::BucketSelector;
 use crate::policy::{Limit, LimitKind, Mode};
 use crate::time::{Span, Time};
 
@@ -106,7 +110,10 @@ impl OverridesApi {
                 cx.seen.check_limit(&unescaped(limit)?)?;
             }
             let why = cx.asker.reason(optional_text(&fields, "why", "a text")?)?;
-            let change = self.change_of(&page, &head.method, &fields, (cx.asker.by, &why))?;
+            let mut change = self.change_of(&page, &head.method, &fields, (cx.asker.by, &why))?;
+            if cx.asker.role() < OperatorRole::Operate {
+                self.narrow_to_unlock(&mut change).await?;
+            }
             self.make(cx, change, why).await
         };
         done.await.unwrap_or_else(AdminResponse::from)
@@ -206,6 +213,49 @@ impl OverridesApi {
             0 => Err(wrong("`for` is zero")),
             _ => Ok(Some(self.engine.time().after(lasts))),
         }
+    }
+
+    /// Makes a change one of a role that lets people in: one client is exempt from what `ip:ADDRESS` is exempt from, which
+    /// is not the limits of accounts.
+    ///
+    /// # Errors
+    /// 403 if it is for more than that role, or would lift a ban or a rate of an operator.
+    async fn narrow_to_unlock(&self, change: &mut OverrideChange) -> Result<(), AdminProblem> {
+        match change {
+            OverrideChange::Exempt(PrefixExemption { clients, is_of_address_limits }) => {
+                let lasts = clients.until.since(clients.since);
+                check_exemption(is_one_client(clients.prefix), lasts)?;
+                self.spare_orders(clients.prefix).await?;
+                *is_of_address_limits = true;
+                Ok(())
+            }
+            OverrideChange::EndExemption(prefix) => check_exemption(is_one_client(*prefix), Span::ZERO),
+            // No other page is for that role.
+            OverrideChange::Ban(_) | OverrideChange::EndBan(_) | OverrideChange::SetMode(_) => Ok(()),
+        }
+    }
+
+    /// Limits do not see an exempt client, and so they see neither its ban nor its own rate.
+    async fn spare_orders(&self, prefix: IpNet) -> Result<(), AdminProblem> {
+        if let Some(banned) = self.banned_within(prefix) {
+            let detail = format!("{banned} is banned, which only the role `operate` may end");
+            return Err(AdminProblem::new(StatusCode::FORBIDDEN, detail));
+        }
+        let selector = BucketSelector::of_client(Client::from_ip(prefix.addr()));
+        let report = self.engine.show(&selector).await.map_err(|error| problem_of(&error))?;
+        let is_order = |bucket: &&BucketView| bucket.own.is_some() && bucket.exempt_until().is_none();
+        match report.buckets.iter().find(is_order) {
+            None => Ok(()),
+            Some(bucket) => Err(order_stands(&bucket.limit)),
+        }
+    }
+
+    /// A prefix that is banned and has clients of this one.
+    fn banned_within(&self, prefix: IpNet) -> Option<IpNet> {
+        let (rules, now) = (self.engine.rules(), self.engine.time());
+        let mut bans = rules.overrides.bans().iter().map(|ban| &ban.clients).filter(|ban| ban.until > now);
+        let banned = bans.find(|ban| ban.prefix.contains(&prefix) || prefix.contains(&ban.prefix));
+        banned.map(|ban| ban.prefix)
     }
 
     /// Exempts an operator who opened the dashboard from limits by address, so that a trial with wrong passwords does not

@@ -19,6 +19,7 @@ pub(super) enum AdminPage {
     Forget,
     Dashboard(DashboardPath),
     Events,
+    OpenApi,
     /// Health, metrics, or nothing.
     Open,
 }
@@ -34,6 +35,7 @@ impl AdminPage {
         let one = match path {
             "/api/v1/events" => Some(Self::Events),
             "/api/v1/forget" => Some(Self::Forget),
+            "/api/v1/openapi.json" => Some(Self::OpenApi),
             _ => None,
         };
         let dashboard = || DashboardPath::parse(path).map(Self::Dashboard);
@@ -48,7 +50,12 @@ impl AdminPage {
             Self::Bucket(_) | Self::Control(_) | Self::Overrides(_) | Self::Forget => !is_get,
             // It may exempt the operator who opens it.
             Self::Dashboard(DashboardPath::Page) => is_get,
-            Self::Dashboard(_) | Self::Clients(_) | Self::DryRun(_) | Self::Events | Self::Open => false,
+            Self::Dashboard(_)
+            | Self::Clients(_)
+            | Self::DryRun(_)
+            | Self::Events
+            | Self::OpenApi
+            | Self::Open => false,
         }
     }
 }

@@ -18,7 +18,7 @@ impl AdminPage {
         use OperatorRole::{Operate, Read, Unlock};
         let is_get = matches!(*method, Method::GET | Method::HEAD);
         let (role, is_narrowed) = match self {
-            Self::Open => (Read, true),
+            Self::Open | Self::OpenApi => (Read, true),
             Self::Dashboard(DashboardPath::Page | DashboardPath::Routes) => (Read, true),
             Self::Dashboard(DashboardPath::History) => (Read, false),
             Self::Events => (Read, false),
@@ -29,7 +29,9 @@ impl AdminPage {
             Self::DryRun(DryRunPath::Explain) => (Read, false),
             Self::DryRun(DryRunPath::Check) => (Operate, false),
             Self::Overrides(OverridesPath::Exemptions | OverridesPath::Bans) => (Read, false),
-            Self::Overrides(OverridesPath::Exemption(_) | OverridesPath::Ban(_)) => (Operate, false),
+            // Of one address and for a day: the page asks for more itself.
+            Self::Overrides(OverridesPath::Exemption(_)) => (Unlock, false),
+            Self::Overrides(OverridesPath::Ban(_)) => (Operate, false),
             Self::Overrides(OverridesPath::Mode(Some(_))) => (Operate, true),
             Self::Overrides(OverridesPath::Mode(None)) => (Operate, false),
             Self::Forget => (Operate, false),

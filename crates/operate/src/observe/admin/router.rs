@@ -15,6 +15,7 @@ use super::access::TcpCaller;
 use super::asker::Asker;
 use super::audit_trail::PageContext;
 use super::dashboard::DashboardPath;
+use super::openapi;
 use super::page_path::AdminPage;
 use super::request::{MAX_BODY_LEN, body_of};
 use super::response::{AdminResponse, not_allowed, problem, respond, text};
@@ -114,6 +115,7 @@ where
             api.events.handle(request.method(), token)
         }
         AdminPage::Forget => api.forget.handle(&cx, request).await,
+        AdminPage::OpenApi => openapi::handle(request.method()),
         AdminPage::Open => handle_page(&admin, &request),
     }
 }

@@ -1,12 +1,13 @@
 //! What a request asks of buckets: parsed, recorded, done.
 
-use http::{Method, StatusCode};
+use http::Method;
 use serde::Serialize;
 use tollgate_grammar::record::Optional;
 
 use super::super::audit_trail::{AuditedChange, MAX_AUDITED, PageContext, audited};
 use super::super::request::AdminProblem;
 use super::super::token::OperatorRole;
+use super::super::unlock::{check_exemption, order_stands};
 use super::page::{BucketPart, OwnRatePart, own_part};
 use super::request::{BucketRequest, BucketResource};
 use super::{BucketsApi, page, problem_of};
@@ -278,14 +279,9 @@ impl From<&BucketPart> for AuditedBucket {
     }
 }
 
-/// A role that lets people in exempts one at a time, and not for good: neither a limit as a whole nor a network.
 fn check_unlock(action: BucketAction, selector: &BucketSelector) -> Result<(), AdminProblem> {
     match action {
-        BucketAction::Exempt { lasts } if !selector.is_of_one() || lasts > MAX_UNLOCK => {
-            let detail = "an exemption of other than one address or one account, or one that lasts more than a day, \
-                          needs a token with the role `operate`";
-            Err(AdminProblem::new(StatusCode::FORBIDDEN, detail))
-        }
+        BucketAction::Exempt { lasts } => check_exemption(selector.is_of_one(), lasts),
         _ => Ok(()),
     }
 }
@@ -296,15 +292,6 @@ fn spare_orders(action: BucketAction, before: &[BucketPart]) -> Result<(), Admin
     let is_order = |bucket: &&BucketPart| bucket.own.is_some() && bucket.exempt_until.is_none();
     match before.iter().find(is_order).filter(|_| replaces) {
         None => Ok(()),
-        Some(bucket) => {
-            let detail = format!(
-                "`{}` has a rate or a ban for this bucket, which only the role `operate` may replace or end",
-                bucket.limit
-            );
-            Err(AdminProblem::new(StatusCode::FORBIDDEN, detail))
-        }
+        Some(bucket) => Err(order_stands(&bucket.limit)),
     }
 }
-
-/// How long an exemption lasts at most that is not by an operator with the role `operate`.
-const MAX_UNLOCK: Span = Span::from_secs(24 * 3600);
