@@ -89,7 +89,7 @@ fn bytes_that_are_no_text_are_latin_or_stay_different() {
     }
 }
 
-/// WordPress makes letters of these bytes, too (`remove_accents`), and of each byte of a character beside a broken one.
+/// By `remove_accents` of WordPress. In a name that is no UTF-8 it takes each byte of a character for a letter.
 #[test]
 fn bytes_of_which_wordpress_makes_letters_are_these_letters() {
     assert_eq!(fold(b"\x80\x83\x8a\x8e\x9a\x9e\x9f\xa2\xa5\xb5"), fold("EfSZszYcYu"));

@@ -11,7 +11,7 @@ use super::super::legibility;
 pub(super) fn hides_ascii(kind: Option<&[u8]>, body: &[u8]) -> bool {
     let is_multipart =
         |kind: &[u8]| kind.get(..10).is_some_and(|start| start.eq_ignore_ascii_case(b"multipart/"));
-    // Of several types an application may take any.
+    // An application may take any of several types.
     kind.is_none_or(is_multipart)
         && memmem::find_iter(body, NAME).any(|at| legibility::hides_ascii(&label(&body[at..])))
 }

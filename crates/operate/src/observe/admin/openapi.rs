@@ -63,7 +63,7 @@ pub(super) fn handle(method: &Method) -> AdminResponse {
     respond(StatusCode::OK, JSON, Bytes::clone(&DOCUMENT))
 }
 
-/// Made when somebody asks for the first time: most gates are never asked.
+/// Built by the first request for it: most gates get none.
 static DOCUMENT: LazyLock<Bytes> =
     LazyLock::new(|| serde_json::to_vec(&document()).unwrap_or_default().into());
 

@@ -29,7 +29,7 @@ impl AdminPage {
             Self::DryRun(DryRunPath::Explain) => (Read, false),
             Self::DryRun(DryRunPath::Check) => (Operate, false),
             Self::Overrides(OverridesPath::Exemptions | OverridesPath::Bans) => (Read, false),
-            // Of one address and for a day: the page asks for more itself.
+            // One address for at most a day; the page refuses the rest to this role.
             Self::Overrides(OverridesPath::Exemption(_)) => (Unlock, false),
             Self::Overrides(OverridesPath::Ban(_)) => (Operate, false),
             Self::Overrides(OverridesPath::Mode(Some(_))) => (Operate, true),

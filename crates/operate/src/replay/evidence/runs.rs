@@ -141,7 +141,7 @@ pub fn gaps(runs: &[GateRun], since: Time, now: Time) -> Vec<ServingGap> {
     found
 }
 
-/// The processes that ended since then and did not say so, whether another one followed at once, served beside it, or never
+/// The processes that ended since then and did not say so, whether another one followed at once, served at that time, or never
 /// came.
 #[must_use]
 pub fn unannounced_ends(runs: &[GateRun], since: Time, now: Time) -> Vec<UnannouncedEnd> {

@@ -196,7 +196,7 @@ fn every_schema_of_the_decision_log_tells_the_same() {
     assert_eq!(format!("{:?}", read(&sorted)), own);
 }
 
-/// Of a refusal or of what came of an attempt; with an address, a prefix, or a hash; as `tollgate forget` leaves it.
+/// Lines of refusals and of outcomes, as `tollgate forget` leaves them.
 #[test]
 fn a_line_without_a_client_and_an_account_is_read_alike_in_every_schema() {
     let parts = [
