@@ -152,40 +152,44 @@ fn is_break(byte: &u8) -> bool {
     matches!(byte, b'\r' | b'\n')
 }
 
-/// The name of a part, as it was sent and without its percent-encoding.
-struct PartName {
-    sent: Vec<u8>,
-    decoded: Option<Vec<u8>>,
-}
+/// The names that a part may have: as they were sent, and without their percent-encoding.
+#[derive(Default)]
+struct PartName(SmallVec<[Vec<u8>; 2]>);
 
 impl PartName {
-    /// The name in these lines if it is that of a field, in one line or across breaks. What is looked at is taken from
+    /// The names in these lines that are those of fields, in one line or across breaks. What is looked at is taken from
     /// `budget`; nothing is read without.
     fn in_line(line: &[u8], names: &FieldNames, budget: &mut usize) -> Option<Self> {
         let (first, length) = parameter_value(line);
         *budget = budget.saturating_sub(length);
+        let mut found = Self::default();
         if let Some(value) = first {
-            let begins_otherwise = value.first().is_some_and(|first| !names.could_begin(first));
-            let found = if begins_otherwise { None } else { Self::of(value, names) };
-            if found.is_some() || begins_otherwise {
-                return found;
+            if value.first().is_some_and(|first| !names.could_begin(first)) {
+                return None;
             }
+            found.add_spellings(value, names);
         }
         // What follows a break makes no difference to what ends before.
         let is_one_line = memchr2(b'\r', b'\n', &line[..line.len().min(length + 1)]).is_none();
-        if is_one_line || *budget == 0 {
-            return None;
-        }
-        [without_breaks, without_folds].into_iter().find_map(|join| {
+        let joins: &[fn(&[u8]) -> JoinedLines] = match found.0.is_empty() {
+            _ if is_one_line || *budget == 0 => &[],
+            true => &[without_breaks, without_folds],
+            // Its first half may be the name of another field.
+            false if behind_fold(line.get(length..).unwrap_or_default()).is_some() => &[without_folds],
+            false => &[],
+        };
+        for join in joins {
             let joined = join(line);
             *budget = budget.saturating_sub(joined.len());
-            parameter_value(&joined).0.and_then(|value| Self::of(value, names))
-        })
+            parameter_value(&joined).0.into_iter().for_each(|value| found.add_spellings(value, names));
+        }
+        (!found.0.is_empty()).then_some(found)
     }
 
-    fn of(value: ParameterValue<'_>, names: &FieldNames) -> Option<Self> {
-        if !names.could_begin(value.first()?) {
-            return None;
+    /// Adds what this value means, if it is the name of a field.
+    fn add_spellings(&mut self, value: ParameterValue<'_>, names: &FieldNames) {
+        if !value.first().is_some_and(|first| names.could_begin(first)) {
+            return;
         }
         let ParameterValue { text, is_extended } = value;
         let text = match text.iter().rposition(|byte| *byte == b'\'') {
@@ -194,18 +198,16 @@ impl PartName {
         };
         let sent: Vec<u8> = text.iter().copied().filter(|byte| !value.leaves_out(*byte)).collect();
         let decoded = memchr::memchr(b'%', &sent).map(|_| percent_encoding::percent_decode(&sent).collect());
-        let name = Self { sent, decoded };
+        let spellings: SmallVec<[Vec<u8>; 2]> = std::iter::once(sent).chain(decoded).collect();
         let mut is_known = false;
-        name.each().for_each(|sent| names.for_each_decoded(letters(sent), |_| is_known = true));
-        is_known.then_some(name)
-    }
-
-    fn each(&self) -> impl Iterator<Item = &[u8]> {
-        std::iter::once(&*self.sent).chain(self.decoded.as_deref())
+        spellings.iter().for_each(|sent| names.for_each_decoded(letters(sent), |_| is_known = true));
+        if is_known {
+            self.0.extend(spellings);
+        }
     }
 
     fn add(&self, names: &FieldNames, value: &[u8], found: &mut FoundInBody) {
-        self.each().for_each(|sent| names.add_named(sent, value, found));
+        self.0.iter().for_each(|sent| names.add_named(sent, value, found));
     }
 }
 
@@ -218,16 +220,23 @@ fn without_folds(line: &[u8]) -> JoinedLines {
     let mut joined = JoinedLines::new();
     let mut rest = line;
     while let Some((first, after)) = rest.split_first() {
-        let behind = rest.strip_prefix(b"\r\n").unwrap_or(after);
-        let blanks = behind.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-        if is_break(first) && blanks > 0 {
-            rest = &behind[blanks..];
+        if let Some(behind) = behind_fold(rest) {
+            rest = behind;
         } else {
             joined.push(*first);
             rest = after;
         }
     }
     joined
+}
+
+/// What is behind a break and its blanks, if this begins so.
+fn behind_fold(text: &[u8]) -> Option<&[u8]> {
+    let behind = text
+        .strip_prefix(b"\r\n")
+        .or_else(|| text.split_first().filter(|(first, _)| is_break(first)).map(|(_, behind)| behind))?;
+    let blanks = behind.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    (blanks > 0).then(|| &behind[blanks..])
 }
 
 type JoinedLines = SmallVec<[u8; MAX_NAME_LEN]>;

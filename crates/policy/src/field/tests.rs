@@ -302,6 +302,21 @@ fn lenient_readers_of_parts_find_the_name_in_other_lines() {
     assert!(found(&base64).contains(&"admin".to_owned()), "Django skips foreign letters");
 }
 
+/// Bottle joins the lines, and others do not.
+#[test]
+fn a_name_on_two_lines_is_that_of_both_fields_that_it_may_be() {
+    let part = "--x\r\nContent-Disposition: form-data; name=user\r\n name\r\n\r\nadmin\r\n--x--\r\n";
+    let fields = [form("user"), form("username")];
+    let names = FieldNames::of(fields.iter());
+    let kind = HeaderValue::from_static("multipart/form-data; boundary=x");
+    let found = body::find(&names, &HeaderMap::from_iter([(CONTENT_TYPE, kind)]), part.as_bytes());
+    for field in fields {
+        let mut values = Values::default();
+        found.copy_values(&names.slots_for(std::slice::from_ref(&field)).in_body, &mut values).unwrap();
+        assert_eq!(shown(&values), ["admin"], "{field:?}");
+    }
+}
+
 /// Python knows charsets by names with an underscore, too.
 #[test]
 fn a_charset_is_the_same_with_other_marks_between_its_letters() {
