@@ -22,8 +22,8 @@ pub(super) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// The Windows-1252 character of a byte, or a private-use character. Of cents, yen, micro and the guilder WordPress makes
-/// letters.
+/// The Windows-1252 character of a byte, or a private-use character. WordPress makes letters of the signs for cent, yen, micro
+/// and guilder.
 fn latin(byte: u8) -> char {
     match byte {
         0x80 => '\u{20ac}',
@@ -40,7 +40,7 @@ fn latin(byte: u8) -> char {
     }
 }
 
-/// Whether a text is no UTF-8 and has characters of it all the same, whose bytes some applications read one by one.
+/// Whether a text is not UTF-8 as a whole but has characters of UTF-8. Some applications then read all bytes one by one.
 pub(super) fn is_mixed(bytes: &[u8]) -> bool {
     let is_broken = || bytes.utf8_chunks().any(|chunk| !chunk.invalid().is_empty());
     !bytes.is_ascii() && is_broken() && bytes.utf8_chunks().any(|chunk| !chunk.valid().is_ascii())

@@ -1,7 +1,7 @@
 //! `_charset_` (RFC 7578, 4.6): a part that names the charset of all parts.
 //!
-//! Browsers write into it what the page is in. A charset that hides ASCII is no browser's, and what the other parts hold is then
-//! unknown.
+//! Browsers put the charset of their page there. None of them uses a charset that hides ASCII: then the contents of the other
+//! parts are unknown.
 
 use memchr::memmem;
 
