@@ -67,9 +67,7 @@ pub enum SourceKind {
 impl SourceText {
     /// The line and the column of a byte, both from 1; columns are characters.
     fn position(&self, at: usize) -> (usize, usize) {
-        let before = self.text.get(..at).unwrap_or_default();
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+        LineStarts::of(&self.text).position(at)
     }
 }
 
